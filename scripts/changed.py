@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
 TREE = ROOT / "build/tree"
 R_LIBRARY = ROOT / "build/quick-r"
+NEAREST_R = 6  # number of test files that `quick` runs for a file of R
 # What the build adds to the sources of the Python package.
 COMPILED = ("libllamaherd*", "include", "native/_shim*.so", "native/_build_info.py")
 
@@ -57,7 +58,7 @@ class Needs:
         elif path.startswith(("capi_shim/", "tests/capi/")):
             self._add_unit(path, is_nearest=is_nearest)
         elif path.startswith("r_package/"):
-            self.r |= _of_r(path)
+            self.r |= _of_r(path, is_nearest=is_nearest)
         elif path.startswith(("docs/", "scripts/", ".ci/")) or "/" not in path:
             self.python.add("tests/python/site")
 
@@ -122,8 +123,11 @@ def _of_module(path: str, *, is_nearest: bool) -> set[str]:
     return tests or {"tests/python/api" if is_everywhere else str(room)}
 
 
-def _of_r(path: str) -> set[str]:
-    """Return the R tests that a file of the R package needs."""
+def _of_r(path: str, *, is_nearest: bool) -> set[str]:
+    """Return the R tests that a file of the R package needs.
+
+    The nearest are the test of the file's name, and those that call its functions most.
+    """
     tests = sorted((ROOT / "r_package/tests/testthat").glob("test-*.R"))
     if path.startswith("r_package/tests/"):
         name = Path(path).stem.removeprefix("test-")
@@ -136,12 +140,10 @@ def _of_r(path: str) -> set[str]:
         r"^([\w.]+) <- function", source.read_text(encoding="utf-8"), re.MULTILINE
     )
     used = re.compile("|".join(rf"\b{re.escape(name)}\(" for name in names) or "(?!)")
-    return {
-        test.name
-        for test in tests
-        if test.stem == f"test-{source.stem}"
-        or used.search(test.read_text(encoding="utf-8"))
-    } or {"test-help.R"}
+    calls = {t: len(used.findall(t.read_text(encoding="utf-8"))) for t in tests}
+    calls |= {t: 10**6 for t in tests if t.stem == f"test-{source.stem}"}
+    using = sorted((t for t in tests if calls[t]), key=lambda t: -calls[t])
+    return {t.name for t in using[: NEAREST_R if is_nearest else None]} or {"test-help.R"}
 
 
 def changed_files(base: str) -> list[str]:
@@ -202,7 +204,7 @@ def run_units(patterns: set[str]) -> bool:
 
 
 def run_r(names: set[str]) -> bool:
-    """Install the R package, and run test files, with snapshots."""
+    """Install the R package, and run test files."""
     R_LIBRARY.mkdir(parents=True, exist_ok=True)
     install = ["R", "CMD", "INSTALL", "--no-docs", "--no-test-load"]
     install += [f"--library={R_LIBRARY}", "r_package"]

@@ -323,10 +323,9 @@ def r_options() -> str:
             *_r_params(arguments.values()),
             "#' @export",
             f"annotate_texts <- function({_R_DATA}, {formals}, verbosity = 0L) {{",
-            "  error_call <- rlang::current_env()",
-            "  check_dots(list(...), character())",
-            "  quosure <- rlang::enquo(text)",
-            "  code_data(data, text, quosure, codebook, context, error_call)",
+            "  check_dots(list(...))",
+            "  env <- rlang::current_env()",
+            "  code_data(data, text, rlang::enquo(text), codebook, context, env)",
             "}",
             "",
         ]

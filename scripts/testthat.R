@@ -1,7 +1,7 @@
 # Runs the R package's tests with the package installed in .rlib.
 library(testthat)
 
-# Without this variable, testthat skips snapshot tests.
+# Without this variable, testthat skips tests that are not for CRAN.
 Sys.setenv(NOT_CRAN = "true")
 results <- test_dir(
   "r_package/tests/testthat",

@@ -7,7 +7,7 @@
 
 # Runs one file in this process, and stores its tests and what they reported in OUTPUT.
 run_here <- function(file, output) {
-  # Without this variable, testthat skips snapshot tests.
+  # Without this variable, testthat skips tests that are not for CRAN.
   Sys.setenv(NOT_CRAN = "true")
   results <- testthat::test_dir(
     dirname(file),

@@ -80,7 +80,6 @@ agreement <- function(
   n_bootstrap = NULL,
   seed = NULL
 ) {
-  error_call <- rlang::current_env()
   given <- list(...)
   known <- list()
   if (length(given) == 1 && inherits(given[[1]], "llamaherd_gold")) {
@@ -90,21 +89,21 @@ agreement <- function(
     weights <- weights %||% (1 / gold$probs)
     known <- if (!isTRUE(gold$design$several)) list(as_py_list(gold$names))
   }
-  coders <- coder_columns(given, error_call)
-  scale <- check_scale(scale, coders, error_call)
+  coders <- coder_columns(given)
+  scale <- check_scale(scale, coders)
   options <- list(
     scale = scale,
-    levels = check_levels(levels, error_call),
+    levels = check_levels(levels),
     known = c(known, known_levels(coders)),
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
-    kappa_weights = kappa_weights_list(kappa_weights, error_call),
+    kappa_weights = kappa_weights_list(kappa_weights),
     level = py_value(level),
     n_bootstrap = py_value(n_bootstrap),
     seed = py_value(seed)
   )
   options$coders <- as_py_list(as_utf8(rlang::names2(coders)))
   codes <- unname(lapply(coders, as_codes))
-  from_python(py_call("agreement", codes, options, error_call = error_call))
+  py_call("agreement", codes, options)
 }
 
 # Returns the codes of a sample. If texts may have several labels, the code "" means that no label
@@ -122,12 +121,12 @@ comparable_codes <- function(gold) {
 
 # Returns all codes as one list of vectors: the columns of data frames and matrices, and the given
 # vectors.
-coder_columns <- function(dots, error_call) {
+coder_columns <- function(dots) {
   columns <- unlist(
     lapply(dots, \(x) {
       if (is_count_table(x)) {
         hint <- "Pass the codes themselves: agreement(first, second)."
-        abort_argument("...", "codes, not a table of their counts", x, error_call, hint)
+        abort_argument("...", "codes, not a table of their counts", x, hint = hint)
       }
       if (is.matrix(x)) {
         return(rlang::set_names(as.list(as.data.frame(x)), colnames(x)))
@@ -139,22 +138,18 @@ coder_columns <- function(dots, error_call) {
   good <- vapply(columns, \(x) is.atomic(x) && !is.null(x), logical(1))
   must <- "a data frame or a matrix, or vectors of codes"
   if (!all(good)) {
-    abort_argument("...", must, columns[[which(!good)[[1]]]], error_call)
+    abort_argument("...", must, columns[[which(!good)[[1]]]])
   }
   if (any(vapply(dots, inherits, NA, "llamaherd_coded"))) {
     hint <- "validate() compares a model's labels with the codes of people."
-    abort_argument("...", must, dots[[1]], error_call, hint)
+    abort_argument("...", must, dots[[1]], hint = hint)
   }
   n <- unique(lengths(columns))
   if (length(columns) < 2 || length(n) > 1) {
-    abort(
-      c(
-        "`...` must contain codes of at least two coders, with the same number of units for each.",
-        x = "Coders: {length(columns)}. Units of each coder: {toString(lengths(columns))}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "`...` must contain codes of at least two coders, with the same number of units for each.",
+      x = "Coders: {length(columns)}. Units of each coder: {toString(lengths(columns))}."
+    ))
   }
   columns
 }
@@ -168,7 +163,7 @@ is_count_table <- function(x) {
 
 # Converts codes for Python: NA becomes None; numbers, also numbers with haven's labels, remain
 # numbers; everything else becomes text. Python decides which codes are equal.
-as_codes <- function(x, error_call = public_frame(rlang::caller_env())) {
+as_codes <- function(x) {
   x <- plain_integers(x)
   missing <- is.na(x)
   if (inherits(x, "haven_labelled")) {
@@ -176,7 +171,7 @@ as_codes <- function(x, error_call = public_frame(rlang::caller_env())) {
   }
   if (!is.numeric(x) || is.object(x)) {
     x <- as_utf8(as.character(x))
-    warn_invalid_values(sum(is.na(x) & !missing), length(x), error_call)
+    warn_invalid_values(sum(is.na(x) & !missing), length(x))
   } else if (is.double(x) && all(missing | (x == trunc(x) & abs(x) < 2^31))) {
     x <- as.integer(x)
   }
@@ -186,7 +181,7 @@ as_codes <- function(x, error_call = public_frame(rlang::caller_env())) {
 }
 
 # Warns of values that are not valid text, because they count as missing.
-warn_invalid_values <- function(n_bad, n, error_call) {
+warn_invalid_values <- function(n_bad, n) {
   if (n_bad > 0) {
     warn(
       c(
@@ -194,22 +189,21 @@ warn_invalid_values <- function(n_bad, n, error_call) {
          {?counts/count} as NA.",
         i = "{invalid_text_hint}"
       ),
-      "text",
-      error_call
+      "text"
     )
   }
 }
 
-check_scale <- function(scale, columns, error_call) {
+check_scale <- function(scale, columns) {
   if (is.null(scale)) {
     return(if (any(vapply(columns, is.ordered, logical(1)))) "ordinal" else "nominal")
   }
   choices <- c("nominal", "ordinal", "interval", "ratio")
-  check_choice(scale, choices, "scale", error_call)
+  check_choice(scale, choices, "scale")
 }
 
 # Returns all labels in their order, as a list; NULL means the labels that occur in the codes.
-check_levels <- function(levels, error_call, arg = "levels") {
+check_levels <- function(levels, arg = "levels") {
   if (is.null(levels)) {
     return(NULL)
   }
@@ -217,7 +211,7 @@ check_levels <- function(levels, error_call, arg = "levels") {
     levels <- base::levels(levels)
   }
   if (!is.atomic(levels) || anyNA(levels) || anyDuplicated(levels)) {
-    abort_argument(arg, "different labels, in their order", levels, error_call)
+    abort_argument(arg, "different labels, in their order", levels)
   }
   as_codes(levels)
 }
@@ -230,62 +224,64 @@ known_levels <- function(columns) {
 }
 
 # Converts a vector to a list, a matrix to a list of rows.
-kappa_weights_list <- function(x, error_call) {
+kappa_weights_list <- function(x) {
   if (is.null(x)) {
     return(NULL)
   }
   if (!is.numeric(x) || anyNA(x)) {
     must <- "numbers by distance, or a matrix of them"
-    abort_argument("kappa_weights", must, x, error_call)
+    abort_argument("kappa_weights", must, x)
   }
   if (is.matrix(x)) rows_of(x) else as_py_list(as.double(x))
 }
 
-check_numeric <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
+check_numeric <- function(x, arg = rlang::caller_arg(x)) {
   if (!is.numeric(x)) {
-    abort_argument(arg, "a vector of numbers", x, error_call)
+    abort_argument(arg, "a vector of numbers", x)
   }
   x[is.na(x)] <- NaN # Python raises a floating-point flag when it computes with R's NA
   as.double(x)
 }
 
+#' Estimate the right codes where coders disagree
+#'
+#' @description
+#' Estimates, from codes of at least three coders, the right label of each text and the error rates
+#' of each coder. The method is the model of Dawid and Skene: each coder has a matrix of error
+#' rates, and labels and matrices are estimated together by expectation maximization. With
+#' `one_coin` each coder has a single probability of a right code, and all wrong codes are equally
+#' probable.
+#'
+#' Coders' errors must be independent given the right label. Texts that are hard for everybody
+#' violate this assumption; the estimated accuracy of coders is then too high.
+#'
+#' @param gold A `llamaherd_gold` with codes of at least three coders, and at least 20 texts with
+#'   two or more codes. A coder need not code every text.
+#' @param one_coin TRUE estimates a single probability per coder, which needs fewer codes.
+#' @returns A `llamaherd_dawid_skene`, a list with
+#'
+#'   * `labels`: a data frame with one row per coded text: `id`; `label`, the most probable label;
+#'     and the probability of each label in `p_<label>`.
+#'   * `accuracy`: the estimated share of right codes of each coder.
+#'   * `shares`: the unweighted share of each label among the coded texts.
+#'   * `errors`: for each coder a matrix with a row for each right label and a column for each code.
+#' @references Dawid, Skene, *Maximum Likelihood Estimation of Observer Error-Rates Using the EM
+#'   Algorithm*, Applied Statistics 28, 1979. Zhang, Chen, Zhou, Jordan, *Spectral Methods Meet EM*,
+#'   JMLR 17, 2016 (one-coin).
+#' @seealso [estimate()], [agreement()]
 #' @export
-format.llamaherd_agreement <- function(x, ..., digits = 3L) {
-  n <- if (nrow(x) > 0) max(x$n_units) else 0L
-  head <- sprintf(
-    "<llamaherd_agreement> %s %s with two codes or more, %d %s, %s%s",
-    big(n),
-    plural(n, "unit"),
-    max(x$n_coders, 0L),
-    plural(max(x$n_coders, 0L), "coder"),
-    attr(x, "scale") %||% "nominal",
-    if (isTRUE(attr(x, "is_weighted"))) ", weighted" else ""
-  )
-  value <- decimals(x$value, digits)
-  interval <- limits_text(x$low, x$high, digits)
-  interval[is.na(x$low)] <- ""
-  c(head, paste(format(x$coefficient), format(value, justify = "right"), interval))
-}
-
-#' @export
-print.llamaherd_agreement <- function(x, ...) {
-  show_lines(trimws(format(x, ...), "right"))
-  invisible(x)
-}
-
-#' @export
-as.data.frame.llamaherd_agreement <- function(x, ...) {
-  new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
-}
-
-#' @export
-`[.llamaherd_agreement` <- function(x, ...) as.data.frame(x)[...]
-
-#' @export
-`names<-.llamaherd_agreement` <- function(x, value) {
-  stats::setNames(as.data.frame(x), value)
+#' @examplesIf llamaherd::llamaherd_available()
+#' set.seed(1)
+#' data <- data.frame(id = 1:200, label = sample(c("for", "against"), 200, TRUE))
+#' gold <- gold_sample(data, 100, label = label, id = id, seed = 1)
+#' truth <- data$label[gold$rows]
+#' flip <- function(rate) {
+#'   wrong <- runif(100) < rate
+#'   ifelse(wrong, ifelse(truth == "for", "against", "for"), truth)
+#' }
+#' codes <- data.frame(id = gold$ids, ann = flip(0.05), ben = flip(0.2), cy = flip(0.2))
+#' gold <- read_gold(codes, gold)
+#' dawid_skene(gold)$accuracy
+dawid_skene <- function(gold, one_coin = FALSE) {
+  py_call("dawid_skene", check_gold(gold), py_value(one_coin))
 }

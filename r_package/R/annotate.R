@@ -91,108 +91,65 @@ NULL
 
 # Runs a call of annotate_texts(). `quosure` is the column of texts, `env` the call's frame.
 code_data <- function(data, text, quosure, codebook, context, env) {
-  check_given(data, error_call = env)
+  check_given(data)
   if (!is.data.frame(data)) {
-    abort_argument("data", "a data frame", data, env)
+    abort_argument("data", "a data frame", data)
   }
-  check_given(
-    text,
-    paste("The column of texts. There are", listed_columns(data)),
-    error_call = env
-  )
-  check_codebook(codebook, error_call = env)
-  object <- check_context(context, error_call = env)
-  warn_placeholders_of(codebook$question, setdiff(names(data), "text"), env)
-  texts <- texts_of(data, quosure, env)
+  check_given(text, paste("The column of texts. There are", listed_columns(data)))
+  check_codebook(codebook)
+  object <- check_context(context)
+  warn_placeholders_of(codebook$question, setdiff(names(data), "text"))
+  texts <- texts_of(data, quosure)
   options <- coding_options(env)
   if (length(texts$bad) > 0 && identical(options$on_error, "stop")) {
-    abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation", env)
+    abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation")
   }
   display <- list(
-    verbosity = check_whole(env$verbosity, "verbosity", env),
-    progress = check_flag(env$progress, "progress", env)
+    verbosity = check_whole(env$verbosity, "verbosity"),
+    progress = check_flag(env$progress, "progress")
   )
 
-  roles <- py_call("annotate_roles", codebook$content, options, error_call = env)
+  roles <- py_call("annotate_roles", codebook$content, options)
   roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
-  names <- new_names(roles, env$columns, names(data), env)
-  made <- function(columns) {
-    columns <- with_invalid_texts(columns, texts$bad)
+  names <- new_names(roles, env$columns, names(data))
+  made <- function(found) {
+    found <- with_invalid_texts(found, texts$bad)
     # The class of the data frame may refuse the columns.
     keeping(
-      coded_frame(plain_texts(texts), texts, codebook, names, columns),
-      coded_frame(data, texts, codebook, names, columns)
+      coded_frame(plain_texts(texts), texts, codebook, names, found),
+      coded_frame(data, texts, codebook, names, found)
     )
   }
+  journal <- NULL
   bar <- new_bar(display$progress)
   suspendInterrupts({
     run <- quietly(
       display$verbosity < 0,
-      run_coding(
-        object,
-        texts$values,
-        codebook,
-        options,
-        bar,
-        env,
-        display$verbosity,
-        made
+      run_in_slices(
+        py_call("annotate_start", object, texts$values, codebook$content, options),
+        bar = bar,
+        made = made,
+        begun = function(started) {
+          journal <<- r_path(started[["journal"]])
+          if (isTRUE(options$journal) && display$verbosity >= 0) {
+            cli::cli_inform("The journal is {.path {journal}}.")
+          }
+        }
       )
     )
-    result <- made(run$columns)
-    run$columns <- with_invalid_texts(run$columns, texts$bad)
+    result <- made(run$value)
     if (run$interrupted) {
-      interrupt_coding(result, run, display$verbosity)
+      n_done <- sum(!is.na(run$value$labels))
+      message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
+      interrupt(message, result, display$verbosity, journal)
     }
   })
   keeping(result, {
     document_coding(result)
-    report_coding(result, run$columns, options$on_error, display$verbosity, env)
+    found <- with_invalid_texts(run$value, texts$bad)
+    report_coding(result, found, options$on_error, display$verbosity)
   })
   result
-}
-
-# Returns the columns that Python computed, whether Ctrl-C ended the call, and the path of the
-# journal.
-run_coding <- function(
-  context,
-  texts,
-  codebook,
-  options,
-  bar,
-  error_call,
-  verbosity = -1L,
-  made = NULL
-) {
-  journal <- NULL
-  begun <- function(started) {
-    journal <<- r_path(started[["journal"]])
-    if (isTRUE(options$journal) && verbosity >= 0) {
-      cli::cli_inform("The journal is {.path {journal}}.")
-    }
-  }
-  run <- run_in_slices(
-    py_call(
-      "annotate_start",
-      context,
-      texts,
-      codebook$content,
-      options,
-      error_call = error_call
-    ),
-    \(job) py_call("annotate_result", job, error_call = error_call),
-    bar,
-    error_call,
-    made = made,
-    begun = begun
-  )
-  c(run, list(journal = journal))
-}
-
-interrupt_coding <- function(result, run, verbosity) {
-  n_done <- sum(!is.na(as_text(run$columns[["labels"]])))
-  message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
-  interrupt(message, result, verbosity, run$journal)
 }
 
 # Warns of signs that the labels do not reflect the texts.
@@ -203,27 +160,22 @@ inform_notes <- function(notes) {
 }
 
 # Gives one warning for all failed texts, or the error for on_error = "stop".
-report_coding <- function(result, found, on_error, verbosity, error_call) {
+report_coding <- function(result, found, on_error, verbosity) {
   if (verbosity >= 2) {
-    cli::cli_inform("{attr(result, 'llamaherd')$stats$line}")
+    cli::cli_inform("{format(attr(result, 'llamaherd')$stats)}")
   }
   if (verbosity >= 0) {
-    inform_notes(as_text(found[["notes"]]))
+    inform_notes(found$notes)
   }
-  errors <- as_text(found[["errors"]])
+  errors <- found$errors
   failed <- which(!is.na(errors))
   if (length(failed) == 0) {
     return(invisible())
   }
-  ended <- as_text(found[["error_codes"]])[failed] %in% "cancelled"
+  ended <- found$error_codes[failed] %in% "cancelled"
   first <- c(failed[!ended], failed)[[1]]
   if (on_error == "stop") {
-    abort(
-      "Row {first} failed: {errors[[first]]}",
-      "generation",
-      error_call,
-      results = result
-    )
+    abort("Row {first} failed: {errors[[first]]}", "generation", results = result)
   }
   if (verbosity >= 0) {
     shown <- utils::head(c(failed[!ended], failed[ended]), 3)
@@ -235,8 +187,7 @@ report_coding <- function(result, found, on_error, verbosity, error_call) {
         stats::setNames(bullets, rep("x", length(bullets))),
         i = "The column {.field error}, or your name for it, contains all reasons."
       ),
-      "failed",
-      error_call
+      "failed"
     )
   }
 }

@@ -1,7 +1,7 @@
 # Arguments of annotate_texts(): texts of a data frame, options for Python, models of later steps.
 
 # Returns the texts (NULL for NA), the name of their column, and whether `data` has this column.
-texts_of <- function(data, quosure, error_call) {
+texts_of <- function(data, quosure) {
   plain <- without_groups(data)
   values <- rlang::try_fetch(
     rlang::eval_tidy(quosure, plain),
@@ -11,8 +11,6 @@ texts_of <- function(data, quosure, error_call) {
           "{.arg text} must be a column of {.arg data}, or an expression of its columns.",
           i = "There are {listed_columns(data)}."
         ),
-        "argument",
-        error_call,
         parent = cnd
       )
     }
@@ -24,7 +22,7 @@ texts_of <- function(data, quosure, error_call) {
       values <- plain[[values]]
     } else if (rlang::is_string(rlang::quo_get_expr(quosure))) {
       hint <- "Columns are named without quotes, or as a string."
-      abort_argument("text", "a column of `data`", values, error_call, hint)
+      abort_argument("text", "a column of `data`", values, hint = hint)
     }
   }
   if (is.factor(values)) {
@@ -36,7 +34,7 @@ texts_of <- function(data, quosure, error_call) {
   if (!is.character(values) || length(values) != nrow(data)) {
     must <- sprintf("texts, one for each of the %d rows", nrow(data))
     hint <- sprintf("There are the columns %s.", listed_columns(data))
-    abort_argument("text", must, values, error_call, hint)
+    abort_argument("text", must, values, hint = hint)
   }
   utf8 <- as_utf8(values)
   is_column <- name %in% names(data) && identical(as.character(plain[[name]]), values)
@@ -50,24 +48,24 @@ texts_of <- function(data, quosure, error_call) {
 }
 
 # Warns of invalid texts, which a call without a column of errors leaves out.
-warn_invalid <- function(bad, n, error_call) {
+warn_invalid <- function(bad, n) {
   if (length(bad) > 0) {
     warn(
       c(
         "{length(bad)} of {n} text{?s} {cli::qty(length(bad))}{?is/are} left out.",
         x = "Row {bad[[1]]}: {invalid_text}"
       ),
-      "failed",
-      error_call
+      "failed"
     )
   }
 }
 
-# Adds the errors of invalid texts, which Python got as missing texts, to Python's columns.
-with_invalid_texts <- function(columns, bad) {
-  columns[["errors"]][bad] <- list(invalid_text)
-  columns[["error_codes"]][bad] <- list("invalid_text")
-  columns
+# Adds the errors of invalid texts, which Python got as missing texts, to Python's results.
+with_invalid_texts <- function(found, bad) {
+  found$errors[bad] <- invalid_text
+  found$error_codes[bad] <- "invalid_text"
+  found$columns[[length(found$columns)]][bad] <- invalid_text
+  found
 }
 
 # Returns a data frame of the texts only; without columns if the texts are not a column.
@@ -91,44 +89,119 @@ without_groups <- function(data) {
 coding_options <- function(env) {
   options <- lapply(stats::setNames(nm = names(annotate_kinds)), \(name) {
     default <- eval(formals(annotate_texts)[[name]])
-    as_option(env[[name]], annotate_kinds[[name]], name, default, env)
+    as_option(env[[name]], annotate_kinds[[name]], name, default)
   })
   options$versions <- list(R = as.character(getRversion()))
   Filter(Negate(is.null), options)
 }
 
 # Converts an option for Python, which checks its value. All choices together mean the first.
-as_option <- function(x, kind, arg, default, error_call) {
+as_option <- function(x, kind, arg, default) {
   if (is.null(x) && is.null(default)) {
     return(NULL)
   }
   switch(
     kind,
-    path = py_path(x, arg, error_call),
-    thinking = check_thinking(x, error_call),
-    variables = if (length(x) > 0) check_variables(x, error_call),
-    date = check_date(x, arg, error_call),
-    evidence = check_evidence(x, error_call),
-    model = check_later(x, arg, error_call),
-    py_value(if (identical(x, default)) x[[1]] else x, arg, error_call)
+    path = py_path(x, arg),
+    thinking = check_thinking(x),
+    variables = if (length(x) > 0) check_variables(x),
+    date = check_date(x, arg),
+    evidence = check_evidence(x),
+    model = check_later(x, arg),
+    py_value(if (identical(x, default)) x[[1]] else x, arg)
   )
 }
 
 # Returns the model of a later step: an object of Python, or a path.
-check_later <- function(x, arg, error_call) {
+check_later <- function(x, arg) {
   if (inherits(x, "llamaherd_context")) {
-    return(check_context(x, arg, error_call))
+    return(check_context(x, arg))
   }
   if (arg == "embeddings" && inherits(x, "llamaherd_model")) {
-    return(check_model(x, arg, error_call))
+    return(check_model(x, arg))
   }
-  py_path(x, arg, error_call)
+  py_path(x, arg)
 }
 
 # Checks the argument `evidence`. Returns TRUE, FALSE, or the minimum and maximum length of a quote.
-check_evidence <- function(x, error_call) {
+check_evidence <- function(x) {
   if (inherits(x, "llamaherd_type") && x$kind == "quote") {
     return(x$rule)
   }
-  py_value(x, "evidence", error_call)
+  py_value(x, "evidence")
+}
+
+# Columns that annotate_texts() adds: their names by role, their values and types.
+
+# Returns the names of the new columns by role, without the columns that `columns` sets to NA.
+new_names <- function(roles, columns, existing) {
+  if (!is.null(columns) && !is.character(columns) && !all(is.na(columns))) {
+    abort_argument("columns", "a string or a named vector", columns)
+  }
+  if (!is.null(names(columns))) {
+    columns <- text_list(as_utf8(columns)) |> rlang::set_names(names(columns))
+  } else if (!is.null(columns)) {
+    columns <- check_string(columns, "columns")
+  }
+  found <- rlang::try_fetch(
+    py_call("column_names", as_py_list(roles), columns, as_py_list(existing)),
+    llamaherd_error_argument = \(cnd) abort_names(cnd)
+  )
+  unlist(found)
+}
+
+# Turns Python's error about column names into an error whose message contains the solution in R.
+abort_names <- function(cnd) {
+  role <- unlist(cnd$place)
+  problem <- cnd$problem %||% conditionMessage(cnd)
+  hint <- sprintf("columns = c(%s = \"...\")", role)
+  abort(c(
+    paste0("{.arg columns}: {problem}", if (!endsWith(problem, "?")) "."),
+    i = if (identical(cnd$code, "conflict")) {
+      "Choose another name, as with {.code {hint}}, or with {.code columns = \"coded_\"}
+       for all."
+    }
+  ))
+}
+
+# Returns `data` with the new columns. `texts` is the return value of texts_of(), `found` the
+# results of Python.
+coded_frame <- function(data, texts, codebook, names, found) {
+  text <- if (texts$is_column) texts$name else unname(names["coded_text"])
+  # A result without the columns of labels and texts, such as a table of counts by label, is not a
+  # table of coded texts.
+  needs <- c(names[names(names) == "label"], text[!is.na(text)])
+  if (length(needs) < 2) {
+    needs <- unique(c(needs, names))[1:2]
+  }
+  new <- as.list(found$columns)
+  is_generated <- codebook$type %in% c("fields", "spans")
+  if (is_generated) {
+    new <- c(as.list(text_columns(found$answers, schema_columns(codebook$schema))), new)
+  }
+  new$coded_text <- texts$texts
+  data <- if (inherits(data, "llamaherd_coded")) without_coding(data) else data
+  for (role in names(names)) {
+    data[[names[[role]]]] <- new[[role]]
+  }
+  needs <- unname(needs)
+  each <- startsWith(names(names), "p_") & !is_generated
+  as_coded(
+    data,
+    list(
+      label = if ("label" %in% names(names)) names[["label"]],
+      text = text,
+      names = found$names,
+      probs = stats::setNames(names[each], substring(names(names)[each], 3L)),
+      columns = names,
+      codebook = codebook,
+      needs = needs,
+      keys = unique(row_keys(lapply(needs, \(name) data[[name]]))),
+      answers = if (is_generated) found$labels,
+      span_labels = if (codebook$type == "spans") names(codebook$labels),
+      run = jsonlite::parse_json(found$run),
+      run_json = found$run,
+      stats = found$stats
+    )
+  )
 }

@@ -1,37 +1,32 @@
 # Calls Python through a single module, `llamaherd._r`, which catches all exceptions and returns
 # lists and scalars. No other file of this package calls Python.
 
-# Calls a function of the module and returns its value. Exceptions of Python arrive as data and
-# become conditions of this package; all warnings of a call become one warning of R.
+# Calls a function of the module and returns its value, see from_python(). Exceptions of Python
+# arrive as data and become conditions of this package; all warnings of a call become one warning.
 #
 # Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
 # call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
 # pending, and if R then handles the interrupt, R jumps over Python's stack frames.
 #
 # `warns` is the class of these warnings.
-py_call <- function(
-  fun,
-  ...,
-  error_call = public_frame(rlang::caller_env()),
-  warns = "python"
-) {
+py_call <- function(fun, ..., warns = "python", error_call = public_frame()) {
   if (fun %in% slow_functions) {
-    return(call_slowly(fun, list(...), error_call))
+    return(call_slowly(fun, list(...)))
   }
-  module <- py_module(error_call)
+  module <- py_module()
   status <- if (l10n_info()[["UTF-8"]]) {
     call_directly(module, fun, list(...))
   } else {
     renamed(call_directly(module, fun, renamed(list(...), native_names)), utf8_names)
   }
-  warn_python(as.character(unlist(status[["warnings"]])), error_call, warns)
+  warn_python(as.character(unlist(status[["warnings"]])), warns, error_call)
   for (text in status[["notices"]]) {
     rlang::inform(text, class = "llamaherd_message_thinking")
   }
   if (!isTRUE(status[["ok"]])) {
     abort_python(status, error_call)
   }
-  status[["value"]]
+  from_python(status[["value"]])
 }
 
 call_directly <- function(module, fun, arguments) {
@@ -61,18 +56,16 @@ slow_functions <- c(
 
 # Returns the value of a function that may compute for a long time. After Ctrl-C there is no value:
 # results of statistics are not partial.
-call_slowly <- function(fun, arguments, error_call) {
+call_slowly <- function(fun, arguments) {
   suspendInterrupts({
     run <- run_in_slices(
-      py_call("slow_start", fun, unname(arguments), error_call = error_call),
-      \(job) py_call("call_result", job, error_call = error_call),
-      new_bar(FALSE),
-      error_call
+      py_call("slow_start", fun, unname(arguments)),
+      \(job) py_call("call_result", job)
     )
     if (run$interrupted) {
       interrupt("Interrupted.", NULL, 0L)
     }
-    run$columns
+    run$value
   })
 }
 
@@ -81,35 +74,39 @@ python_function <- function(module, fun) {
   tryCatch(module[[fun]], error = \(cnd) abort_version(fun))
 }
 
-# Returns the frame that errors name: the innermost exported function of the package that called
-# `frame`, which may be `frame` itself; `frame` if there is none.
-public_frame <- function(frame) {
+# Returns the frame of the function that the user called, which errors name: the innermost exported
+# function, method or method of a conversation that is running; NULL if there is none.
+public_frame <- function() {
   exported <- getNamespaceExports("llamaherd")
-  frames <- as.list(sys.frames())
-  at <- which(vapply(frames, identical, NA, frame))
-  for (i in rev(seq_len(max(at, 0L)))) {
-    head <- sys.call(i)[[1]]
-    name <- if (is.symbol(head)) {
-      head
-    } else if (rlang::is_call(head, c("::", ":::"))) {
-      head[[3]]
+  for (i in rev(seq_len(sys.nframe()))) {
+    if (!identical(topenv(sys.frame(i)), topenv())) {
+      next
     }
-    is_own <- identical(topenv(frames[[i]]), topenv())
-    if (is_own && !is.null(name) && as.character(name) %in% exported) {
-      return(frames[[i]])
+    head <- sys.call(i)[[1]]
+    if (rlang::is_call(head, c("::", ":::"))) {
+      head <- head[[3]]
+    }
+    name <- if (is.symbol(head)) as.character(head) else ""
+    is_public <- name %in%
+      exported ||
+      grepl("[.]llamaherd_", name) ||
+      rlang::is_call(head, "$") ||
+      # lapply() and do.call() call functions by other names, or without a name
+      any(vapply(mget(exported, topenv()), identical, NA, sys.function(i)))
+    if (is_public) {
+      return(sys.frame(i))
     }
   }
-  frame
 }
 
-py_module <- function(error_call) {
+py_module <- function() {
   if (is.null(the$module)) {
-    use_python(error_call)
+    use_python()
     the$module <- rlang::try_fetch(
       with_utf8_paths(reticulate::import("llamaherd._r")),
-      error = function(cnd) abort_no_python(find_python(error_call), error_call, cnd)
+      error = \(cnd) abort_no_python(find_python(), cnd)
     )
-    warn_version(error_call)
+    warn_version()
   }
   the$module
 }
@@ -125,9 +122,9 @@ versions <- function() {
 }
 
 # The R package and the Python package belong together: they have the same version.
-warn_version <- function(error_call, of = versions()) {
+warn_version <- function(of = versions()) {
   if (of[["r"]] != of[["python"]]) {
-    warn(version_message(of), "python", error_call)
+    warn(version_message(of), "python")
   }
 }
 
@@ -208,32 +205,35 @@ abort_python <- function(status, error_call) {
 }
 
 # Errors and warnings with this package's classes; see ?llamaherd.
-abort <- function(message, kind, error_call, ..., .envir = parent.frame()) {
+abort <- function(
+  message,
+  kind = "argument",
+  error_call = public_frame(),
+  ...,
+  .envir = parent.frame()
+) {
   class <- c(paste0("llamaherd_error_", kind), "llamaherd_error")
-  cli::cli_abort(
-    message,
-    class = class,
-    call = error_call,
-    ...,
-    .envir = .envir
-  )
+  cli::cli_abort(message, class = class, call = error_call, ..., .envir = .envir)
 }
 
-warn <- function(message, kind, error_call, ..., .envir = parent.frame()) {
+warn <- function(
+  message,
+  kind,
+  error_call = public_frame(),
+  ...,
+  .envir = parent.frame()
+) {
   class <- c(paste0("llamaherd_warning_", kind), "llamaherd_warning")
   cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
 }
 
 # Issues one warning for all warnings of a call of Python; none without any.
-warn_python <- function(texts, error_call, kind = "python") {
+warn_python <- function(texts, kind = "python", error_call = public_frame()) {
   texts <- unique(texts)
   if (length(texts) == 1) {
     warn("{texts}", kind, error_call)
   } else if (length(texts) > 1) {
-    bullets <- stats::setNames(
-      sprintf("{texts[[%d]]}", seq_along(texts)),
-      rep("*", length(texts))
-    )
+    bullets <- rlang::set_names(sprintf("{texts[[%d]]}", seq_along(texts)), "*")
     warn(c("{length(texts)} warnings:", bullets), kind, error_call)
   }
 }
@@ -282,3 +282,68 @@ as_text <- function(x) {
 
 # Converts a vector to a list, because reticulate turns a vector of length 1 into a scalar.
 as_py_list <- function(x) as.list(unname(x))
+
+# Calls of Python's functions by name. A call is a job: R converts the arguments, starts the job,
+# waits for it, and converts the result, see from_python().
+
+# Calls a function of Python and returns its result. After Ctrl-C, the interrupt contains the
+# results of the finished parts of the call, and of the part that was running.
+#
+# `arguments` are converted: objects by as_python(), vectors by as_py_list(); those in `settings`
+# are arguments of annotate_texts(). `warns` is the class of Python's warnings, and `ended` is the
+# message of an interrupt, in place of the number of finished prompts.
+call_python <- function(
+  fun,
+  arguments,
+  progress = FALSE,
+  verbosity = 0L,
+  warns = "python",
+  ended = NULL
+) {
+  journal <- NULL
+  bar <- new_bar(progress)
+  finished <- \(value) if (inherits(value, "ended")) value$value else value
+  suspendInterrupts({
+    run <- quietly(
+      verbosity < 0,
+      run_in_slices(
+        py_call("call_start", fun, arguments, as.character(getRversion())),
+        \(job) py_call("call_result", job, warns = warns),
+        bar,
+        made = finished,
+        begun = \(started) journal <<- started[["journal"]]
+      )
+    )
+    if (run$interrupted) {
+      line <- if (inherits(run$value, "ended")) run$value$line
+      message <- ended %||% if (!is.null(line)) sprintf("Interrupted: %s done.", line)
+      message <- message %||% "Interrupted."
+      interrupt(message, finished(run$value), verbosity, r_path(journal))
+    }
+    run$value
+  })
+}
+
+# Returns an object of this package in the form that Python reads as its own object.
+as_python <- function(x, arg = rlang::caller_arg(x)) {
+  class <- class(x)[[1]]
+  switch(
+    class,
+    llamaherd_context = check_context(x, arg),
+    llamaherd_model = check_model(x, arg),
+    llamaherd_codebook = tagged("codebook", content = x$content),
+    llamaherd_candidate = tagged(
+      "candidate",
+      book = x$codebook$content,
+      context = if (!is.null(x$context)) as_python(x$context, arg),
+      settings = x$settings
+    ),
+    llamaherd_gold = tagged("gold", content = check_gold(x, arg)),
+    llamaherd_choice = tagged("choice", content = x$json),
+    llamaherd_codebooks = tagged("comparison", content = x$json),
+    llamaherd_pairs = tagged("pairs", content = x$json),
+    x
+  )
+}
+
+tagged <- function(class, ...) list(.class = class, ...)

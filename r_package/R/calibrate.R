@@ -51,33 +51,35 @@
 #' free <- "Text: N/A\nTopic:"
 #' classify_calibrated(context, prompts, labels, "contextual", content_free = free)
 #' close(model)
-calibrate_batch <- function(x) new_calibration(x, "batch", rlang::current_env())
+calibrate_batch <- function(x) new_calibration(x, "batch")
 
 #' @rdname calibrate_batch
 #' @export
 calibrate_contextual <- function(x) {
-  new_calibration(x, "contextual", rlang::current_env())
+  new_calibration(x, "contextual")
 }
 
 #' @rdname calibrate_batch
 #' @export
 calibrated <- function(x, calibration) {
-  error_call <- rlang::current_env()
-  probs <- check_probs(x, error_call)
-  check_calibration(calibration, error_call)
+  probs <- check_probs(x)
+  check_calibration(calibration)
   n <- length(calibration$prior)
   if (n != ncol(probs$values)) {
     must <- sprintf("probabilities of %d labels, as many as the calibration has", n)
-    abort_argument("x", must, x, error_call)
+    abort_argument("x", must, x)
   }
   names <- probs$names %||% calibration$names %||% as.character(seq_len(n))
-  columns <- apply_calibration(calibration, probs$values, names, error_call)
+  changed <- as.list(plain_frame(apply_calibration(calibration, probs$values, names)))
   if (!is.data.frame(x)) {
-    values <- matrix_of(columns[["probs"]], names)
-    dimnames(values) <- dimnames(x)
+    values <- matrix(
+      unlist(changed[paste0("p_", names)]),
+      nrow(x),
+      dimnames = dimnames(x)
+    )
     return(structure(values, calibration = calibration))
   }
-  changed <- class_frame(columns, names)
+  changed$coverage <- NULL
   changed$between <- of_labels(attr(x, "between"), changed$label)
   for (name in names(changed)) {
     x[[name]] <- changed[[name]]
@@ -97,7 +99,6 @@ classify_calibrated <- function(
   calibration = NULL,
   ...
 ) {
-  error_call <- rlang::current_env()
   check_given(context)
   check_given(prompts)
   check_given(labels)
@@ -105,21 +106,19 @@ classify_calibrated <- function(
   needs_free <- method == "contextual" && is.null(calibration)
   if (needs_free == is.null(content_free)) {
     abort(
-      "{.arg content_free} is needed for {.code method = \"contextual\"}, and only for it.",
-      "argument",
-      error_call
+      "{.arg content_free} is needed for {.code method = \"contextual\"}, and only for it."
     )
   }
   if (!is.null(calibration)) {
-    check_calibration(calibration, error_call)
+    check_calibration(calibration)
     # A call without rows only checks, before the model runs, that the calibration has these labels.
-    names <- unique(unlist(class_labels(labels, error_call)$names))
+    names <- unique(unlist(class_labels(labels)$names))
     none <- matrix(0, 0, length(names))
-    apply_calibration(calibration, none, names, error_call)
+    apply_calibration(calibration, none, names)
   }
   if (needs_free) {
-    thinking <- check_thinking(list(...)$thinking, error_call)
-    py_call("contextual_check", thinking, error_call = error_call)
+    thinking <- check_thinking(list(...)$thinking)
+    py_call("contextual_check", thinking)
     calibration <- calibrate_contextual(classify_parallel(
       context,
       content_free,
@@ -131,52 +130,30 @@ classify_calibrated <- function(
   calibrated(classes, calibration %||% calibrate_batch(classes))
 }
 
-new_calibration <- function(x, method, error_call) {
-  check_given(x, arg = "x", error_call = error_call)
-  probs <- check_probs(x, error_call)
-  json <- py_call(
-    "calibration_fit",
-    rows_of(probs$values),
-    as_py_list(probs$names),
-    method,
-    error_call = error_call
-  )
-  stored <- jsonlite::parse_json(json, simplifyVector = TRUE)
-  fixed(
-    list(
-      names = probs$names,
-      prior = as.double(stored$prior),
-      method = method,
-      n = stored$n
-    ),
-    json = json,
-    class = "llamaherd_calibration"
-  )
+new_calibration <- function(x, method) {
+  check_given(x, arg = "x")
+  probs <- check_probs(x)
+  py_call("calibration_fit", rows_of(probs$values), as_py_list(probs$names), method)
 }
 
-check_calibration <- function(calibration, error_call) {
+check_calibration <- function(calibration) {
   if (!inherits(calibration, "llamaherd_calibration")) {
     must <- "a <llamaherd_calibration> made by calibrate_batch() or calibrate_contextual()"
-    abort_argument("calibration", must, calibration, error_call)
+    abort_argument("calibration", must, calibration)
   }
 }
 
 # Computes the columns of classify_result from probabilities with one row per text.
-apply_calibration <- function(calibration, values, names, error_call) {
-  py_call(
-    "calibration_apply",
-    attr(calibration, "json"),
-    rows_of(values),
-    as_py_list(names),
-    error_call = error_call
-  )
+apply_calibration <- function(calibration, values, names) {
+  json <- calibration$json %||% attr(calibration, "json")
+  py_call("calibration_apply", json, rows_of(values), as_py_list(names))
 }
 
 # Returns probabilities as a matrix with the names of the labels.
-check_probs <- function(x, error_call) {
-  check_given(x, arg = "x", error_call = error_call)
+check_probs <- function(x) {
+  check_given(x, arg = "x")
   if (!is.null(attr(x, "calibration"))) {
-    abort("{.arg x} is calibrated already.", "argument", error_call)
+    abort("{.arg x} is calibrated already.")
   }
   if (inherits(x, "llamaherd_table") && !is.null(attr(x, "logprobs"))) {
     names <- colnames(attr(x, "logprobs"))
@@ -185,7 +162,7 @@ check_probs <- function(x, error_call) {
   }
   if (!is.matrix(x) || !is.numeric(x) || ncol(x) == 0) {
     must <- "what classify_parallel() returned, or a matrix of probabilities"
-    abort_argument("x", must, x, error_call)
+    abort_argument("x", must, x)
   }
   list(values = unname(x), names = colnames(x))
 }
@@ -195,21 +172,4 @@ check_probs <- function(x, error_call) {
 rows_of <- function(values) {
   values[is.na(values)] <- NaN
   lapply(seq_len(nrow(values)), \(i) as.list(as.double(values[i, ])))
-}
-
-#' @export
-format.llamaherd_calibration <- function(x, ...) {
-  c(
-    sprintf(
-      "<llamaherd_calibration> %s, fitted to %d %s",
-      x$method,
-      x$n,
-      plural(x$n, "text")
-    ),
-    sprintf(
-      "%s: %s",
-      encode(x$names %||% as.character(seq_along(x$prior))),
-      formatC(x$prior, digits = 3, format = "g")
-    )
-  )
 }

@@ -35,7 +35,6 @@ apply_chat_template <- function(
   variables = list(),
   system = NULL
 ) {
-  error_call <- rlang::current_env()
   check_given(messages)
   object <- check_model(model)
   system <- check_string(system, null = TRUE)
@@ -43,17 +42,16 @@ apply_chat_template <- function(
   prompts <- as_prompts(
     if (is_single) list(messages) else messages,
     "messages",
-    error_call,
     if (is_single) {
-      \(x, ...) check_messages(x, "messages", error_call)
+      \(x, ...) check_messages(x, "messages")
     } else {
       as_conversation
     }
   )
-  check_no_problem(prompts, "messages", error_call)
+  check_no_problem(prompts, "messages")
   template <- py_value(template)
   add_assistant <- py_value(add_assistant)
-  variables <- check_variables(variables, error_call)
+  variables <- check_variables(variables)
   given <- is.na(prompts$problems)
   texts <- rep(NA_character_, length(given))
   texts[given] <- as_text(py_call(
@@ -76,22 +74,18 @@ with_system <- function(conversation, system) {
 
 # Requires text with a valid encoding, because an invalid text would be lost silently. NA remains
 # NA.
-check_no_problem <- function(prompts, arg, error_call) {
+check_no_problem <- function(prompts, arg) {
   bad <- which(!is.na(prompts$problems) & !prompts$missing)
   if (length(bad) > 0) {
-    abort(
-      c(
-        "{.code {arg}[[{bad[[1]]}]]} is not valid text in its encoding.",
-        i = "Convert it with {.fn iconv}, or declare its {.fn Encoding}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "{.code {arg}[[{bad[[1]]}]]} is not valid text in its encoding.",
+      i = "Convert it with {.fn iconv}, or declare its {.fn Encoding}."
+    ))
   }
 }
 
 # Converts one prompt for Python: a user message given as text, or a list of messages.
-as_conversation <- function(x, arg, error_call) {
+as_conversation <- function(x, arg) {
   if (is.factor(x)) {
     x <- as.character(x)
   }
@@ -99,9 +93,9 @@ as_conversation <- function(x, arg, error_call) {
     return(as_utf8(x))
   }
   if (!is.list(x)) {
-    abort_argument(arg, "a string or a list of messages", x, error_call)
+    abort_argument(arg, "a string or a list of messages", x)
   }
-  check_messages(x, arg, error_call)
+  check_messages(x, arg)
 }
 
 # Returns TRUE for messages. A list may also consist of token ids.
@@ -118,30 +112,68 @@ is_conversation <- function(x) {
     (is.list(x) && (length(x) == 0 || any(vapply(x, \(m) any(fields %in% names(m)), NA))))
 }
 
-check_messages <- function(
-  messages,
-  arg = rlang::caller_arg(messages),
-  error_call = rlang::caller_env()
-) {
-  check_given(messages, arg = arg, error_call = error_call)
+check_messages <- function(messages, arg = rlang::caller_arg(messages)) {
+  check_given(messages, arg = arg)
   if (is.data.frame(messages)) {
     messages <- lapply(seq_len(nrow(messages)), \(row) as.list(messages[row, ]))
   }
   if (!is.list(messages) || length(messages) == 0) {
     must <- "a list of messages like list(role = \"user\", content = \"...\")"
     hint <- if (is.list(messages)) "It is empty."
-    abort_argument(arg, must, messages, error_call, hint)
+    abort_argument(arg, must, messages, hint = hint)
   }
   lapply(seq_along(messages), \(i) {
     message <- messages[[i]]
     if (!is.list(message) || !all(c("role", "content") %in% names(message))) {
       must <- "a list with the fields role and content"
-      abort_argument(sprintf("%s[[%d]]", arg, i), must, message, error_call)
+      abort_argument(sprintf("%s[[%d]]", arg, i), must, message)
     }
     field <- \(name) {
       where <- sprintf("%s[[%d]]$%s", arg, i, name)
-      check_string(message[[name]], where, error_call = error_call)
+      check_string(message[[name]], where)
     }
     list(role = field("role"), content = field("content"))
   })
+}
+
+#' Fix the date in chat templates
+#'
+#' @description
+#' Some chat templates (Llama 3.2, gpt-oss, Granite) write the current date into each prompt. On
+#' another day, the same call then sends other prompts, returns other answers, and finds no result
+#' in a journal of the first day. `with_chat_date()` runs code with a fixed date.
+#'
+#' [annotate_texts()] records the date of each call, and uses the recorded date when it continues
+#' from a journal. The argument `date` of [annotate_texts()] sets the date for one call.
+#'
+#' @param date A Date, or a string like `"2026-01-31"`. NULL is the date of the enclosing
+#'   `with_chat_date()`, or else today's date, which does not change if the code runs past midnight.
+#' @param code Code to run, such as a call of [generate_parallel()].
+#' @returns The value of `code`.
+#' @seealso [generate_parallel()] with `chat = TRUE`, [apply_chat_template()]
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' dated <- paste0(
+#'   "{% for m in messages %}Today is {{ strftime_now('%d %B %Y') }}. {{ m.content }}\n",
+#'   "{% endfor %}Answer:"
+#' )
+#' with_chat_date("2026-01-31", apply_chat_template(model, "What day is it?", template = dated))
+#'
+#' # The same call on any other day finds its answers in the journal.
+#' journal <- tempfile()
+#' ask <- function() {
+#'   generate_parallel(context, "What day is it?", chat = TRUE, template = dated, journal = journal)
+#' }
+#' first <- with_chat_date("2026-01-31", ask())
+#' again <- with_chat_date(as.Date("2026-01-31"), ask())
+#' attr(again, "stats")$n_journal
+#' close(model)
+with_chat_date <- function(date, code) {
+  check_given(date, "The day that chat templates write, such as \"2026-01-31\".")
+  date <- check_date(date)
+  before <- py_call("chat_date_enter", date)
+  on.exit(py_call("chat_date_leave", before))
+  code
 }

@@ -4,13 +4,9 @@
 
 # Converts a single value for Python. A vector of all choices, the default of an argument, means the
 # first of them.
-py_value <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
-  if (is.character(x) && length(x) > 1 && identical(x, default_of(arg, error_call))) {
+py_value <- function(x, arg = rlang::caller_arg(x)) {
+  check_given(x, arg = arg)
+  if (is.character(x) && length(x) > 1 && identical(x, default_of(arg))) {
     x <- x[[1]]
   }
   if (is.null(x)) {
@@ -20,10 +16,10 @@ py_value <- function(
     x <- as.character(x)
   }
   if (!is_simple(x) || length(x) != 1 || is.na(x)) {
-    return(unreadable(x, error_call))
+    return(unreadable(x))
   }
   if (is.character(x)) {
-    check_text(x, arg, error_call)
+    check_text(x, arg)
   } else if (is.numeric(x)) {
     py_number(x)
   } else {
@@ -32,12 +28,8 @@ py_value <- function(
 }
 
 # Converts a vector to a list for Python.
-py_values <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+py_values <- function(x, arg = rlang::caller_arg(x)) {
+  check_given(x, arg = arg)
   if (is.null(x)) {
     return(NULL)
   }
@@ -45,10 +37,10 @@ py_values <- function(
     x <- as.character(x)
   }
   if (!is_simple(x)) {
-    return(unreadable(x, error_call))
+    return(unreadable(x))
   }
   args <- if (length(x) == 1) arg else sprintf("%s[%d]", arg, seq_along(x))
-  unname(Map(\(one, name) py_value(one, name, error_call), as.list(unname(x)), args))
+  unname(Map(py_value, as.list(unname(x)), args))
 }
 
 # Converts arguments of the function whose frame is `env`, by name.
@@ -58,21 +50,17 @@ py_arguments <- function(..., env = rlang::caller_env()) {
     if (eval(call("missing", as.name(name)), env)) {
       formal <- formals(function_of(env))[[name]]
       if (is.symbol(formal) && !nzchar(formal)) {
-        check_given(arg = name, error_call = env)
+        check_given(arg = name)
       }
     }
-    py_value(get(name, env), name, env)
+    py_value(get(name, env), name)
   })
   rlang::set_names(values, names)
 }
 
 # Converts a path, which may begin with "~".
-py_path <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  value <- py_value(x, arg, error_call)
+py_path <- function(x, arg = rlang::caller_arg(x)) {
+  value <- py_value(x, arg)
   if (is.character(value)) expand_path(value) else value
 }
 
@@ -87,29 +75,27 @@ is_simple <- function(x) {
   is.null(attr(x, "class")) && (is.logical(x) || is.numeric(x) || is.character(x))
 }
 
-unreadable <- function(x, error_call) {
-  py_call("unreadable", describe(x), error_call = error_call)
-}
+unreadable <- function(x) py_call("unreadable", describe(x))
 
 function_of <- function(env) {
   at <- which(vapply(as.list(sys.frames()), identical, NA, env))
   if (length(at) > 0) sys.function(at[[1]])
 }
 
-# Returns the default of an argument of the function whose frame is `env`.
-default_of <- function(arg, env) {
-  formals <- as.list(formals(function_of(env)))
+# Returns the default of an argument of the function that the user called.
+default_of <- function(arg) {
+  formals <- as.list(formals(function_of(public_frame())))
   if (is.call(formals[[arg]])) eval(formals[[arg]], baseenv())
 }
 
-abort_argument <- function(arg, must, x, error_call, hint = NULL) {
-  cli::cli_abort(
+abort_argument <- function(arg, must, x, error_call = public_frame(), hint = NULL) {
+  abort(
     c(
       "{.arg {arg}} must be {must}, not {describe(x)}.",
       i = if (!is.null(hint)) "{hint}"
     ),
-    class = c("llamaherd_error_argument", "llamaherd_error"),
-    call = error_call,
+    "argument",
+    error_call,
     argument = arg
   )
 }
@@ -150,40 +136,22 @@ shorten <- function(x, width) {
 
 # Requires an argument without a default; `hint` describes the value. A check of a value calls it
 # first, so that the error names the function that the user called, and not the check.
-check_given <- function(
-  x,
-  hint = NULL,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
+check_given <- function(x, hint = NULL, arg = rlang::caller_arg(x), ...) {
   if (missing(x)) {
-    abort(
-      c("{.arg {arg}} is missing.", i = if (!is.null(hint)) "{hint}"),
-      "argument",
-      error_call
-    )
+    abort(c("{.arg {arg}} is missing.", i = if (!is.null(hint)) "{hint}"))
   }
 }
 
-check_flag <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+check_flag <- function(x, arg = rlang::caller_arg(x)) {
+  check_given(x, arg = arg)
   if (!is.logical(x) || length(x) != 1 || is.na(x)) {
-    abort_argument(arg, "TRUE or FALSE", x, error_call)
+    abort_argument(arg, "TRUE or FALSE", x)
   }
   as.logical(x)
 }
 
-check_string <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  null = FALSE,
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+check_string <- function(x, arg = rlang::caller_arg(x), null = FALSE) {
+  check_given(x, arg = arg)
   if (null && is.null(x)) {
     return(NULL)
   }
@@ -191,28 +159,19 @@ check_string <- function(
     x <- as.character(x)
   }
   if (!is.character(x) || length(x) != 1 || is.na(x)) {
-    abort_argument(
-      arg,
-      if (null) "a string or NULL" else "a string",
-      x,
-      error_call
-    )
+    abort_argument(arg, if (null) "a string or NULL" else "a string", x)
   }
-  check_text(x, arg, error_call)
+  check_text(x, arg)
 }
 
 # Returns text in UTF-8, without names. Factors become text. NA and invalid bytes cause errors.
-check_text <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+check_text <- function(x, arg = rlang::caller_arg(x)) {
+  check_given(x, arg = arg)
   if (is.factor(x)) {
     x <- as.character(x)
   }
   if (!is.character(x)) {
-    abort_argument(arg, "a character vector", x, error_call)
+    abort_argument(arg, "a character vector", x)
   }
   text <- as_utf8(x)
   if (anyNA(text)) {
@@ -221,7 +180,7 @@ check_text <- function(
     if (length(x) > 1) {
       arg <- sprintf("%s[%d]", arg, i)
     }
-    abort_argument(arg, "valid text", x[[i]], error_call, hint)
+    abort_argument(arg, "valid text", x[[i]], hint = hint)
   }
   text
 }
@@ -332,78 +291,63 @@ r_path <- function(path, os = .Platform$OS.type) {
 }
 
 # Requires a whole number, for arguments that R itself uses.
-check_whole <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+check_whole <- function(x, arg = rlang::caller_arg(x)) {
+  check_given(x, arg = arg)
   if (!is_simple(x) || !is.numeric(x) || length(x) != 1 || !isTRUE(x == trunc(x))) {
-    abort_argument(arg, "a whole number", x, error_call)
+    abort_argument(arg, "a whole number", x)
   }
   if (abs(x) <= .Machine$integer.max) as.integer(x) else x
 }
 
-check_choice <- function(
-  x,
-  choices,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
+check_choice <- function(x, choices, arg = rlang::caller_arg(x)) {
   if (identical(x, choices)) {
     return(choices[[1]])
   }
   if (!is.character(x) || length(x) != 1 || !x %in% choices) {
     must <- paste(encodeString(choices, quote = "\""), collapse = " or ")
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x)
   }
   x
 }
 
 # Requires that all arguments in `...` are named, are among `known`, and occur only once.
-check_dots <- function(dots, known, error_call = rlang::caller_env()) {
+check_dots <- function(dots, known = character()) {
   given <- rlang::names2(dots)
   bad <- given[!given %in% known | duplicated(given)]
-  if (length(bad) > 0) {
-    what <- if (nzchar(bad[[1]])) {
-      "{.arg {bad[[1]]}}"
-    } else {
-      "an argument without a name"
-    }
-    problem <- if (bad[[1]] %in% known) " twice"
-    is_unknown <- nzchar(bad[[1]]) && !bad[[1]] %in% known
-    meant <- if (is_unknown) closest(bad[[1]], c(known, ls(error_call)))
-    if (is_unknown && bad[[1]] %in% c("level", "conf.level")) {
-      meant <- intersect(c("level", "conf.level"), ls(error_call))
-      meant <- if (length(meant) == 1) meant
-    }
-    fun <- rlang::call_name(rlang::frame_call(error_call))
-    if (any(grepl("[.]llamaherd_", fun))) {
-      known <- union(setdiff(names(formals(function_of(error_call))), "..."), known)
-      fun <- NULL # a method
-    }
-    is_sampling <- all(names(further_kinds) %in% known)
-    shown <- if (is_sampling) setdiff(known, names(further_kinds)) else known
-    cli::cli_abort(
-      c(
-        paste0("`...` cannot take ", what, problem, "."),
-        i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
-        i = if (length(shown) > 0) "Accepted arguments: {.arg {shown}}.",
-        i = if (is_sampling) "{.code ?sampling_options} has further arguments.",
-        i = if (is_unknown && is.null(meant) && !is.null(fun)) {
-          "{.code ?{fun}} has all other arguments."
-        }
-      ),
-      class = c("llamaherd_error_argument", "llamaherd_error"),
-      call = error_call
-    )
+  if (length(bad) == 0) {
+    return(dots)
   }
-  dots
+  bad <- bad[[1]]
+  what <- if (nzchar(bad)) "{.arg {bad}}" else "an argument without a name"
+  frame <- public_frame()
+  fun <- rlang::call_name(rlang::frame_call(frame))
+  is_method <- grepl("[.]llamaherd_", fun)
+  own <- setdiff(names(formals(function_of(frame))), "...")
+  is_unknown <- nzchar(bad) && !bad %in% known
+  meant <- if (is_unknown) closest(bad, c(known, own))
+  if (is_unknown && bad %in% c("level", "conf.level")) {
+    meant <- intersect(c("level", "conf.level"), own)
+    meant <- if (length(meant) == 1) meant
+  }
+  shown <- if (is_method) union(own, known) else known
+  is_sampling <- all(names(further_kinds) %in% known)
+  shown <- if (is_sampling) setdiff(shown, names(further_kinds)) else shown
+  abort(
+    c(
+      paste0("`...` cannot take ", what, if (bad %in% known) " twice", "."),
+      i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
+      i = if (length(shown) > 0) "Accepted arguments: {.arg {shown}}.",
+      i = if (is_sampling) "{.code ?sampling_options} has further arguments.",
+      i = if (is_unknown && is.null(meant) && !is_method) {
+        "{.code ?{fun}} has all other arguments."
+      }
+    ),
+    "argument",
+    frame
+  )
 }
 
 # Returns the element of `names` that is most similar to `name`; NULL if no element is similar.
-# check_dots() also passes the names of the variables of the function that the user called, since
-# its arguments are among these variables.
 closest <- function(name, names) {
   distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
   letters_of <- \(x) sort(strsplit(tolower(x), "")[[1]])

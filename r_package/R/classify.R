@@ -111,28 +111,27 @@ classify_parallel <- function(
   n_thoughts = 1L,
   seed = 1234L
 ) {
-  error_call <- rlang::current_env()
+  env <- rlang::current_env()
   check_given(
     labels,
     "The answers to choose from, such as c(\"positive\", \"negative\")."
   )
   object <- check_context(context)
-  prompts <- chat_or_prompts(prompts, "prompts", error_call)
+  prompts <- chat_or_prompts(prompts, "prompts", env)
   options <- c(
-    class_labels(labels, error_call),
+    class_labels(labels),
     normalize = py_value(normalize),
     pmi_prompt = py_value(pmi_prompt),
     space = py_value(space),
     n_thoughts = py_value(n_thoughts),
     seed = py_value(seed),
-    task_options(prompts, error_call)
+    task_options(prompts, env)
   )
-  task <- new_task("classify_start", "classify_result", new_classes)
-  result <- run_task(task, object, prompts, options, error_call)
+  result <- run_task("classify_start", task_table, object, prompts, options, env)
   drawn <- if (n_thoughts > 1) c("n_thoughts", "seed")
   settings <- options[c("labels", "normalize", drawn)]
   keeping(result, {
-    warn_coverage(result, verbosity, error_call)
+    warn_coverage(result, verbosity)
     document_answers(
       "classify_parallel",
       context,
@@ -147,13 +146,13 @@ classify_parallel <- function(
 
 # Returns a list of the texts of the labels, which the model reads, and of their names in the
 # result.
-class_labels <- function(x, error_call) {
+class_labels <- function(x, ...) {
   x <- label_set(x)
   if (!is.character(x)) {
     hint <- if (is.atomic(x) && !is.null(x)) "as.character() makes labels of values."
-    abort_argument("labels", "a character vector", x, error_call, hint)
+    abort_argument("labels", "a character vector", x, hint = hint)
   }
-  readings <- check_text(x, "labels", error_call)
+  readings <- check_text(x, "labels")
   names <- as_utf8(rlang::names2(x))
   names <- ifelse(is.na(names) | nzchar(names), names, readings)
   list(labels = as_py_list(readings), names = as_py_list(names))
@@ -162,42 +161,27 @@ class_labels <- function(x, error_call) {
 # Returns the options of all tasks except generation.
 task_options <- function(prompts, env) {
   options <- list(
-    parse_special = py_value(env$parse_special, "parse_special", env),
-    on_error = py_value(env$on_error, "on_error", env),
-    journal = py_path(env$journal, "journal", env)
+    parse_special = py_value(env$parse_special, "parse_special"),
+    on_error = py_value(env$on_error, "on_error"),
+    journal = py_path(env$journal, "journal")
   )
   c(options, prompts$options)
 }
 
-run_task <- function(task, object, prompts, options, env) {
-  verbosity <- check_whole(env$verbosity, "verbosity", env)
-  progress <- check_flag(env$progress, "progress", env)
+run_task <- function(start, make, object, prompts, options, env) {
+  verbosity <- check_whole(env$verbosity, "verbosity")
+  progress <- check_flag(env$progress, "progress")
   display <- list(verbosity = verbosity)
-  result <- run_call(task, object, prompts, options, display, progress, env)
-  keeping(result, tell_failures(result, options$on_error, verbosity, env))
+  result <- run_call(start, make, object, prompts, options, display, progress)
+  keeping(result, tell_failures(result, options$on_error, verbosity))
   result
 }
 
-new_classes <- function(columns, prompts, display) {
-  names <- as_text(columns[["names"]])
-  frame <- class_frame(columns, names)
-  frame$coverage <- numbers_of(columns[["coverage"]])
-  order <- c("label", "prob", "margin", "entropy", "coverage")
-  frame <- frame[c(order, setdiff(names(frame), order))]
-  logprobs <- matrix_of(columns[["logprobs"]], names)
-  between <- if (!is.null(columns[["between"]])) matrix_of(columns[["between"]], names)
-  frame$between <- of_labels(between, frame$label)
-  thoughts <- thoughts_of(columns[["thoughts"]])
-  frame[names(thoughts)] <- thoughts
-  task_table(
-    new_frame(frame, nrow(logprobs)),
-    columns,
-    prompts,
-    logprobs = logprobs,
-    between = between,
-    timing = timing_of(columns[["timing"]]),
-    notes = as_text(columns[["notes"]])
-  )
+# Adds what only R knows of the prompts to the table of a task.
+task_table <- function(table, prompts, ...) {
+  attr(table, "errors") <- errors_of(table, prompts)
+  attr(table, "row.names") <- row_names(prompts$names, nrow(table))
+  table
 }
 
 # Returns for each row the value in the column of its label; NULL if `values` is NULL.
@@ -207,43 +191,10 @@ of_labels <- function(values, labels) {
 
 # Warns if the coverage is low: the probabilities of labels mean little if the model would continue
 # the prompt with other texts.
-warn_coverage <- function(result, verbosity, error_call) {
+warn_coverage <- function(result, verbosity) {
   for (note in if (verbosity >= 0) attr(result, "notes")) {
-    warn("{note}.", "coverage", error_call)
+    warn("{note}.", "coverage")
   }
-}
-
-# Computes the columns that depend on the probabilities.
-class_frame <- function(columns, names) {
-  probs <- matrix_of(columns[["probs"]], names)
-  each <- lapply(seq_along(names), \(i) unname(probs[, i]))
-  c(
-    list(
-      label = factor(as_text(columns[["labels"]]), levels = names),
-      prob = numbers_of(columns[["prob"]]),
-      margin = numbers_of(columns[["margin"]]),
-      entropy = numbers_of(columns[["entropy"]])
-    ),
-    stats::setNames(each, paste0("p_", names))
-  )
-}
-
-# Creates the result of all tasks except generation.
-task_table <- function(frame, columns, prompts, ...) {
-  new_table(
-    frame,
-    prompts$names,
-    errors = errors_of(columns, prompts),
-    finish_reason = as_text(columns[["finish_reasons"]]),
-    stats = new_stats(columns[["stats"]]),
-    ...
-  )
-}
-
-# Converts rows to a matrix, with NaN where a prompt failed.
-matrix_of <- function(rows, names) {
-  values <- numbers_of(rows)
-  matrix(values, ncol = length(names), byrow = TRUE, dimnames = list(NULL, names))
 }
 
 numbers_of <- function(values) {

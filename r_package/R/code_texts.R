@@ -75,17 +75,16 @@ code_texts <- function(
   keys = FALSE,
   browser = interactive()
 ) {
-  error_call <- rlang::current_env()
   check_given(data)
-  check_dots(list(...), character())
+  check_dots(list(...))
   is_frame <- is.data.frame(data)
   if (!is_frame) {
-    given <- check_gold(data, error_call, "data")
+    given <- check_gold(data, "data")
     text <- "text"
     id <- NULL
   } else {
-    text <- one_column(rlang::enquo(text), data, "text", error_call)
-    id <- one_column(rlang::enquo(id), data, "id", error_call)
+    text <- one_column(rlang::enquo(text), data, "text")
+    id <- one_column(rlang::enquo(id), data, "id")
     given <- py_columns(data, c(text, id %||% intersect("id", names(data))))
   }
   options <- c(
@@ -100,46 +99,24 @@ code_texts <- function(
     )
   )
   browser <- check_flag(browser)
-  made <- function(columns) {
-    result <- coded_by_people(columns, data)
-    attr(result, "notes") <- new_frame(
-      lapply(columns[["notes"]], as_text),
-      length(columns[["notes"]][["id"]])
-    )
-    result
+  made <- function(found) {
+    result <- found$codes
+    if (is.null(result)) {
+      result <- data
+      result[names(found$columns)] <- found$columns
+    }
+    structure(result, notes = found$notes)
   }
-  suspendInterrupts({
-    run <- run_in_slices(
-      py_call("code_start", given, options, error_call = error_call),
-      \(job) py_call("code_result", job, error_call = error_call),
-      new_bar(interactive()),
-      error_call,
-      made = made,
-      begun = function(started) {
-        writeLines(as_text(started[["lines"]]))
-        if (browser) {
-          utils::browseURL(started[["link"]])
-        }
+  run <- run_in_slices(
+    py_call("code_start", given, options),
+    bar = new_bar(interactive()),
+    made = made,
+    begun = function(started) {
+      writeLines(as_text(started[["lines"]]))
+      if (browser) {
+        utils::browseURL(started[["link"]])
       }
-    )
-    made(run$columns)
-  })
-}
-
-# Returns the codes in the same form as the data.
-coded_by_people <- function(found, data) {
-  if (!is.null(found[["sample"]])) {
-    return(from_python(found[["sample"]]))
-  }
-  if (!is.null(found[["spans"]])) {
-    return(new_spans(found[["spans"]]))
-  }
-  if (!is.null(found[["samples"]])) {
-    return(lapply(found[["samples"]], from_python))
-  }
-  columns <- found[["columns"]]
-  for (coder in names(columns)) {
-    data[[coder]] <- as_text(columns[[coder]])
-  }
-  data
+    }
+  )
+  made(run$value)
 }

@@ -87,14 +87,13 @@ codebook <- function(
   quote = NULL,
   ...
 ) {
-  error_call <- rlang::current_env()
-  check_dots(list(...), character())
+  check_dots(list(...))
   check_given(
     question,
     "The question about each text, such as \"Is it for or against?\"."
   )
   question <- check_string(question)
-  warn_placeholders_of(question, "text", error_call)
+  warn_placeholders_of(question, "text")
   type <- type %||%
     if (!is.null(schema)) {
       "fields"
@@ -109,46 +108,45 @@ codebook <- function(
   type <- check_choice(type, kinds)
   if (inherits(labels, "llamaherd_scale") && type != "scale") {
     hint <- "`labels` is a number_scale(); NULL chooses the type."
-    abort_argument("type", "\"scale\"", type, error_call, hint)
+    abort_argument("type", "\"scale\"", type, hint = hint)
   }
-  scale <- if (type == "scale") check_scale_of(labels, error_call)
+  scale <- if (type == "scale") check_scale_of(labels)
   if (is.null(labels) && type != "fields") {
     must <- "a character vector of labels, or of definitions with labels as names"
-    abort_argument("labels", must, labels, error_call)
+    abort_argument("labels", must, labels)
   }
   content <- list(
-    question = value_json(question, "question", error_call),
-    labels = if (type != "scale") labels_json(labels, error_call),
+    question = value_json(question, "question"),
+    labels = if (type != "scale") labels_json(labels),
     scale = scale,
-    type = value_json(type, "type", error_call),
-    schema = if (!is.null(schema)) schema_text(schema, "schema", error_call),
-    examples = examples_json(examples, type, error_call),
-    text_role = string_json(text_role, "text_role", error_call),
-    answer_role = string_json(answer_role, "answer_role", error_call),
-    language = string_json(language, "language", error_call),
-    words = words_json(words, error_call),
-    system = string_json(system, "system", error_call),
+    type = value_json(type, "type"),
+    schema = if (!is.null(schema)) schema_text(schema, "schema"),
+    examples = examples_json(examples, type),
+    text_role = string_json(text_role, "text_role"),
+    answer_role = string_json(answer_role, "answer_role"),
+    language = string_json(language, "language"),
+    words = words_json(words),
+    system = string_json(system, "system"),
     max_spans = if (!is.null(max_spans)) {
-      value_json(py_value(max_spans), "max_spans", error_call)
+      value_json(py_value(max_spans), "max_spans")
     },
     quote = if (!is.null(quote)) {
-      value_json(check_quote_type(quote, error_call), "quote", error_call)
+      value_json(check_quote_type(quote), "quote")
     }
   )
   json <- json_object(Filter(Negate(is.null), content))
-  new_codebook(py_call("codebook_make", json, error_call = error_call))
+  py_call("codebook_make", json)
 }
 
 #' @rdname codebook
 #' @param path Path of a YAML file; `~` is expanded.
 #' @export
 read_codebook <- function(path) {
-  error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
   if (!file_exists(path) || dir_exists(path)) {
-    abort_argument("path", "an existing file", path, error_call)
+    abort_argument("path", "an existing file", path)
   }
-  new_codebook(py_call("codebook_read", path, error_call = error_call))
+  py_call("codebook_read", path)
 }
 
 #' @rdname codebook
@@ -156,53 +154,24 @@ read_codebook <- function(path) {
 #' @param overwrite TRUE replaces an existing file, which people may have edited.
 #' @export
 write_codebook <- function(codebook, path, overwrite = FALSE) {
-  error_call <- rlang::current_env()
   check_codebook(codebook)
   path <- py_path(path)
   overwrite <- py_value(overwrite)
-  py_call("codebook_write", codebook$content, path, overwrite, error_call = error_call)
+  py_call("codebook_write", codebook$content, path, overwrite)
   invisible(codebook)
 }
 
-new_codebook <- function(described) {
-  content <- jsonlite::parse_json(described[["json"]])
-  labels <- as_text(described[["names"]])
-  fixed(
-    list(
-      question = content$question,
-      labels = stats::setNames(as_text(described[["definitions"]]), labels),
-      type = described[["type"]],
-      schema = described[["schema"]],
-      hash = described[["hash"]],
-      measured = described[["measured"]],
-      is_numeric = described[["is_numeric"]],
-      content = described[["json"]],
-      page = as_text(described[["page"]])
-    ),
-    class = "llamaherd_codebook"
-  )
-}
-
-check_codebook <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+check_codebook <- function(x, arg = rlang::caller_arg(x), ...) {
+  check_given(x, arg = arg)
   if (!inherits(x, "llamaherd_codebook")) {
-    abort_argument(arg, "a <llamaherd_codebook> made by codebook()", x, error_call)
+    abort_argument(arg, "a <llamaherd_codebook> made by codebook()", x)
   }
   x
 }
 
-#' @export
-format.llamaherd_codebook <- function(x, ...) {
-  c(sub("^<Codebook>", "<llamaherd_codebook>", x$page[[1]]), x$page[-1])
-}
-
-check_quote_type <- function(x, error_call) {
+check_quote_type <- function(x) {
   if (!inherits(x, "llamaherd_type") || x$kind != "quote") {
-    abort_argument("quote", "a type from type_quote()", x, error_call)
+    abort_argument("quote", "a type from type_quote()", x)
   }
   x$rule
 }
@@ -210,15 +179,15 @@ check_quote_type <- function(x, error_call) {
 # ---- converting parts of a codebook to JSON
 # -----------------------------------------------------------
 
-string_json <- function(x, arg, error_call) {
+string_json <- function(x, arg) {
   if (is.null(x)) {
     return(NULL)
   }
-  value_json(check_string(x, arg, error_call = error_call), arg, error_call)
+  value_json(check_string(x, arg), arg)
 }
 
 # Returns definitions by label; a label without a name has no definition.
-labels_json <- function(x, error_call) {
+labels_json <- function(x) {
   if (is.null(x)) {
     return(NULL)
   }
@@ -232,41 +201,31 @@ labels_json <- function(x, error_call) {
     } else {
       "as.character() makes labels of values."
     }
-    abort_argument("labels", must, x, error_call, hint)
+    abort_argument("labels", must, x, hint = hint)
   }
-  texts <- check_text(x, "labels", error_call)
+  texts <- check_text(x, "labels")
   given <- as_utf8(rlang::names2(x))
   is_named <- nzchar(given)
   names <- ifelse(is_named, given, texts)
   if (anyNA(names) || anyDuplicated(names)) {
-    abort_argument("labels", "different texts", x, error_call)
+    abort_argument("labels", "different texts", x)
   }
   definitions <- as.list(ifelse(is_named, texts, ""))
-  json_object(lapply(
-    stats::setNames(definitions, names),
-    value_json,
-    "labels",
-    error_call
-  ))
+  json_object(lapply(stats::setNames(definitions, names), value_json, "labels"))
 }
 
-words_json <- function(x, error_call) {
+words_json <- function(x) {
   if (is.null(x)) {
     return(NULL)
   }
   if (!is.character(x) || is.null(names(x))) {
-    abort_argument("words", "a named character vector", x, error_call)
+    abort_argument("words", "a named character vector", x)
   }
-  words <- as.list(check_text(x, "words", error_call))
-  json_object(lapply(
-    stats::setNames(words, names(x)),
-    value_json,
-    "words",
-    error_call
-  ))
+  words <- as.list(check_text(x, "words"))
+  json_object(lapply(stats::setNames(words, names(x)), value_json, "words"))
 }
 
-examples_json <- function(x, type, error_call) {
+examples_json <- function(x, type) {
   if (is.null(x)) {
     return(NULL)
   }
@@ -278,13 +237,13 @@ examples_json <- function(x, type, error_call) {
     hint <- if (!is.null(meant)) {
       sprintf("It has a column `%s`; did you mean `%s`?", extra[[1]], meant)
     }
-    abort_argument("examples", must, x, error_call, hint)
+    abort_argument("examples", must, x, hint = hint)
   }
-  texts <- check_text(as_plain(x[["text"]]), "examples$text", error_call)
+  texts <- check_text(as_plain(x[["text"]]), "examples$text")
   labels <- x[["label"]]
   if (!is.list(labels)) {
     labels <- as_plain(label_values(labels))
-    labels <- as.list(check_text(labels, "examples$label", error_call))
+    labels <- as.list(check_text(labels, "examples$label"))
   } else if (type == "multiple") {
     labels <- lapply(labels, label_values)
   }
@@ -303,9 +262,136 @@ examples_json <- function(x, type, error_call) {
     if (!is.na(reason)) {
       parts$reason <- reason
     }
-    value_json(parts, "examples", error_call)
+    value_json(parts, "examples")
   }
   json_array(Map(one, texts, labels, reasons))
 }
 
 unname_unless <- function(x, keep) if (keep) x else unname(x)
+
+# Ready codebooks, which this project wrote on the basis of published definitions.
+
+#' Ready codebooks, to start from
+#'
+#' `ready_codebook()` returns a codebook for a common task. This project wrote the words of the
+#' codebook; the definitions follow published works. `list_ready_codebooks()` lists these codebooks,
+#' the works that they follow, and the accuracy that was measured with them.
+#'
+#' A codebook that follows a definition is not the instrument of the cited work: it is shorter, and
+#' was not validated like that instrument. Adapt the codebook to your texts, add examples, and
+#' compare the labels with human codes by [validate()]. [methods_text()] cites the works if you used
+#' a ready codebook.
+#'
+#' @param name Name of the codebook, see `list_ready_codebooks()`.
+#' @param target For `"stance"`: object of the position, such as `"nuclear energy"`.
+#' @returns `ready_codebook()`: a codebook, as [codebook()] makes it. `list_ready_codebooks()`: a
+#'   data frame with one row per codebook: `name`, `about`, `type`, `n_labels`, `needs_target`,
+#'   `sources` and `measured`, which is `"not measured"` where this project has no labelled texts.
+#' @seealso [codebook()], [write_codebook()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' list_ready_codebooks()[c("name", "sources")]
+#' ready_codebook("sentiment")
+#' stance <- ready_codebook("stance", target = "nuclear energy")
+#' path <- tempfile(fileext = ".yaml")
+#' write_codebook(stance, path)
+ready_codebook <- function(name, target = NULL) {
+  py_call("codebook_ready", py_value(name), py_value(target))
+}
+
+#' @rdname ready_codebook
+#' @export
+list_ready_codebooks <- function() py_call("codebooks_ready")
+
+#' A scale of numbers, for codebooks
+#'
+#' Describes a scale such as 0 to 10 for [codebook()]. Each number is scored like a label, so that
+#' [annotate_texts()] returns the expected value of each text, its standard deviation, the most
+#' probable number, and with `distribution = TRUE` the probability of each number.
+#'
+#' @param low,high Lowest and highest number. `low` and `high` may be negative or have decimals.
+#' @param step Difference between two adjacent numbers. The range from `low` to `high` must be a
+#'   whole number of steps, and a scale has at most 1,001 numbers.
+#' @param names Names of numbers, which the prompt lists: a character vector named by numbers, such
+#'   as `c("0" = "not at all", "10" = "extremely")`, or two names, of the lowest and the highest
+#'   number.
+#' @returns A `llamaherd_scale`: a list with `low`, `high`, `step`, `names` (named by numbers),
+#'   `values` (all numbers) and `content`, the scale as JSON.
+#' @seealso [codebook()], [annotate_texts()], [validate()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' anger <- number_scale(0, 10, names = c("not angry at all", "extremely angry"))
+#' anger
+#' codebook("How angry is the author of the text?", anger)
+#'
+#' # From disagreement to agreement, with a named middle.
+#' number_scale(-1, 1, 0.5, names = c("-1" = "disagrees", "0" = "neutral", "1" = "agrees"))
+number_scale <- function(low, high, step = 1, names = NULL) {
+  check_given(low, "The lowest number, such as 0.")
+  check_given(high, "The highest number, such as 10.")
+  numbers <- py_arguments("low", "high", "step")
+  names <- scale_names(names)
+  py_call("scale_make", numbers$low, numbers$high, numbers$step, names)
+}
+
+scale_names <- function(x) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  is_pair <- is.null(names(x)) && length(x) == 2
+  if (!is.character(x) || !(is_pair || all(nzchar(rlang::names2(x))))) {
+    must <- "two names, or names named by numbers, as c(\"0\" = \"not at all\")"
+    abort_argument("names", must, x)
+  }
+  texts <- check_text(x, "names")
+  if (is_pair) {
+    return(as_py_list(texts))
+  }
+  as.list(stats::setNames(texts, names(x)))
+}
+
+# Returns a scale as JSON, for types of codebooks that need a scale in `labels`.
+check_scale_of <- function(labels) {
+  if (!inherits(labels, "llamaherd_scale")) {
+    abort_argument("labels", "a scale, such as number_scale(0, 10)", labels)
+  }
+  labels$content
+}
+
+#' Show the prompt for a text
+#'
+#' Shows the prompt in the form that the model reads, the number of its tokens, and the part that
+#' all texts share, which is computed once.
+#'
+#' @param codebook A codebook from [codebook()].
+#' @param text A text.
+#' @param model A model or context for counting tokens. With NULL, tokens are not counted.
+#' @param chat TRUE formats the prompt with the model's chat template; needs `model`.
+#' @returns A `llamaherd_preview`, which prints the prompt: a list with these elements:
+#'
+#'   * `prompt`: the prompt. With several labels per text there is one prompt per label, and
+#'     `prompt` is the first of these prompts.
+#'   * `shared`: the beginning of the prompt that all texts share.
+#'   * `n_prompts`: number of prompts per text.
+#'   * `tokens`, `n_shared`: numbers of tokens of the prompt and of its shared beginning; NULL
+#'     without a model.
+#' @seealso [codebook()], [annotate_texts()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' prompt_preview(codebook("Good or bad?", c("good", "bad")), "It rains.")
+prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
+  check_codebook(codebook)
+  text <- py_value(text)
+  chat <- check_flag(chat)
+  if (is.null(model)) {
+    if (chat) {
+      abort("{.code chat = TRUE} needs {.arg model}, whose chat template is used.")
+    }
+    object <- NULL
+  } else if (inherits(model, "llamaherd_context")) {
+    object <- check_context(model)
+  } else {
+    object <- check_model(model)
+  }
+  py_call("codebook_preview", codebook$content, text, object, chat)
+}

@@ -78,38 +78,26 @@ row_keys <- function(columns) {
 
 # Refuses rows that were added to coded texts, or changed, without an operation that this package
 # sees, such as data.table::set().
-check_coded_rows <- function(data, arg, error_call) {
+check_coded_rows <- function(data, arg) {
   coding <- if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd")
   if (length(coding$keys) == 0 || !all(coding$needs %in% names(data))) {
     return(invisible())
   }
   unknown <- uncoded_rows(data, coding)
   if (length(unknown) > 0) {
-    abort(
-      c(
-        "Row {unknown[[1]]} of {.arg {arg}} was not coded by {.fn annotate_texts}, or has another
-         label.",
-        i = "Remove such rows, or use {.code as.data.frame({arg})} for data without the record of
-             how the labels were made."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "Row {unknown[[1]]} of {.arg {arg}} was not coded by {.fn annotate_texts}, or has another
+       label.",
+      i = "Remove such rows, or use {.code as.data.frame({arg})} for data without the record of
+           how the labels were made."
+    ))
   }
 }
 
 # Refuses data without the record of annotate_texts() whose columns show that the record would
 # change the result: texts with several labels, or labels on a scale. The arguments `several` and
 # `scale` of the caller replace the record.
-check_lost_record <- function(
-  data,
-  label,
-  arg,
-  several,
-  scale,
-  error_call,
-  scale_arg = "scale"
-) {
+check_lost_record <- function(data, label, arg, several, scale, scale_arg = "scale") {
   if (
     !is.data.frame(data) || inherits(data, "llamaherd_coded") || !endsWith(label, "label")
   ) {
@@ -126,15 +114,11 @@ check_lost_record <- function(
   if (!has("coverage", "error") || length(missing) == 0) {
     return(invisible())
   }
-  abort(
-    c(
-      "{.arg {arg}} has lost the record of {.fn annotate_texts}, and its columns show
-       {if (missing == 'several') 'several labels per text' else 'labels on a scale'}.",
-      i = "{.fn coded_restore} restores the record. Without the record, set {.arg {missing}}."
-    ),
-    "argument",
-    error_call
-  )
+  abort(c(
+    "{.arg {arg}} has lost the record of {.fn annotate_texts}, and its columns show
+     {if (missing == 'several') 'several labels per text' else 'labels on a scale'}.",
+    i = "{.fn coded_restore} restores the record. Without the record, set {.arg {missing}}."
+  ))
 }
 
 # Finds for each row the row of `known` with equal values; NA if there is no such row. Both
@@ -199,9 +183,8 @@ without_coding <- function(x) {
 #' write.csv(as.data.frame(coded)[c("text", "label")], table, row.names = FALSE)
 #' coded_restore(read.csv(table), readRDS(kept))
 coded_restore <- function(data, coded) {
-  error_call <- rlang::current_env()
-  data <- check_data(data, error_call)
-  check_class(coded, "llamaherd_coded", "coded", error_call, null = FALSE)
+  data <- check_data(data)
+  check_class(coded, "llamaherd_coded", "coded", null = FALSE)
   coding <- attr(coded, "llamaherd")
   if (inherits(data, "llamaherd_coded")) {
     data <- without_coding(data)
@@ -209,16 +192,12 @@ coded_restore <- function(data, coded) {
   needs <- c(coding$text, coding$label)
   missing <- setdiff(needs, names(data))
   if (length(missing) > 0) {
-    abort(
-      c(
-        "{.arg data} has no column {.field {missing[[1]]}}, which it had when it was coded.",
-        i = "There are {listed_columns(data)}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "{.arg data} has no column {.field {missing[[1]]}}, which it had when it was coded.",
+      i = "There are {listed_columns(data)}."
+    ))
   }
-  check_same_coding(data, coded, needs, error_call)
+  check_same_coding(data, coded, needs)
   if (is.factor(coded[[coding$label]])) {
     data[[coding$label]] <- factor(
       value_text(data[[coding$label]]),
@@ -230,20 +209,16 @@ coded_restore <- function(data, coded) {
 }
 
 # Checks that each row is one of the coded rows.
-check_same_coding <- function(data, coded, needs, error_call) {
+check_same_coding <- function(data, coded, needs) {
   columns_of <- \(frame) lapply(needs, \(name) frame[[name]])
   other <- which(is.na(match_rows(columns_of(data), columns_of(coded))))
   if (length(other) > 0) {
     row <- other[[1]]
     values <- vapply(needs, \(name) value_text(data[[name]][[row]]), "")
-    abort(
-      c(
-        "Row {row} of {.arg data} was not coded, or has another label.",
-        i = "Its {.field {needs}}: {.val {shorten(values, 40L)}}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "Row {row} of {.arg data} was not coded, or has another label.",
+      i = "Its {.field {needs}}: {.val {shorten(values, 40L)}}."
+    ))
   }
 }
 
@@ -273,7 +248,7 @@ print.llamaherd_coded <- function(
   }
   cat(sprintf("<llamaherd_coded> %d %s%s\n", nrow(x), plural(nrow(x), "text"), counts))
   if (!is.null(coding$recalibration)) {
-    show_lines(console_lines(coding$recalibration$line))
+    show_lines(console_lines(format(coding$recalibration)))
   }
   cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
   show_lines(notes_wrapped(sprintf("Note: %s", as_sentences(coding$run$notes))))

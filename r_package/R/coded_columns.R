@@ -43,10 +43,10 @@ prob_columns <- function(data) {
   rlang::set_names(found, substring(found, 3L))
 }
 
-check_data <- function(x, error_call, arg = "data") {
-  check_given(x, arg = arg, error_call = error_call)
+check_data <- function(x, arg = "data") {
+  check_given(x, arg = arg)
   if (!is.data.frame(x)) {
-    abort_argument(arg, "a data frame", x, error_call)
+    abort_argument(arg, "a data frame", x)
   }
   for (name in names(x)[vapply(x, inherits, NA, "integer64")]) {
     x[[name]] <- plain_integers(x[[name]])
@@ -107,8 +107,8 @@ divided <- function(digits, by) {
 }
 
 # Returns names of columns given as strings or unquoted; NULL if none are given.
-columns_named <- function(quo, data, arg, error_call) {
-  check_quo_given(quo, arg, error_call)
+columns_named <- function(quo, data, arg) {
+  check_quo_given(quo, arg)
   expr <- rlang::quo_get_expr(quo)
   if (is.null(expr)) {
     return(NULL)
@@ -131,7 +131,7 @@ columns_named <- function(quo, data, arg, error_call) {
     return(NULL)
   }
   if (!is.character(found) || !all(found %in% names(data))) {
-    abort_argument(arg, columns_of_data(data), found, error_call)
+    abort_argument(arg, columns_of_data(data), found)
   }
   unname(found)
 }
@@ -146,9 +146,9 @@ selected <- function(quo, data) {
 }
 
 # Requires an argument without a default that may be an unquoted name.
-check_quo_given <- function(quo, arg, error_call) {
+check_quo_given <- function(quo, arg) {
   if (rlang::quo_is_missing(quo)) {
-    abort("{.arg {arg}} is missing.", "argument", error_call)
+    abort("{.arg {arg}} is missing.")
   }
 }
 
@@ -156,15 +156,15 @@ check_quo_given <- function(quo, arg, error_call) {
 # and a variable have the same name, this name causes an error when it is unquoted, unless column
 # and variable have the same values, or the argument accepts only one of the two. The function
 # `is_object` returns TRUE for a value, other than a column, that the argument accepts.
-column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE) {
-  check_quo_given(quo, arg, error_call)
+column_or_object <- function(quo, data, arg, is_object = \(x) FALSE) {
+  check_quo_given(quo, arg)
   expr <- rlang::quo_get_expr(quo)
   parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
   is_column <- \(part) rlang::is_symbol(part) && as.character(part) %in% names(data)
   if (
     !is.data.frame(data) || length(parts) == 0 || !all(vapply(parts, is_column, TRUE))
   ) {
-    return(evaluated(quo, data, arg, error_call))
+    return(evaluated(quo, data, arg))
   }
   named <- vapply(unname(parts), as.character, "")
   for (name in named) {
@@ -173,7 +173,7 @@ column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE)
       return(rlang::eval_tidy(quo))
     }
     if (has_other_values(variable, data[[name]])) {
-      abort_ambiguous(arg, name, error_call)
+      abort_ambiguous(arg, name)
     }
   }
   named
@@ -181,12 +181,12 @@ column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE)
 
 # Returns the value of an argument that does not name columns. An unknown name causes an error that
 # lists the columns.
-evaluated <- function(quo, data, arg, error_call) {
+evaluated <- function(quo, data, arg) {
   expr <- rlang::quo_get_expr(quo)
   if (rlang::is_symbol(expr) && is.data.frame(data) && nzchar(as.character(expr))) {
     name <- as.character(expr)
     if (!exists(name, envir = rlang::quo_get_env(quo))) {
-      abort_argument(arg, columns_of_data(data), name, error_call)
+      abort_argument(arg, columns_of_data(data), name)
     }
   }
   rlang::eval_tidy(quo)
@@ -218,22 +218,12 @@ has_other_values <- function(variable, column) {
 }
 
 # `column` is what the user may write to name the column.
-abort_ambiguous <- function(
-  arg,
-  name,
-  error_call,
-  column = encodeString(name, quote = "\"")
-) {
-  cli::cli_abort(
+abort_ambiguous <- function(arg, name, column = encodeString(name, quote = "\"")) {
+  abort(
     c(
       "{.arg {arg}} is ambiguous: {.code {name}} is a column and a variable with other values.",
-      i = paste(
-        "Write {.code {column}} for the column,",
-        "or {.code !!{name}} for the variable."
-      )
+      i = "Write {.code {column}} for the column, or {.code !!{name}} for the variable."
     ),
-    class = c("llamaherd_error_argument", "llamaherd_error"),
-    call = error_call,
     argument = arg
   )
 }
@@ -269,34 +259,34 @@ column_hint <- function(x, data) {
   }
 }
 
-one_column <- function(quo, data, arg, error_call) {
-  found <- columns_named(quo, data, arg, error_call)
+one_column <- function(quo, data, arg) {
+  found <- columns_named(quo, data, arg)
   if (length(found) > 1) {
-    abort_argument(arg, "one column", found, error_call)
+    abort_argument(arg, "one column", found)
   }
   found
 }
 
 # Requires the name of a column, or one number per row.
-column_or_values <- function(quo, data, arg, error_call) {
+column_or_values <- function(quo, data, arg) {
   expr <- rlang::quo_get_expr(quo)
   is_column <- rlang::is_symbol(expr) && as.character(expr) %in% names(data)
   if (is_column) {
     name <- as.character(expr)
     if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
-      abort_ambiguous(arg, name, error_call)
+      abort_ambiguous(arg, name)
     }
   }
-  values <- if (!is_column) expression_of_columns(quo, data, arg, error_call)
+  values <- if (!is_column) expression_of_columns(quo, data, arg)
   if (is.numeric(values)) {
     return(values)
   }
-  one_column(quo, data, arg, error_call)
+  one_column(quo, data, arg)
 }
 
 # Returns the value of an argument that is no column: an expression may contain columns, such as
 # 1 / x. An expression without a value returns NULL.
-expression_of_columns <- function(quo, data, arg, error_call) {
+expression_of_columns <- function(quo, data, arg) {
   used <- if (rlang::quo_is_call(quo)) variables_in(rlang::quo_get_expr(quo))
   if (!any(used %in% c(names(data), ".data"))) {
     return(rlang::eval_tidy(quo))
@@ -304,7 +294,7 @@ expression_of_columns <- function(quo, data, arg, error_call) {
   for (name in intersect(used, names(data))) {
     if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
       column <- sprintf(".data[[%s]]", encodeString(name, quote = "\""))
-      abort_ambiguous(arg, name, error_call, column)
+      abort_ambiguous(arg, name, column)
     }
   }
   rlang::try_fetch(rlang::eval_tidy(quo, without_groups(data)), error = \(cnd) NULL)
@@ -328,25 +318,21 @@ variables_in <- function(expr) {
 }
 
 # Converts columns to a named list of lists for Python.
-py_columns <- function(data, names, error_call = public_frame(rlang::caller_env())) {
+py_columns <- function(data, names) {
   names <- unique(names)
-  check_single(data, names, error_call)
+  check_single(data, names)
   rlang::set_names(lapply(names, \(name) as_codes(data[[name]])), names)
 }
 
 
 # Refuses names that several columns have: R would use the first of them without a word.
-check_single <- function(data, names, error_call) {
+check_single <- function(data, names) {
   twice <- intersect(names, names(data)[duplicated(names(data))])
   if (length(twice) > 0) {
-    abort(
-      c(
-        "The data frame has several columns with the name {.field {twice[[1]]}}.",
-        i = "Give each column its own name."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "The data frame has several columns with the name {.field {twice[[1]]}}.",
+      i = "Give each column its own name."
+    ))
   }
 }
 
@@ -359,21 +345,21 @@ as_py_numbers <- function(x) {
 
 # Returns the gold sample or codes, its design, and the names of the columns of labels and texts
 # that a call with quosures uses.
-labels_and_gold <- function(coded, gold, label, text, error_call) {
-  check_coded_rows(coded, "coded", error_call)
+labels_and_gold <- function(coded, gold, label, text) {
+  check_coded_rows(coded, "coded")
   known <- coded_columns(coded)
-  gold <- column_or_object(gold, coded, "gold", error_call, is_object = is_codes)
+  gold <- column_or_object(gold, coded, "gold", is_object = is_codes)
   design <- if (inherits(gold, "llamaherd_gold")) gold$design
   there <- \(name) if (!is.null(name) && name %in% names(coded)) name
-  label <- one_column(label, coded, "label", error_call) %||%
+  label <- one_column(label, coded, "label") %||%
     known$label %||%
     there(design$label) %||%
     "label"
   if (!label %in% names(coded)) {
     must <- columns_of_data(coded)
-    abort_argument("label", must, label, error_call, spans_hint(coded))
+    abort_argument("label", must, label, hint = spans_hint(coded))
   }
-  text <- one_column(text, coded, "text", error_call) %||%
+  text <- one_column(text, coded, "text") %||%
     known$text %||%
     there(design$text)
   list(gold = gold, design = design, label = label, text = text)

@@ -144,3 +144,55 @@ dotted_frame <- function(frame) {
   names(columns) <- make.unique(names(columns))
   new_frame(columns, nrow(frame))
 }
+
+# Columns for answers that follow JSON Schemas, as Python determines them. A field whose type is not
+# fixed, or does not match any type of column, becomes a list column, of kind "any".
+#
+# A column is a list with `kind`. An "enum" also has `levels`, an "array" has `items` and an
+# "object" has `fields`; items and fields are columns themselves.
+
+# Returns the columns for answers to schemas in JSON; combined if there are several.
+schema_columns <- function(texts) {
+  as_schema_column(py_call("schema_columns", as.list(unique(texts))))
+}
+
+as_schema_column <- function(x) {
+  result <- list(kind = x[["kind"]])
+  switch(
+    x[["kind"]],
+    enum = result$levels <- as_text(x[["levels"]]),
+    array = result$items <- as_schema_column(x[["items"]]),
+    object = result$fields <- stats::setNames(
+      lapply(x[["fields"]], as_schema_column),
+      as_text(x[["names"]])
+    )
+  )
+  result
+}
+
+#' Describe a schema for the prompt
+#'
+#' A schema constrains the form of answers, but the model does not see it. `schema_prompt()` writes
+#' an instruction that names the fields and their descriptions, for the prompt or the system
+#' message.
+#'
+#' @param schema A schema, see [generate_parallel()]: a type such as [type_object()], a JSON Schema,
+#'   or a list of schemas.
+#' @returns A string; for a list of schemas a character vector with one element per schema.
+#' @seealso [type_object()], [generate_parallel()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' schema <- type_object(
+#'   reason = type_string("Why, in one sentence."),
+#'   sentiment = type_enum(c("positive", "negative"))
+#' )
+#' cat(schema_prompt(schema))
+schema_prompt <- function(schema) {
+  rlang::check_required(schema)
+  n <- if (is_per_prompt_schema(schema)) length(schema) else 1L
+  texts <- check_schema(schema, "schema", n)
+  if (is.null(texts) || any(vapply(as.list(unclass(texts)), is.null, logical(1)))) {
+    abort_argument("schema", "a type or a JSON Schema", schema)
+  }
+  as_text(py_call("schema_prompt", as_py_list(unclass(texts))))
+}

@@ -125,14 +125,13 @@ compare_codebooks <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  error_call <- rlang::current_env()
   check_given(data)
   check_given(candidates)
-  tried <- check_candidates(candidates, context, error_call)
-  given <- gold_given(gold, error_call)
+  tried <- check_candidates(candidates, context)
+  given <- gold_given(gold)
   text <- if (!is.null(data)) {
-    data <- check_data(data, error_call)
-    one_column(rlang::enquo(text), data, "text", error_call)
+    data <- check_data(data)
+    one_column(rlang::enquo(text), data, "text")
   }
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
   columns <- if (!is.null(data)) py_columns(data, names(data)[is_sent(data)])
@@ -147,12 +146,11 @@ compare_codebooks <- function(
       measure = py_value(measure),
       level = py_value(level),
       adjust = py_value(adjust),
-      journal = journal_given(journal, error_call),
+      journal = journal_given(journal),
       settings = list(...)
     ),
     check_flag(progress),
-    check_whole(verbosity),
-    error_call = error_call
+    check_whole(verbosity)
   )
   keeping(found, {
     document_event("compare_codebooks", \() {
@@ -171,39 +169,37 @@ compare_codebooks <- function(
 #' @rdname compare_codebooks
 #' @export
 candidate <- function(codebook, context = NULL, ...) {
-  error_call <- rlang::current_env()
   check_codebook(codebook)
   if (!is.null(context)) {
-    check_context(context, "context", error_call)
+    check_context(context, "context")
   }
   settings <- list(...)
   if (length(settings) > 0 && !all(nzchar(rlang::names2(settings)))) {
-    abort_argument("...", "named settings of annotate_texts()", settings, error_call)
+    abort_argument("...", "named settings of annotate_texts()", settings)
   }
   made <- structure(
     list(codebook = codebook, context = context, settings = settings),
     class = "llamaherd_candidate"
   )
   checked <- list(codebook = as_python(codebook), settings = settings)
-  call_python("candidate", checked, error_call = error_call)
+  call_python("candidate", checked)
   made
 }
 
 #' @rdname compare_codebooks
 #' @export
 best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL) {
-  error_call <- rlang::current_env()
   check_given(comparison)
   if (!inherits(comparison, "llamaherd_codebooks")) {
     must <- "a <llamaherd_codebooks> made by compare_codebooks()"
-    abort_argument("comparison", must, comparison, error_call)
+    abort_argument("comparison", must, comparison)
   }
   arguments <- list(
     comparison = as_python(comparison),
     prefer = py_value(prefer),
     name = py_value(name)
   )
-  call_python("best_codebook", arguments, error_call = error_call)
+  call_python("best_codebook", arguments)
 }
 
 #' @rdname compare_codebooks
@@ -218,35 +214,28 @@ evaluate_codebook <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  error_call <- rlang::current_env()
   check_given(choice)
   if (!inherits(choice, "llamaherd_choice")) {
-    abort_argument(
-      "choice",
-      "a <llamaherd_choice> made by best_codebook()",
-      choice,
-      error_call
-    )
+    abort_argument("choice", "a <llamaherd_choice> made by best_codebook()", choice)
   }
   if (is.null(context) && is.null(coded)) {
     must <- "a context with the chosen model unless `coded` is given"
-    abort_argument("context", must, context, error_call)
+    abort_argument("context", must, context)
   }
   found <- call_python(
     "evaluate_codebook",
     list(
       choice = as_python(choice),
-      gold = gold_given(gold, error_call),
+      gold = gold_given(gold),
       context = if (!is.null(context)) as_python(context),
-      coded = if (!is.null(coded)) labels_given(coded, error_call),
+      coded = if (!is.null(coded)) labels_given(coded),
       level = py_value(level),
-      journal = journal_given(journal, error_call)
+      journal = journal_given(journal)
     ),
     check_flag(progress),
     check_whole(verbosity),
     warns = "evaluate",
-    ended = "Interrupted: the part evaluate was not unlocked.",
-    error_call = error_call
+    ended = "Interrupted: the part evaluate was not unlocked."
   )
   keeping(found, {
     document_event("evaluate_codebook", \() {
@@ -270,33 +259,33 @@ print.llamaherd_candidate <- function(x, ...) {
 }
 
 # Returns the candidates with names, as Python reads them.
-check_candidates <- function(x, context, error_call) {
+check_candidates <- function(x, context) {
   if (inherits(x, c("llamaherd_codebook", "llamaherd_candidate"))) {
     x <- list(x)
   }
   fits <- \(one) inherits(one, c("llamaherd_codebook", "llamaherd_candidate"))
   if (!is.list(x) || length(x) == 0 || !all(vapply(x, fits, logical(1)))) {
     must <- "a named list of codebooks, or of what candidate() returns"
-    abort_argument("candidates", must, x, error_call)
+    abort_argument("candidates", must, x)
   }
   names <- rlang::names2(x)
   names <- ifelse(nzchar(names), names, as.character(seq_along(x)))
   if (anyDuplicated(names)) {
     must <- "a list with unique names"
-    abort_argument("candidates", must, x, error_call)
+    abort_argument("candidates", must, x)
   }
   for (i in which(vapply(x, \(one) is.null(one$context %||% context), NA))) {
     must <- sprintf("a context, because candidate \"%s\" has none of its own", names[[i]])
-    abort_argument("context", must, NULL, error_call)
+    abort_argument("context", must, NULL)
   }
-  stats::setNames(lapply(x, as_python, "context", error_call), names)
+  stats::setNames(lapply(x, as_python, "context"), names)
 }
 
-journal_given <- function(journal, error_call) {
+journal_given <- function(journal) {
   if (is.null(journal) || rlang::is_bool(journal)) {
     return(journal)
   }
-  expand_path(check_string(journal, "journal", error_call = error_call))
+  expand_path(check_string(journal, "journal"))
 }
 
 # Selects the columns that Python accepts: lists and similar objects cannot be texts or identifiers.
@@ -305,12 +294,12 @@ is_sent <- function(data) {
 }
 
 # Returns the labels of a coding in the form that Python accepts.
-labels_given <- function(coded, error_call, arg = "coded") {
-  check_given(coded, arg = arg, error_call = error_call)
+labels_given <- function(coded, arg = "coded") {
+  check_given(coded, arg = arg)
   known <- if (inherits(coded, "llamaherd_coded")) coded_columns(coded)
   if (is.null(known$label) || is.null(known$text)) {
     must <- "the result of annotate_texts(), with its columns of texts and labels"
-    abort_argument(arg, must, coded, error_call)
+    abort_argument(arg, must, coded)
   }
   record <- attr(coded, "llamaherd")
   columns <- unclass(coded)

@@ -120,16 +120,16 @@ compare_pairs <- function(
   merge_system = FALSE,
   n_thoughts = 1L
 ) {
-  error_call <- rlang::current_env()
-  check_dots(list(...), character())
+  env <- rlang::current_env()
+  check_dots(list(...))
   check_given(question, "The question, such as \"Which text is angrier?\".")
-  options <- chat_or_prompts(character(), "texts", error_call)$options
+  options <- chat_or_prompts(character(), "texts", env)$options
   call_python(
     "compare_pairs",
     c(
       py_arguments("question", "n_pairs", "design", "level"),
       list(
-        texts = pair_texts(texts, error_call),
+        texts = pair_texts(texts),
         context = check_context(context),
         labels = as_py_list(check_text(label_set(labels), "labels")),
         settings = Filter(
@@ -148,19 +148,18 @@ compare_pairs <- function(
     ),
     check_flag(progress),
     check_whole(verbosity),
-    warns = "pairs",
-    error_call = error_call
+    warns = "pairs"
   )
 }
 
 # Returns the texts by name; names must be unique.
-pair_texts <- function(x, error_call) {
-  texts <- check_text(x, "texts", error_call)
+pair_texts <- function(x) {
+  texts <- check_text(x, "texts")
   names <- as_utf8(rlang::names2(x))
   names <- if (all(names %in% "")) as.character(seq_along(texts)) else names
   if (anyNA(texts) || anyNA(names) || anyDuplicated(names) || any(names == "")) {
     must <- "texts without NA, with unique names or without names"
-    abort_argument("texts", must, x, error_call)
+    abort_argument("texts", must, x)
   }
   stats::setNames(as.list(texts), names)
 }
@@ -172,16 +171,15 @@ pair_texts <- function(x, error_call) {
 #' @param known Known scores: a number for each text, or numbers named by texts.
 #' @export
 pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95) {
-  error_call <- rlang::current_env()
   check_given(comparison)
   if (!inherits(comparison, "llamaherd_pairs")) {
     must <- "a <llamaherd_pairs> made by compare_pairs()"
-    abort_argument("comparison", must, comparison, error_call)
+    abort_argument("comparison", must, comparison)
   }
   columns <- c("first", "second", "winner")
   if (!is.null(pairs) && !(is.data.frame(pairs) && all(columns %in% names(pairs)))) {
     must <- "a data frame with the columns first, second and winner"
-    abort_argument("pairs", must, pairs, error_call)
+    abort_argument("pairs", must, pairs)
   }
   names <- comparison$strengths$name
   if (!is.null(known)) {
@@ -189,11 +187,11 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
     fits <- if (is_named) all(names(known) %in% names) else length(known) == length(names)
     if (!(is.numeric(known) || all(is.na(known))) || !fits) {
       must <- sprintf("%d numbers, or numbers with names of texts", length(names))
-      abort_argument("known", must, known, error_call)
+      abort_argument("known", must, known)
     }
     known <- as_py_numbers(if (is_named) known[names] else known)
   }
-  found <- call_python(
+  call_python(
     "pair_agreement",
     list(
       comparison = as_python(comparison),
@@ -202,14 +200,7 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
       },
       known = known,
       level = py_value(level)
-    ),
-    error_call = error_call
-  )
-  structure(
-    found$table,
-    class = c("llamaherd_pair_agreement", "data.frame"),
-    n_ties = found$n_ties,
-    page = found$page
+    )
   )
 }
 
@@ -219,15 +210,4 @@ summary.llamaherd_pairs <- function(object, ...) {
     list(page = sub("^<\\w+: (.*)>", "<llamaherd_pairs> \\1", object$checks)),
     class = c("summary.llamaherd_pairs", "llamaherd_object")
   )
-}
-
-#' @export
-print.llamaherd_pair_agreement <- function(x, ...) {
-  page <- attr(x, "page")
-  if (is.null(page)) {
-    print(without_class(x), ...)
-  } else {
-    show_lines(page)
-  }
-  invisible(x)
 }

@@ -136,9 +136,9 @@ context_options <- c(
   "yarn_orig_ctx"
 )
 
-context_dots <- function(dots, error_call = rlang::caller_env()) {
-  check_dots(dots, context_options, error_call)
-  Map(\(value, name) py_value(value, name, error_call), dots, names(dots))
+context_dots <- function(dots) {
+  check_dots(dots, context_options)
+  Map(\(value, name) py_value(value, name), dots, names(dots))
 }
 
 #' @export
@@ -164,4 +164,86 @@ format.llamaherd_context <- function(x, ...) {
 #' @export
 close.llamaherd_context <- function(con, ...) {
   close_object(con)
+}
+
+# Contexts on a Ray cluster, which are objects of class Cluster in Python.
+
+check_cluster <- function(cluster) {
+  places <- "^(local|auto|ray://[^[:space:]]+|[^[:space:]/]+:[0-9]+)$"
+  is_place <- rlang::is_string(cluster) && grepl(places, cluster)
+  if (!is.null(cluster) && !is_place) {
+    must <- "NULL, \"local\", \"auto\", \"host:port\" or \"ray://host:port\""
+    abort_argument("cluster", must, cluster)
+  }
+  cluster
+}
+
+# Checks the arguments `n_actors` and `num_cpus`. Returns the arguments that the user set, as a list
+# for Python.
+check_actors <- function(n_actors, num_cpus, cluster) {
+  given <- c("n_actors", "num_cpus")[c(!is.null(n_actors), !is.null(num_cpus))]
+  if (is.null(cluster) && length(given) > 0) {
+    abort(c(
+      "{.arg {given[[1]]}} can be given together with {.arg cluster} only.",
+      i = "{.code cluster = \"local\"} computes in several processes of this machine."
+    ))
+  }
+  actors <- list()
+  if (rlang::is_string(n_actors) && n_actors %in% c("nodes", "numa")) {
+    text <- "{.arg n_actors} must be a number; NULL starts one process on each machine."
+    abort(text)
+  } else if (!is.null(n_actors)) {
+    actors$n_actors <- py_value(n_actors)
+  }
+  if (!is.null(num_cpus)) {
+    actors$num_cpus <- py_value(num_cpus)
+  }
+  actors
+}
+
+# Starts the processes of a cluster, whose machines may need minutes to be ready. Ctrl-C ends the
+# actors.
+start_actors <- function(object, cluster, options) {
+  run <- run_in_slices(
+    py_call("cluster_start", object, cluster, options),
+    \(job) {
+      end_clusters_at_exit()
+      py_call("job_result", job)
+    },
+    keep = FALSE
+  )
+  if (run$interrupted) {
+    interrupt("Interrupted: the actors are ended.", NULL, 0L)
+  }
+  list(python = run$value)
+}
+
+# Ends the processes of clusters when R exits: R ends without finalizing Python, and Ray's threads
+# would then crash R.
+end_clusters_at_exit <- local({
+  clusters <- NULL
+  function() {
+    if (is.null(clusters)) {
+      clusters <<- rlang::env(pid = Sys.getpid())
+      # An error at the exit of R, such as a missing Python, would be printed with its stack.
+      end <- \(clusters) {
+        if (clusters$pid == Sys.getpid()) try(py_call("clusters_end"), silent = TRUE)
+      }
+      reg.finalizer(clusters, end, onexit = TRUE)
+    }
+  }
+})
+
+# Returns one line per actor, and the number of the remaining actors if there are more than `n_max`.
+format_actors <- function(actors, n_max = 10L) {
+  n <- nrow(actors)
+  lines <- sprintf(
+    "  actor %d on %s: %d %s, %s",
+    seq_len(n) - 1L,
+    actors$node,
+    actors$n_threads,
+    vapply(actors$n_threads, plural, "", "thread"),
+    vapply(actors$memory_bytes, format_bytes, "")
+  )
+  c(utils::head(lines, n_max), if (n > n_max) sprintf("  and %d more", n - n_max))
 }

@@ -56,7 +56,6 @@
 #' talk$close()
 #' close(model)
 chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()) {
-  error_call <- rlang::current_env()
   check_given(context)
   object <- if (inherits(context, "llamaherd_model")) {
     check_model(context)
@@ -64,17 +63,10 @@ chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()
     check_context(context)
   }
   system <- py_value(system)
-  settings <- chat_settings(list(...), error_call)
-  turns <- earlier_turns(turns, error_call)
+  settings <- chat_settings(list(...))
+  turns <- earlier_turns(turns)
   echo <- check_flag(echo)
-  value <- py_call(
-    "chat_create",
-    object,
-    system,
-    turns,
-    settings,
-    error_call = error_call
-  )
+  value <- py_call("chat_create", object, system, turns, settings)
   new_chat(value[["python"]], context, echo)
 }
 
@@ -84,7 +76,7 @@ new_chat <- function(python, owner, echo_default) {
   last <- NULL
   kept <- NULL # messages of a conversation that is closed, or that has lost its Python object
   keep <- function() try(kept <<- all_turns(python), silent = TRUE)
-  python_of <- function(error_call) {
+  python_of <- function() {
     problem <- object_problem(self)
     if (!is.null(problem)) {
       abort(
@@ -93,18 +85,17 @@ new_chat <- function(python, owner, echo_default) {
           i = "{.fn chat} continues it with another context, if its argument {.arg turns} is the
                value of {.code $turns()}."
         ),
-        "context",
-        error_call
+        "context"
       )
     }
     python
   }
-  answer <- function(text, settings, echo, error_call) {
-    object <- python_of(error_call)
-    echo <- check_flag(echo, "echo", error_call)
-    started <- py_call("chat_ask", object, text, settings, error_call = error_call)
+  answer <- function(text, settings, echo) {
+    object <- python_of()
+    echo <- check_flag(echo, "echo")
+    started <- py_call("chat_ask", object, text, settings)
     on.exit(keep()) # also after an error
-    result <- written_answer(started[["reply"]], echo, error_call)
+    result <- written_answer(started[["reply"]], echo)
     last <<- result
     text <- result$text %||% result$partial
     if (result$finish_reason == "cancelled") {
@@ -116,27 +107,31 @@ new_chat <- function(python, owner, echo_default) {
   self$python <- python
   self$owner <- owner
   self$ask <- function(text, ..., echo = echo_default) {
-    error_call <- rlang::current_env()
     text <- check_string(text)
-    answer(text, chat_settings(list(...), error_call), echo, error_call)
+    answer(text, chat_settings(list(...)), echo)
   }
   self$retry <- function(..., echo = echo_default) {
-    error_call <- rlang::current_env()
-    answer(NULL, chat_settings(list(...), error_call), echo, error_call)
+    answer(NULL, chat_settings(list(...)), echo)
   }
   self$ask_all <- function(texts, ..., progress = interactive(), verbosity = 0L) {
-    error_call <- rlang::current_env()
     if (!is.character(texts) && !is.factor(texts)) {
-      abort_argument("texts", "a character vector", texts, error_call)
+      abort_argument("texts", "a character vector", texts)
     }
-    settings <- c(chat_settings(list(...), error_call), on_error = "continue")
+    settings <- c(chat_settings(list(...)), on_error = "continue")
     display <- list(verbosity = check_whole(verbosity), clean = FALSE, hash = FALSE)
-    prompts <- as_prompts(texts, "texts", error_call)
-    task <- new_task("chat_ask_all", "job_result", new_result)
-    object <- python_of(error_call)
+    prompts <- as_prompts(texts, "texts")
+    object <- python_of()
     progress <- check_flag(progress)
-    result <- run_call(task, object, prompts, settings, display, progress, error_call)
-    keeping(result, tell_failures(result, "continue", display$verbosity, error_call))
+    result <- run_call(
+      "chat_ask_all",
+      new_result,
+      object,
+      prompts,
+      settings,
+      display,
+      progress
+    )
+    keeping(result, tell_failures(result, "continue", display$verbosity))
     result
   }
   self$turns <- function() {
@@ -144,7 +139,7 @@ new_chat <- function(python, owner, echo_default) {
   }
   self$last <- function() last
   self$fork <- function(n = NULL) {
-    object <- python_of(rlang::current_env())
+    object <- python_of()
     forks <- lapply(
       py_call("chat_fork", object, if (is.null(n)) 1L else py_value(n))[["pythons"]],
       \(fork) {
@@ -154,19 +149,19 @@ new_chat <- function(python, owner, echo_default) {
     if (is.null(n)) forks[[1]] else forks
   }
   self$undo <- function() {
-    gone <- turns_frame(py_call("chat_undo", python_of(rlang::current_env())))
+    gone <- py_call("chat_undo", python_of())
     last <<- NULL
     keep()
     gone
   }
   self$forget <- function(n = 1L) {
-    object <- python_of(rlang::current_env())
-    gone <- turns_frame(py_call("chat_forget", object, py_value(n)))
+    object <- python_of()
+    gone <- py_call("chat_forget", object, py_value(n))
     keep()
     gone
   }
   self$system <- function(text) {
-    object <- python_of(rlang::current_env())
+    object <- python_of()
     if (missing(text)) {
       return(py_call("chat_turns", object)[["system"]])
     }
@@ -229,14 +224,14 @@ close.llamaherd_chat <- function(con, ...) con$close()
 
 # Waits for an answer and prints its pieces. Ctrl-C cancels the answer; the result then has the text
 # so far.
-written_answer <- function(reply, echo, error_call) {
+written_answer <- function(reply, echo) {
   suspendInterrupts({
     ended <- FALSE
     on.exit(if (!ended) py_call("chat_cancel", reply))
     print_piece <- if (echo) piece_printer() else \(...) NULL
     n_read <- 0L
     read <- function() {
-      state <- py_call("chat_read", reply, n_read, slice_s, error_call = error_call)
+      state <- py_call("chat_read", reply, n_read, slice_s)
       texts <- as_text(state[["texts"]])
       n_read <<- n_read + length(texts)
       Map(print_piece, texts, as_text(state[["kinds"]]))
@@ -253,7 +248,7 @@ written_answer <- function(reply, echo, error_call) {
     if (echo && n_read > 0) {
       cat("\n")
     }
-    result <- py_call("chat_result", reply, error_call = error_call)
+    result <- py_call("chat_result", reply)
     ended <- TRUE
     result
   })
@@ -274,20 +269,20 @@ piece_printer <- function() {
 }
 
 # Converts settings of questions for Python.
-chat_settings <- function(dots, error_call) {
+chat_settings <- function(dots) {
   kinds <- c(sampling_kinds, further_kinds)
-  check_dots(dots, c(names(kinds), options_of_chat), error_call)
+  check_dots(dots, c(names(kinds), options_of_chat))
   settings <- Map(
     \(value, name) {
       switch(
         name,
-        thinking = check_thinking(value, error_call),
-        variables = check_variables(value, error_call),
+        thinking = check_thinking(value),
+        variables = check_variables(value),
         template = ,
         prefix = ,
         show_schema = ,
-        merge_system = py_value(value, name, error_call),
-        check_sampling(value, kinds[[name]], name, 1L, error_call)
+        merge_system = py_value(value, name),
+        check_sampling(value, kinds[[name]], name, 1L)
       )
     },
     dots,
@@ -297,11 +292,11 @@ chat_settings <- function(dots, error_call) {
 }
 
 # Converts messages of an earlier conversation to the names of Python's fields.
-earlier_turns <- function(turns, error_call) {
+earlier_turns <- function(turns) {
   if (length(turns) == 0 || (is.data.frame(turns) && nrow(turns) == 0)) {
     return(list())
   }
-  messages <- check_messages(turns, "turns", error_call)
+  messages <- check_messages(turns, "turns")
   if (is.data.frame(turns)) {
     more <- function(name, i) {
       value <- turns[[name]][[i]]
@@ -319,28 +314,4 @@ earlier_turns <- function(turns, error_call) {
 }
 
 # Returns the messages of a conversation of Python, with its system message.
-all_turns <- function(python) {
-  value <- py_call("chat_turns", python)
-  frame <- turns_frame(value)
-  if (is.null(value[["system"]])) {
-    return(frame)
-  }
-  rbind(
-    turns_frame(list(
-      role = "system",
-      content = value[["system"]],
-      thinking = list(NULL),
-      interrupted = FALSE
-    )),
-    frame
-  )
-}
-
-turns_frame <- function(columns) {
-  data.frame(
-    role = as_text(columns[["role"]]),
-    content = as_text(columns[["content"]]),
-    thinking = as_text(columns[["thinking"]]),
-    interrupted = as.logical(unlist(columns[["interrupted"]]))
-  )
-}
+all_turns <- function(python) py_call("chat_turns", python)$turns

@@ -62,25 +62,23 @@ corrected <- function(
   several = NULL,
   predictions = NULL
 ) {
-  error_call <- rlang::current_env()
   read <- estimate_inputs(
     coded,
     rlang::enquos(gold = gold, label = label, text = text),
     several,
     prob,
     predictions,
-    is_stated = !is.null(outcome),
-    error_call
+    is_stated = !is.null(outcome)
   )
-  options <- c(read$options, list(outcome = check_outcome(outcome, error_call)))
+  options <- c(read$options, list(outcome = outcome_given(outcome)))
   columns <- py_columns(read$coded, read$uses)
   found <- py_call("corrected_columns", columns, read$codes, options)
   coded <- read$coded
   for (name in names(found)) {
     if (name %in% names(coded)) {
-      abort_argument("coded", paste("data without a column", name), coded, error_call)
+      abort_argument("coded", paste("data without a column", name), coded)
     }
-    coded[[name]] <- numbers_of(found[[name]])
+    coded[[name]] <- found[[name]]
   }
   coded
 }
@@ -102,7 +100,6 @@ replicate_weights <- function(
   n = 300L,
   seed = 0L
 ) {
-  error_call <- rlang::current_env()
   read <- estimate_inputs(
     coded,
     rlang::enquos(
@@ -115,20 +112,17 @@ replicate_weights <- function(
     several,
     prob,
     predictions %||% "labels",
-    is_stated = TRUE,
-    error_call
+    is_stated = TRUE
   )
   options <- c(
     read$options,
     py_arguments("n", "seed", "target"),
     list(
-      outcome = check_outcome(outcome, error_call),
+      outcome = outcome_given(outcome),
       cluster = read$cluster,
       weights = weights_given(read$weights, read$coded)
     )
   )
   columns <- py_columns(read$coded, c(read$uses, read$cluster))
-  found <- py_call("replicate_weights", columns, read$codes, options)
-  numbers <- readBin(as.raw(found), "numeric", length(found) / 8, endian = "little")
-  matrix(numbers, nrow(read$coded))
+  py_call("replicate_weights", columns, read$codes, options)
 }

@@ -27,26 +27,21 @@
 #' writeLines(readLines(path))
 #' attr(log, "hash")
 document_start <- function(path = NULL, metadata = list(), append = FALSE) {
-  error_call <- rlang::current_env()
   if (!is.null(the$document)) {
-    abort(
-      c(
-        "A log is being written already: {.path {the$document$path}}.",
-        i = "End it with {.code document_end()} first."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "A log is being written already: {.path {the$document$path}}.",
+      i = "End it with {.code document_end()} first."
+    ))
   }
   path <- expand_path(check_string(path, null = TRUE)) %||%
     format(Sys.time(), "llamaherd_run_%Y%m%d_%H%M%S.txt")
   append <- check_flag(append)
   named <- length(metadata) == 0 || rlang::is_named(metadata)
   if (!is.list(metadata) || !named) {
-    abort_argument("metadata", "a named list", metadata, error_call)
+    abort_argument("metadata", "a named list", metadata)
   }
   is_new <- !file_exists(path)
-  check_new_file(path, append, error_call)
+  check_new_file(path, append)
   now <- Sys.time()
   the$document <- list(path = full_path(path), start = now)
   begun <- write_log(
@@ -62,7 +57,7 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
     if (is_new && isTRUE(file.size(native_path(path)) == 0)) {
       unlink(native_path(full_path(path))) # a link stays a link
     }
-    abort_unwritten(path, "No log is being written.", error_call)
+    abort_unwritten(path, "No log is being written.")
   }
   info <- Sys.info()
   document_event("document_start", \() {
@@ -84,16 +79,11 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
 #' @rdname document_start
 #' @export
 document_end <- function() {
-  error_call <- rlang::current_env()
   if (is.null(the$document)) {
-    abort(
-      c(
-        "No log is being written.",
-        i = "Start one with {.code document_start()}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "No log is being written.",
+      i = "Start one with {.code document_start()}."
+    ))
   }
   now <- Sys.time()
   took <- as.double(difftime(now, the$document$start, units = "secs"))
@@ -115,7 +105,7 @@ document_end <- function() {
       cut_file(path, before)
     }
     rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
-    abort_unwritten(if (ended) sums else path, rest, error_call)
+    abort_unwritten(if (ended) sums else path, rest)
   }
   the$document <- NULL
   cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
@@ -147,7 +137,7 @@ document_event <- function(event, details) {
         i = "The log cannot be written. Is the disk full?"
       ),
       "log",
-      public_frame(rlang::caller_env())
+      public_frame()
     )
   }
 }
@@ -238,33 +228,25 @@ stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
 # the file for each event, so that a crash of R loses nothing.
 write_log <- function(...) append_lines(the$document$path, c(...))
 
-check_new_file <- function(path, append, error_call) {
+check_new_file <- function(path, append) {
   if (!append && file_exists(path)) {
-    abort(
-      c(
-        "{.arg path} already exists: {.path {path}}.",
-        i = "Name another file, or use {.code append = TRUE}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "{.arg path} already exists: {.path {path}}.",
+      i = "Name another file, or use {.code append = TRUE}."
+    ))
   }
-  check_folder(path, error_call)
+  check_folder(path)
   if (!file_exists(path) && !file.create(native_path(path), showWarnings = FALSE)) {
-    abort("{.arg path} cannot be written: {.path {path}}.", "argument", error_call)
+    abort("{.arg path} cannot be written: {.path {path}}.")
   }
 }
 
-check_folder <- function(path, error_call) {
+check_folder <- function(path) {
   folder <- dir_name(path)
   if (!dir_exists(folder)) {
-    abort(
-      c(
-        "{.arg path} is in a folder that does not exist: {.path {folder}}.",
-        i = "Create it with {.code dir.create({encodeString(folder, quote = '\"')})}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "{.arg path} is in a folder that does not exist: {.path {folder}}.",
+      i = "Create it with {.code dir.create({encodeString(folder, quote = '\"')})}."
+    ))
   }
 }

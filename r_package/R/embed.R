@@ -58,14 +58,13 @@ embed_parallel <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  error_call <- rlang::current_env()
   check_given(model)
   object <- if (inherits(model, "llamaherd_context")) {
     check_context(model)
   } else {
     check_model(model)
   }
-  texts <- as_prompts(texts, "texts", error_call)
+  texts <- as_prompts(texts, "texts")
   options <- py_arguments(
     "pooling",
     "normalize",
@@ -76,26 +75,27 @@ embed_parallel <- function(
   progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
 
+  made <- \(vectors) task_vectors(vectors, texts)
   suspendInterrupts({
     run <- quietly(
       verbosity < 0,
-      run_embed(object, texts, options, progress, error_call)
+      run_in_slices(
+        py_call("embed_start", object, texts$values, options),
+        bar = new_bar(progress),
+        made = made
+      )
     )
-    vectors <- as_vectors(run$columns, texts)
+    vectors <- made(run$value)
     if (run$interrupted) {
       n <- nrow(vectors)
       n_done <- sum(is.na(attr(vectors, "errors")))
-      message <- sprintf(
-        "Interrupted: %d of %d %s embedded.",
-        n_done,
-        n,
-        plural(n, "text")
-      )
+      what <- plural(n, "text")
+      message <- sprintf("Interrupted: %d of %d %s embedded.", n_done, n, what)
       interrupt(message, vectors, verbosity)
     }
   })
   keeping(vectors, {
-    report_vectors(vectors, verbosity, error_call)
+    report_vectors(vectors, verbosity)
     document_event("embed_parallel", \() {
       loaded <- if (inherits(model, "llamaherd_context")) model$model else model
       list(
@@ -111,52 +111,22 @@ embed_parallel <- function(
   vectors
 }
 
-run_embed <- function(object, texts, options, progress, error_call) {
-  run_in_slices(
-    py_call("embed_start", object, texts$values, options, error_call = error_call),
-    \(job) py_call("embed_result", job, error_call = error_call),
-    new_bar(progress),
-    error_call,
-    made = \(columns) as_vectors(columns, texts)
-  )
-}
-
-# Converts bytes from Python, which are float32 in row-major order, to a matrix.
-as_vectors <- function(columns, texts) {
-  n <- length(texts$values)
-  numbers <- readBin(
-    as.raw(columns[["vectors"]]),
-    "numeric",
-    n = n * columns[["n_embd"]],
-    size = 4L,
-    endian = "little"
-  )
-  errors <- as_text(columns[["errors"]])
-  missing <- !is.na(texts$problems)
-  errors[missing] <- ifelse(
-    texts$missing[missing],
-    "the text is NA",
-    invalid_text
-  )
-  vectors <- matrix(
-    numbers,
-    nrow = n,
-    ncol = columns[["n_embd"]],
-    byrow = TRUE,
-    dimnames = if (!is.null(texts$names)) list(texts$names, NULL)
-  )
+# Adds names, and the reasons of failures that only R knows.
+task_vectors <- function(vectors, texts) {
+  errors <- attr(vectors, "errors")
+  bad <- !is.na(texts$problems)
+  errors[bad] <- ifelse(texts$missing[bad], "the text is NA", invalid_text)
+  attr(vectors, "errors") <- errors
+  attr(vectors, "dimnames") <- if (!is.null(texts$names)) list(texts$names, NULL)
+  class <- class(vectors)
+  vectors <- unclass(vectors)
   vectors[!is.na(errors), ] <- NA
-  structure(
-    vectors,
-    errors = errors,
-    stats = new_stats(columns[["stats"]]),
-    class = c("llamaherd_vectors", "matrix", "array")
-  )
+  structure(vectors, class = class)
 }
 
-report_vectors <- function(vectors, verbosity, error_call) {
+report_vectors <- function(vectors, verbosity) {
   if (verbosity >= 2) {
-    cli::cli_inform("{attr(vectors, 'stats')$line}")
+    cli::cli_inform("{format(attr(vectors, 'stats'))}")
   }
   errors <- attr(vectors, "errors")
   failed <- which(!is.na(errors))
@@ -174,8 +144,7 @@ report_vectors <- function(vectors, verbosity, error_call) {
       stats::setNames(bullets, rep("x", length(bullets))),
       i = "{.code attr(result, \"errors\")} has all reasons."
     ),
-    "failed",
-    error_call
+    "failed"
   )
 }
 

@@ -143,10 +143,8 @@ estimate <- function(
   simultaneous = NULL,
   ...
 ) {
-  error_call <- rlang::current_env()
   check_removed(
     rlang::enquos(...),
-    error_call,
     c(
       removed_consensus,
       quantile = "{.code outcome = \"median\"} estimates the median, the only quantile."
@@ -165,71 +163,61 @@ estimate <- function(
     several,
     prob,
     predictions,
-    is_stated = !is.null(outcome) || !is.null(formula),
-    error_call
+    is_stated = !is.null(outcome) || !is.null(formula)
   )
   coded <- read$coded
   label <- read$options$label
   cluster <- read$cluster
   codes <- read$codes
   uses <- read$uses
-  by <- columns_named(rlang::enquo(by), coded, "by", error_call)
-  methods <- check_methods(methods, error_call)
+  by <- columns_named(rlang::enquo(by), coded, "by")
   options <- c(
     read$options,
-    py_arguments("level", "target"),
+    py_arguments("level", "target", "simultaneous"),
     list(
-      model = check_model_name(model, formula, error_call),
-      methods = as_py_list(methods),
-      weights = weights_given(read$weights, coded),
-      simultaneous = if (!is.null(simultaneous)) {
-        py_value(simultaneous)
-      }
+      model = py_value(model) %||% if (is.null(formula)) "mean" else "ols",
+      methods = py_values(unique(methods), "methods"),
+      weights = weights_given(read$weights, coded)
     )
   )
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
-    options$outcome <- check_outcome(outcome, error_call)
+    options$outcome <- outcome_given(outcome)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
     uses <- c(uses, by, cluster)
     if (is.null(cluster)) {
       uses <- c(uses, cluster_columns(coded, uses))
     }
-    columns <- py_columns(coded, uses)
-    found <- py_call("estimate_means", columns, codes, options)
+    result <- py_call("estimate_means", py_columns(coded, uses), codes, options)
   } else {
-    if (!rlang::is_formula(formula) || length(formula) != 3) {
-      must <- "a formula with two sides, such as label == \"x\" ~ party"
-      abort_argument("formula", must, formula, error_call)
-    }
-    check_terms(formula, as.data.frame(coded), error_call)
+    check_formula(formula, coded, label, options$several)
     if (!is.null(by) || !is.null(outcome)) {
-      message <- "{.arg by} and {.arg outcome} cannot be combined with a formula: write them in it."
-      abort(message, "argument", error_call)
-    }
-    if (options$several) {
-      check_has_label(formula, label, error_call)
+      abort(
+        "{.arg by} and {.arg outcome} cannot be combined with a formula: write them in it."
+      )
     }
     options$used <- as_py_list(all.vars(formula))
     if (is.null(cluster)) {
       uses <- c(uses, cluster_columns(coded, c(uses, all.vars(formula))))
     }
     columns <- py_columns(coded, uses)
-    one_form <- codes_in_one_form(columns, codes, options)
+    one_form <- py_call("codes_in_one_form", columns, codes, options)
+    names <- names(read$probs)
     matrices <- formula_matrices(
       coded,
       formula,
       label,
       one_form,
       cluster,
-      error_call,
-      names(read$probs),
+      names,
       read$weights
     )
-    found <- py_call("estimate_regression", columns, one_form$gold, matrices, options)
+    result <- py_call("estimate_regression", columns, one_form$gold, matrices, options)
+    # A saved object would contain all variables of the function that wrote the formula.
+    environment(formula) <- globalenv()
   }
-  result <- new_estimates(found, options, formula, methods)
+  result <- with_element(result, "formula", formula)
   document_event("estimate", \() {
     c(
       result[c("model", "methods", "level", "target", "n_texts", "n_gold", "design")],

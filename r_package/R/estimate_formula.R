@@ -6,13 +6,22 @@ has_label <- function(label, name) {
   ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))
 }
 
-check_has_label <- function(formula, label, error_call) {
-  if (label %in% all.vars(without_has_label(formula, label))) {
+check_formula <- function(formula, coded, label, several) {
+  if (!rlang::is_formula(formula) || length(formula) != 3) {
+    must <- "a formula with two sides, such as label == \"x\" ~ party"
+    abort_argument("formula", must, formula)
+  }
+  check_terms(formula, as.data.frame(coded))
+  if (!label %in% all.vars(formula)) {
+    must <- sprintf("a formula that uses the column of labels, `%s`", label)
+    abort_argument("formula", must, formula)
+  }
+  if (several && label %in% all.vars(without_has_label(formula, label))) {
     must <- sprintf(
       "one with has_label(), such as has_label(%s, \"x\") ~ age: a text may have several labels",
       label
     )
-    abort_argument("formula", must, formula, error_call)
+    abort_argument("formula", must, formula)
   }
 }
 
@@ -44,7 +53,7 @@ foreign_terms <- c(
 
 # Refuses terms that would be left out, or would mean something else than in the model they are
 # from.
-check_terms <- function(formula, data, error_call) {
+check_terms <- function(formula, data) {
   env <- environment(formula)
   term <- foreign_term(formula[[2]], data, env, FALSE) %||%
     foreign_term(formula[[3]], data, env, TRUE)
@@ -60,7 +69,7 @@ check_terms <- function(formula, data, error_call) {
     } else {
       "Groups are terms, as in label == \"x\" ~ age + year; clusters are the argument `cluster`."
     }
-    abort_argument("formula", must, formula, error_call, hint)
+    abort_argument("formula", must, formula, hint = hint)
   }
 }
 
@@ -120,20 +129,15 @@ formula_matrices <- function(
   label,
   codes,
   cluster,
-  error_call,
   names = NULL,
   weights = NULL
 ) {
-  if (!label %in% all.vars(formula)) {
-    must <- sprintf("a formula that uses the column of labels, `%s`", label)
-    abort_argument("formula", must, formula, error_call)
-  }
   environment(formula) <- rlang::env(environment(formula), has_label = has_label)
   frames <- frames_of(coded, label, codes)
   is_odd <- is.na(frames$codes[[label]][codes$rows])
   if (any(is_odd)) {
     must <- "numbers or truth values, as the labels are"
-    abort_argument("gold", must, codes$codes[is_odd], error_call)
+    abort_argument("gold", must, codes$codes[is_odd])
   }
   made <- rlang::try_fetch(
     {
@@ -148,13 +152,13 @@ formula_matrices <- function(
     },
     error = \(cnd) {
       message <- "{.arg formula} cannot be evaluated."
-      abort(message, "argument", error_call, parent = cnd)
+      abort(message, parent = cnd)
     }
   )
   terms <- stats::terms(made$frame)
   labels <- made$frame[made$keep, , drop = FALSE]
   gold <- stats::model.frame(terms, frames$codes, na.action = stats::na.pass)
-  check_by_row(made$frame, gold, codes$rows, error_call)
+  check_by_row(made$frame, gold, codes$rows)
   gold <- gold[codes$rows[made$keep[codes$rows]], , drop = FALSE]
   levels <- used_levels(terms, labels, gold)
   labels <- with_levels(labels, levels, label)
@@ -169,15 +173,15 @@ formula_matrices <- function(
     all <- with_levels(all[made$keep, , drop = FALSE], levels, label)
     list(
       x_hat = if (has_label_right) columns_of(stats::model.matrix(terms, all)),
-      y_hat = response_of(all, error_call)
+      y_hat = response_of(all)
     )
   })
   list(
     kept = as.list(which(made$keep) - 1),
     x_hat = columns_of(x_hat),
-    y_hat = response_of(labels, error_call),
+    y_hat = response_of(labels),
     x = columns_of(stats::model.matrix(terms, gold)),
-    y = response_of(gold, error_call),
+    y = response_of(gold),
     clusters = if (!is.null(cluster)) {
       as.list(as.integer(factor(coded[[cluster]][made$keep])) - 1)
     },
@@ -214,7 +218,7 @@ frames_of <- function(coded, label, codes) {
 }
 
 # Rows without a code have equal values in both frames, unless a term uses labels of other rows.
-check_by_row <- function(labels, codes, rows, error_call) {
+check_by_row <- function(labels, codes, rows) {
   same <- function(name) {
     rest <- function(x) {
       x <- as.matrix(if (is.factor(x)) as.character(x) else x)
@@ -228,7 +232,7 @@ check_by_row <- function(labels, codes, rows, error_call) {
         "one whose terms use only each row's own label: `%s` uses the labels of other rows",
         name
       )
-      abort_argument("formula", must, stats::formula(stats::terms(labels)), error_call)
+      abort_argument("formula", must, stats::formula(stats::terms(labels)))
     }
   }
 }
@@ -260,13 +264,13 @@ with_levels <- function(frame, levels, label) {
   frame
 }
 
-response_of <- function(frame, error_call) {
+response_of <- function(frame) {
   y <- stats::model.response(frame)
   if (is.logical(y) || (is.numeric(y) && is.null(dim(y)))) {
     return(as_py_numbers(y))
   }
   must <- "a formula whose left side is a number or a condition, such as label == \"x\""
-  abort_argument("formula", must, y, error_call)
+  abort_argument("formula", must, y)
 }
 
 columns_of <- function(matrix) {

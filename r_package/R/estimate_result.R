@@ -1,95 +1,18 @@
 # The result of estimate(): its object, and its methods coef(), confint(), vcov() and print().
 
-new_estimates <- function(found, options, formula, methods) {
-  if (!is.null(formula)) {
-    # A saved object would contain all variables of the function that wrote the formula.
-    environment(formula) <- globalenv()
-  }
-  rows <- found[["rows"]]
-  texts <- c("outcome", "term", "group", "method")
-  numbers <- c("estimate", "std_error", "low", "high", "lam", "df")
-  columns <- c(
-    rlang::set_names(lapply(texts, \(name) as_text(rows[[name]])), texts),
-    rlang::set_names(lapply(numbers, \(name) numbers_of(rows[[name]])), numbers)
-  )
-  there <- unique(columns$method)
-  fixed(
-    list(
-      rows = new_frame(columns, length(columns$outcome)),
-      covariances = lapply(found[["covariances"]], \(one) {
-        n <- length(one[["values"]])
-        values <- numbers_of(one[["values"]])
-        list(
-          outcome = one[["outcome"]],
-          method = one[["method"]],
-          values = matrix(values, n, n)
-        )
-      }),
-      model = options$model,
-      formula = formula,
-      methods = intersect(methods, there),
-      level = options$level,
-      target = options$target,
-      n_texts = found[["n_texts"]],
-      n_gold = found[["n_gold"]],
-      design = found[["design"]],
-      notes = as_text(found[["notes"]]),
-      grouped_by = unlist(options$by),
-      line = found[["line"]],
-      predictions = found[["predictions"]],
-      widths = widths_of(found[["widths"]]),
-      simultaneous = found[["simultaneous"]],
-      agreement = found[["agreement"]],
-      is_weighted = found[["is_weighted"]],
-      label_check = label_check_of(found[["label_check"]]),
-      source = found[["source"]]
-    ),
-    class = "llamaherd_estimates"
-  )
-}
-
-# Returns observed and expected labels of coded texts as a data frame.
-label_check_of <- function(check) {
-  if (is.null(check)) {
-    return(NULL)
-  }
-  numbers <- lapply(check[c("n_texts", "n_coded", "expected")], numbers_of)
-  columns <- c(list(label = as_text(check[["label"]])), numbers)
-  structure(new_frame(columns, length(columns$label)), p_value = check[["p_value"]])
-}
-
-# Returns mean widths of intervals as a data frame.
-widths_of <- function(widths) {
-  columns <- list(
-    predictions = as_text(widths[["predictions"]]),
-    method = as_text(widths[["method"]]),
-    width = numbers_of(widths[["width"]])
-  )
-  new_frame(columns, length(columns$width))
-}
-
-# Returns the rows of one method, with the names of the coefficients as row names. Several methods
-# have no common coefficients.
-rows_by <- function(object, methods, error_call) {
-  method <- methods %||% object$methods[[1]]
-  method <- check_choice(method, object$methods, "methods", error_call)
-  rows <- object$rows[object$rows$method == method, , drop = FALSE]
-  parts <- if (object$model == "mean") {
-    several <- length(unique(rows$outcome)) > 1
-    rows[c(if (several) "outcome", "term", "group")]
-  } else {
-    rows["term"]
-  }
-  names <- do.call(paste, unname(as.list(parts)))
-  rows$name <- trimws(gsub(" +", " ", names))
-  rows
+# Returns the rows of one method, with the names of the coefficients.
+rows_by <- function(object, methods) {
+  method <- check_choice(methods %||% object$methods[[1]], object$methods, "methods")
+  rows <- object$rows
+  rows$name <- object$names %||% rows$term # an earlier version saved no names
+  rows[rows$method == method, , drop = FALSE]
 }
 
 #' @rdname estimate-methods
 #' @importFrom stats coef
 #' @export
 coef.llamaherd_estimates <- function(object, methods = NULL, ...) {
-  rows <- rows_by(object, methods, rlang::current_env())
+  rows <- rows_by(object, methods)
   rlang::set_names(rows$estimate, rows$name)
 }
 
@@ -97,68 +20,43 @@ coef.llamaherd_estimates <- function(object, methods = NULL, ...) {
 #' @importFrom stats confint
 #' @export
 confint.llamaherd_estimates <- function(object, parm, level = NULL, methods = NULL, ...) {
-  rows <- rows_by(object, methods, rlang::current_env())
-  level <- level %||% object$level
-  if (!is.numeric(level) || length(level) != 1 || !isTRUE(level > 0 && level < 1)) {
-    abort_argument("level", "above 0 and below 1", level, rlang::current_env())
-  }
-  if (!is.null(object$simultaneous) && level != object$level) {
+  rows <- rows_by(object, methods)
+  level <- py_value(level) %||% object$level
+  if (!is.null(object$simultaneous) && !identical(level, object$level)) {
     must <- "the level of the estimates, whose intervals are simultaneous (see estimate(level = ))"
-    abort_argument("level", must, level, rlang::current_env())
+    abort_argument("level", must, level)
   }
   limits <- cbind(rows$low, rows$high)
-  if (level != object$level) {
-    # If few label errors were observed, one side of an interval is longer than the other. Another
-    # level multiplies each side by the ratio of the t quantiles, unless the side was cut at a bound
-    # of the range.
-    far <- stats::qt(0.5 + level / 2, rows$df)
-    longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
-    ends <- ends_of(rows)
-    sides <- cbind(rows$estimate - rows$low, rows$high - rows$estimate) * longer
-    is_cut <- cbind(rows$low <= ends$least, rows$high >= ends$most)
-    sides <- ifelse(is_cut, pmax(sides, far * rows$std_error), sides)
-    limits <- cbind(rows$estimate - sides[, 1], rows$estimate + sides[, 2])
-    limits[] <- pmin(pmax(limits, ends$least), ends$most)
+  if (!identical(level, object$level)) {
+    columns <- lapply(rows, \(x) if (is.character(x)) text_list(x) else as_py_numbers(x))
+    limits <- py_call("estimate_limits", columns, level, object$level)
   }
   ends <- 100 * c((1 - level) / 2, (1 + level) / 2)
   percent <- format(ends, trim = TRUE, digits = 3, decimal.mark = ".")
   dimnames(limits) <- list(rows$name, paste(percent, "%"))
-  if (missing(parm)) {
-    return(limits)
-  }
-  limits[check_parm(parm, rows$name, rlang::current_env()), , drop = FALSE]
+  if (missing(parm)) limits else limits[check_parm(parm, rows$name), , drop = FALSE]
 }
 
 # Requires names or indices of coefficients.
-check_parm <- function(parm, names, error_call) {
+check_parm <- function(parm, names) {
   known <- if (is.character(parm)) names else c(seq_along(names), -seq_along(names))
   if (!(is.character(parm) || is.numeric(parm)) || !all(parm %in% known)) {
     shown <- utils::head(names, 10)
     must <- paste("names or indices of coefficients, which are", toString(shown))
-    abort_argument("parm", must, parm, error_call)
+    abort_argument("parm", must, parm)
   }
   parm
-}
-
-# Returns the range of the values: shares and differences of shares are bounded.
-ends_of <- function(rows) {
-  of_shares <- any(rows$term == "share")
-  list(
-    least = ifelse(rows$term == "share", 0, if (of_shares) -1 else -Inf),
-    most = rep(if (of_shares) 1 else Inf, nrow(rows))
-  )
 }
 
 #' @rdname estimate-methods
 #' @importFrom stats vcov
 #' @export
 vcov.llamaherd_estimates <- function(object, methods = NULL, outcome = NULL, ...) {
-  error_call <- rlang::current_env()
-  rows <- rows_by(object, methods, error_call)
+  rows <- rows_by(object, methods)
   rows <- rows[rows$term != "difference", , drop = FALSE]
   outcomes <- unique(rows$outcome)
   if (!is.null(outcome)) {
-    outcomes <- check_choice(outcome, outcomes, "outcome", error_call)
+    outcomes <- check_choice(outcome, outcomes, "outcome")
     rows <- rows[rows$outcome == outcomes, , drop = FALSE]
   }
   # Covariances of the estimates of different outcomes are not computed.
@@ -195,12 +93,6 @@ no_part <- function(object, ...) {
 # The same for stats::model.frame(), whose argument has another name.
 no_frame <- no_part
 names(formals(no_frame)) <- c("formula", "...")
-
-#' @export
-as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
-
-#' @export
-format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
 # Returns lines with at most `n` rows of each table. Lines of tables begin with spaces, the first
 # one has the names of the columns.
@@ -241,4 +133,161 @@ console_lines <- function(text) {
 print.llamaherd_estimates <- function(x, ..., n = 20L) {
   show_lines(notes_wrapped(first_rows(format(x, ...), n)))
   invisible(x)
+}
+
+# ---- summary(), and tidy() and glance() of package generics, for tables of modelsummary
+
+#' @rdname estimate-methods
+#' @returns `summary()`: `coefficients`, a matrix with a row for each coefficient. Coefficients of
+#' regressions and differences have `t` and `p` of the test of the hypothesis that they are 0. The
+#' summary prints as a table.
+#'
+#'   `tidy()` and `glance()` return the data frames that broom and modelsummary use for tables.
+#'   `tidy()` has `term`, `estimate`, `std.error`, `statistic`, `p.value` and optionally `conf.low`
+#'   and `conf.high`. `glance()` has one row with `nobs`, `n_gold`, `design`, `model` and `method`.
+#' @export
+summary.llamaherd_estimates <- function(object, methods = NULL, ...) {
+  rows <- rows_by(object, methods)
+  table <- cbind(rows[c("estimate", "std_error", "low", "high")], tests_of(rows, object))
+  has_any <- vapply(table, \(column) !all(is.na(column)), logical(1))
+  has_any[1:4] <- TRUE
+  structure(
+    list(
+      coefficients = as.matrix(`rownames<-`(table[has_any], rows$name)),
+      method = rows$method[[1]],
+      title = object$titles[[rows$method[[1]]]],
+      model = object$model,
+      formula = object$formula,
+      outcomes = unique(rows$outcome),
+      level = object$level,
+      n_texts = object$n_texts,
+      n_gold = object$n_gold,
+      design = object$design,
+      notes = object$notes
+    ),
+    class = "llamaherd_summary"
+  )
+}
+
+# Tests whether coefficients and differences are 0. A share gets no test, and neither does an
+# estimate without a variance.
+tests_of <- function(rows, object) {
+  asked <- object$model != "mean" | rows$term == "difference"
+  asked <- asked & rows$std_error > 0
+  t <- ifelse(asked, rows$estimate / rows$std_error, NA_real_)
+  data.frame(t = t, p = 2 * stats::pt(-abs(t), rows$df))
+}
+
+#' @export
+format.llamaherd_summary <- function(x, ..., digits = 4L) {
+  what <- if (!is.null(x$formula)) {
+    deparse1(x$formula)
+  } else {
+    paste(
+      c("shares and means", if (length(x$outcomes) == 1) x$outcomes),
+      collapse = " of "
+    )
+  }
+  table <- x$coefficients
+  cells <- apply(table, 2, format, digits = digits)
+  dim(cells) <- dim(table)
+  dimnames(cells) <- dimnames(table)
+  if ("p" %in% colnames(table)) {
+    cells[, "t"] <- with_decimals(table[, "t"], 2L)
+    cells[, "p"] <- format.pval(table[, "p"], digits = 2L, eps = 1e-4)
+  }
+  cells[is.na(table)] <- ""
+  columns <- lapply(colnames(table), \(name) {
+    format(c(name, cells[, name]), justify = "right")
+  })
+  c(
+    sprintf(
+      "%s: %s %s, %s with codes (%s)",
+      what,
+      big(x$n_texts),
+      plural(x$n_texts, "text"),
+      big(x$n_gold),
+      x$design
+    ),
+    sprintf("%s, intervals of %s", x$title %||% x$method, percent(x$level)),
+    "",
+    trimws(do.call(paste, c(list(format(c("", rownames(table)))), columns)), "right"),
+    if (length(x$notes) > 0) c("", console_lines(as_sentences(x$notes)))
+  )
+}
+
+#' @export
+print.llamaherd_summary <- function(x, ..., n = 20L) {
+  n_more <- nrow(x$coefficients) - n
+  x_short <- x
+  x_short$coefficients <- utils::head(x$coefficients, n)
+  show_lines(format(x_short, ...))
+  if (n_more > 0) {
+    show_lines(sprintf("... and %s more %s", big(n_more), plural(n_more, "row")))
+  }
+  invisible(x)
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats nobs
+#' @export
+nobs.llamaherd_estimates <- function(object, methods = NULL, ...) {
+  method <- rows_by(object, methods)$method[[1]]
+  as.integer(if (method == "gold") object$n_gold else object$n_texts)
+}
+
+#' @rdname estimate-methods
+#' @param x Return value of [estimate()].
+#' @param exponentiate TRUE returns odds ratios of `model = "logit"`: the exponentials of estimates
+#'   and intervals. Standard errors stay on the logit scale, as in broom.
+#' @param conf.int TRUE adds intervals.
+#' @param conf.level Confidence level of `conf.low` and `conf.high`. `NULL` uses the level of the
+#'   estimates.
+#' @exportS3Method generics::tidy
+tidy.llamaherd_estimates <- function(
+  x,
+  conf.int = FALSE,
+  conf.level = NULL,
+  methods = NULL,
+  exponentiate = FALSE,
+  ...
+) {
+  if (check_flag(exponentiate) && x$model != "logit") {
+    must <- sprintf(
+      "FALSE: the model is \"%s\", and only \"logit\" has odds ratios",
+      x$model
+    )
+    abort_argument("exponentiate", must, exponentiate)
+  }
+  rows <- rows_by(x, methods)
+  tests <- tests_of(rows, x)
+  table <- data.frame(
+    term = rows$name,
+    estimate = rows$estimate,
+    std.error = rows$std_error,
+    statistic = tests$t,
+    p.value = tests$p
+  )
+  if (check_flag(conf.int)) {
+    limits <- unname(confint(x, level = conf.level, methods = methods))
+    table$conf.low <- limits[, 1]
+    table$conf.high <- limits[, 2]
+  }
+  if (exponentiate) {
+    logits <- intersect(c("estimate", "conf.low", "conf.high"), names(table))
+    table[logits] <- lapply(table[logits], exp)
+  }
+  table
+}
+
+#' @rdname estimate-methods
+#' @exportS3Method generics::glance
+glance.llamaherd_estimates <- function(x, methods = NULL, ...) {
+  data.frame(
+    nobs = nobs(x, methods = methods),
+    n_gold = as.integer(x$n_gold),
+    design = x$design,
+    model = x$model,
+    method = rows_by(x, methods)$method[[1]]
+  )
 }

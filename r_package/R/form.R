@@ -8,40 +8,38 @@ from_python <- function(part) {
   if (is.null(type)) {
     return(part)
   }
-  switch(
+  made <- switch(
     type,
-    table = new_data(part),
+    table = new_frame(named_parts(part[["columns"]]), as.integer(part[["n"]])),
     list = named_parts(part[["parts"]]),
-    matrix = matrix(
-      numbers_of(part[["values"]]),
-      ncol = length(part[["columns"]]),
-      byrow = TRUE,
-      dimnames = list(as_text(part[["rows"]]), as_text(part[["columns"]]))
-    ),
+    matrix = new_matrix(part),
+    counts = as.table(`storage.mode<-`(new_matrix(part), "integer")),
     value = part[["value"]],
     json = jsonlite::parse_json(part[["value"]]),
     object = new_object(part),
-    codebook = new_codebook(part[["value"]]),
-    ended = with_running(from_python(part[["finished"]]), from_python(part[["running"]])),
+    ended = structure(
+      list(
+        value = with_running(
+          from_python(part[["finished"]]),
+          from_python(part[["running"]])
+        ),
+        line = part[["line"]]
+      ),
+      class = "ended"
+    ),
     new_vector(part)
   )
-}
-
-# Returns a data frame, perhaps of a class of this package with attributes.
-new_data <- function(part) {
-  frame <- new_frame(named_parts(part[["columns"]]), as.integer(part[["n"]]))
-  if (is.null(part[["class"]])) {
-    return(frame)
+  if (type == "object" || is.null(part[["attributes"]])) {
+    return(made)
   }
-  class <- c(part[["class"]], "data.frame")
-  rlang::exec(structure, frame, class = class, !!!named_parts(part[["attributes"]]))
+  class <- c(part[["class"]], class(made))
+  rlang::exec(structure, made, class = class, !!!named_parts(part[["attributes"]]))
 }
 
 named_parts <- function(parts) {
-  rlang::set_names(
-    lapply(parts, from_python),
-    vapply(parts, \(part) part[["name"]], "")
-  )
+  names <- vapply(parts, \(part) part[["name"]] %||% "", "")
+  made <- lapply(parts, from_python)
+  if (any(nzchar(names)) || length(names) == 0) rlang::set_names(made, names) else made
 }
 
 new_vector <- function(part) {
@@ -53,10 +51,15 @@ new_vector <- function(part) {
     integer = as.integer(numbers_of(values)),
     flag = vapply(as.list(values), \(value) value %||% NA, NA),
     date = as.Date(as_text(values)),
-    time = as_time(values),
+    time = as.POSIXct(numbers_of(values), origin = "1970-01-01", tz = "UTC"),
     factor = {
       levels <- as_text(part[["levels"]])
-      factor(levels[replace(values, values == 0, NA)], levels)
+      values <- as.integer(unlist(values))
+      factor(
+        levels[replace(values, values == 0, NA)],
+        levels,
+        ordered = isTRUE(part[["ordered"]])
+      )
     }
   )
   if (is.null(part[["names"]])) {
@@ -66,28 +69,56 @@ new_vector <- function(part) {
   }
 }
 
+new_matrix <- function(part) {
+  names <- lapply(part[c("rows", "columns")], \(names) {
+    if (!is.numeric(names)) as_text(names)
+  })
+  n <- lapply(part[c("rows", "columns")], \(x) if (is.numeric(x)) x else length(x))
+  values <- part[["values"]]
+  numbers <- if (is.null(part[["size"]])) {
+    numbers_of(values)
+  } else {
+    n_all <- n$rows * n$columns
+    numbers_of(readBin(
+      as.raw(values),
+      "numeric",
+      n_all,
+      part[["size"]],
+      endian = "little"
+    ))
+  }
+  has_names <- !all(vapply(names, is.null, NA))
+  dims <- if (length(part[["dims"]]) > 0) as_text(part[["dims"]])
+  dimnames <- if (has_names) rlang::set_names(unname(names), dims)
+  matrix(numbers, n$rows, n$columns, byrow = TRUE, dimnames = dimnames)
+}
+
 # Later calls send the JSON of an object back to Python, so that its elements cannot be changed.
 new_object <- function(part) {
-  structure(
-    c(
-      named_parts(part[["parts"]]),
-      list(page = as_text(part[["page"]])),
-      list(json = part[["json"]])
-    ),
-    class = c(
-      part[["class"]],
-      if (!is.null(part[["json"]])) "llamaherd_fixed",
-      "llamaherd_object"
-    )
-  )
+  last <- list(page = as_text(part[["page"]]))
+  last$json <- part[["json"]]
+  is_fixed <- isTRUE(part[["is_fixed"]])
+  class <- c(part[["class"]], if (is_fixed) "llamaherd_fixed", "llamaherd_object")
+  structure(c(named_parts(part[["parts"]]), last), class = class)
+}
+
+# Tables of some classes print as the page in an attribute. Objects that an earlier version saved
+# have their text in another element.
+#' @export
+format.llamaherd_object <- function(x, ...) {
+  page <- attr(x, "page") %||% if (!is.data.frame(x)) x[["page"]] %||% x[["line"]]
+  page <- page %||% utils::capture.output(utils::str(unclass(x), give.attr = FALSE))
+  if (length(page) == 1) strsplit(page, "\n", fixed = TRUE)[[1]] else as.character(page)
 }
 
 #' @export
-format.llamaherd_object <- function(x, ...) x$page
-
-#' @export
 print.llamaherd_object <- function(x, ...) {
-  show_lines(format(x))
+  if (is.data.frame(x) && is.null(attr(x, "page"))) {
+    print(plain_frame(x), ...)
+  } else {
+    check_dots(list(...))
+    show_lines(format(x))
+  }
   invisible(x)
 }
 
@@ -96,9 +127,21 @@ summary.llamaherd_object <- function(object, ...) object
 
 #' @export
 as.data.frame.llamaherd_object <- function(x, ...) {
+  if (is.data.frame(x)) {
+    return(plain_frame(x))
+  }
   is_table <- vapply(unclass(x), is.data.frame, NA)
   x[[which(is_table)[[1]]]]
 }
 
 #' @exportS3Method tibble::as_tibble
 as_tibble.llamaherd_object <- function(x, ...) tibble::as_tibble(as.data.frame(x), ...)
+
+# Parts of tables whose page or attributes describe all rows are plain data frames.
+subset_of_table <- function(x, ...) plain_frame(x)[...]
+
+renamed_table <- function(x, value) stats::setNames(plain_frame(x), value)
+
+rebuilt_table <- function(data, template) {
+  if (is.data.frame(data)) plain_frame(data) else data
+}

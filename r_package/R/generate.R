@@ -51,11 +51,11 @@ generate <- function(
   quote_from = NULL,
   ...
 ) {
-  error_call <- rlang::current_env()
+  env <- rlang::current_env()
   check_given(prompt)
   object <- check_context(context)
   if (is.numeric(prompt) && length(prompt) > 0) {
-    check_tokens(prompt, "prompt", error_call)
+    check_tokens(prompt, "prompt")
     prompt <- list(prompt)
   } else if (isTRUE(chat) && is_conversation(prompt)) {
     prompt <- list(prompt)
@@ -65,18 +65,18 @@ generate <- function(
     } else {
       prompts_hint(prompt)
     }
-    abort_argument("prompt", "a string or token ids", prompt, error_call, hint)
+    abort_argument("prompt", "a string or token ids", prompt, hint = hint)
   }
-  prompts <- chat_or_prompts(prompt, "prompt", error_call)
-  options <- c(call_options(error_call, list(...), 1L), prompts$options)
+  prompts <- chat_or_prompts(prompt, "prompt", env)
+  options <- c(call_options(env, list(...), 1L), prompts$options)
   options$on_error <- "continue"
-  display <- check_display(error_call)
+  display <- check_display(env)
 
-  task <- generate_task(options, check_flag(dotted), context$model)
-  result <- run_call(task, object, prompts, options, display, FALSE, error_call)
+  make <- answers_maker(options, check_flag(dotted), context$model)
+  result <- run_call("generate_start", make, object, prompts, options, display, FALSE)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
   keeping(result, {
-    tell_failures(result, "stop", display$verbosity, error_call, bound)
+    tell_failures(result, "stop", display$verbosity, bound)
     document_answers(
       "generate",
       context,
@@ -87,4 +87,71 @@ generate <- function(
     )
   })
   result
+}
+
+#' Rarely used sampling settings
+#'
+#' Collects the settings of llama.cpp's samplers that most calls do not need, for the argument
+#' `sampling` of [generate_parallel()] and [generate()]. The usual settings, such as
+#' `temperature`, `top_p` and `seed`, are arguments of the two functions.
+#'
+#' Samplers are applied in llama.cpp's order: `logit_bias`, penalties, DRY, `top_n_sigma`, `top_k`,
+#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. By default, all settings of
+#' `sampling_options()` are off. Most samplers select the tokens from which the next token is drawn;
+#' with `temperature = 0` the most likely token after `logit_bias` and penalties is used.
+#'
+#' You can also pass all settings directly, by name, to [generate_parallel()], [generate()] and
+#' [quick_llama()].
+#'
+#' @param ... Must be empty: all settings must be named.
+#' @returns A `llamaherd_sampling`: a list of the settings that were given. Numeric settings have
+#'   one value, or one for each prompt of the call.
+#' @seealso [generate_parallel()], [tokenize()] for token ids
+#' @name sampling_options
+#' @examples
+#' sampling_options(typical_p = 0.9, dry_multiplier = 0.8)
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' generate_parallel(
+#'   context,
+#'   c("Once upon a time", "The sea is"),
+#'   temperature = 0.8,
+#'   sampling = sampling_options(penalty_present = 0.5)
+#' )
+#' close(model)
+NULL
+
+# Returns the settings that the call of sampling_options() gave. The call that uses them checks
+# them.
+given_settings <- function(dots, call, env) {
+  check_dots(dots)
+  given <- as.character(intersect(names(further_kinds), names(call)))
+  values <- mget(given, env)
+  values <- values[!vapply(values, is.null, NA)]
+  structure(values, class = "llamaherd_sampling")
+}
+
+#' @export
+print.llamaherd_sampling <- function(x, ...) {
+  cat("<llamaherd_sampling>\n")
+  shown <- vapply(unclass(x), \(value) shorten(deparse1(value), 60L), "")
+  cat(sprintf("%s = %s\n", names(shown), shown), sep = "")
+  invisible(x)
+}
+
+# Combines the settings of the argument `sampling` and of `...`. A setting that occurs in both
+# causes an error.
+further_settings <- function(sampling, dots) {
+  check_dots(dots, names(further_kinds))
+  if (!is.null(sampling) && !inherits(sampling, "llamaherd_sampling")) {
+    hint <- "Give this argument by name: generate_parallel(sampling = sampling_options(...))."
+    must <- "made by sampling_options(), or NULL"
+    abort_argument("sampling", must, sampling, hint = hint)
+  }
+  twice <- intersect(names(sampling), names(dots))
+  if (length(twice) > 0) {
+    abort("{.arg {twice[[1]]}} is given twice: in {.arg sampling} and by itself.")
+  }
+  c(unclass(sampling), dots)
 }

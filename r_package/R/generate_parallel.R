@@ -255,24 +255,24 @@ generate_parallel <- function(
   quote_from = NULL,
   ...
 ) {
-  error_call <- rlang::current_env()
+  env <- rlang::current_env()
   object <- check_context(context)
-  prompts <- chat_or_prompts(prompts, "prompts", error_call)
-  options <- call_options(error_call, list(...), length(prompts$values))
+  prompts <- chat_or_prompts(prompts, "prompts", env)
+  options <- call_options(env, list(...), length(prompts$values))
   options <- c(options, prompts$options)
   options$on_error <- py_value(on_error)
   options$journal <- py_path(journal)
-  display <- check_display(error_call)
+  display <- check_display(env)
   progress <- check_flag(progress)
   options$n <- py_value(n)
 
-  task <- generate_task(options, check_flag(dotted), context$model)
-  result <- run_call(task, object, prompts, options, display, progress, error_call)
+  make <- answers_maker(options, check_flag(dotted), context$model)
+  result <- run_call("generate_start", make, object, prompts, options, display, progress)
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
   samples <- as_samples(result, prompts$names, n)
   keeping(samples, {
-    tell_failures(result, options$on_error, display$verbosity, error_call, bound, n)
+    tell_failures(result, options$on_error, display$verbosity, bound, n)
     document_answers(
       "generate_parallel",
       context,
@@ -285,9 +285,9 @@ generate_parallel <- function(
   samples
 }
 
-# Describes the task that generates answers: texts, or data with a schema. The columns are
-# determined when Python has read the schema.
-generate_task <- function(options, dotted, model) {
+# Returns the function that creates the result of answers: texts, or data with a schema. The columns
+# are determined when Python has read the schema.
+answers_maker <- function(options, dotted, model) {
   each <- options$each[["schema"]]
   schemas <- unlist(c(options$sampling[["schema"]], each))
   has_schema <- if (is.null(each)) {
@@ -296,17 +296,15 @@ generate_task <- function(options, dotted, model) {
     rep(!vapply(each, is.null, logical(1)), each = options$n)
   }
   force(dotted)
-  make <- function(columns, prompts, display) {
+  function(result, prompts, display) {
     if (!is.null(schemas)) {
       display$clean <- FALSE
     }
-    result <- new_result(columns, prompts, display)
+    result <- new_result(result, prompts, display)
     if (!is.null(options$logprobs)) {
-      attr(result, "logprobs") <- logprob_frames(
-        columns[["logprobs"]],
-        options$logprobs,
-        model
-      )
+      found <- attr(result, "logprobs") %||% vector("list", length(result))
+      frames <- logprob_frames(found, options$logprobs, model)
+      attr(result, "logprobs") <- frames
     }
     if (is.null(schemas)) {
       result
@@ -314,5 +312,4 @@ generate_task <- function(options, dotted, model) {
       answers_table(result, schema_columns(schemas), dotted, has_schema)
     }
   }
-  new_task("generate_start", "job_result", make)
 }

@@ -229,8 +229,7 @@ annotate_texts <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  error_call <- rlang::current_env()
-  check_dots(list(...), character())
-  quosure <- rlang::enquo(text)
-  code_data(data, text, quosure, codebook, context, error_call)
+  check_dots(list(...))
+  env <- rlang::current_env()
+  code_data(data, text, rlang::enquo(text), codebook, context, env)
 }

@@ -160,32 +160,24 @@ gold_sample <- function(
   after = NULL,
   weights = NULL
 ) {
-  error_call <- rlang::current_env()
-  data <- check_data(data, error_call)
-  check_coded_rows(data, "data", error_call)
+  data <- check_data(data)
+  check_coded_rows(data, "data")
   known <- coded_columns(data)
-  before <- if (!is.null(after)) check_gold(after, error_call, "after")
+  before <- if (!is.null(after)) check_gold(after, "after")
   of_after <- Filter(\(name) name %in% names(data), after$design[c("text", "label")])
   known <- utils::modifyList(as.list(of_after), Filter(Negate(is.null), as.list(known)))
-  by <- columns_named(rlang::enquo(by), data, "by", error_call)
-  text <- one_column(rlang::enquo(text), data, "text", error_call) %||%
+  by <- columns_named(rlang::enquo(by), data, "by")
+  text <- one_column(rlang::enquo(text), data, "text") %||%
     known$text %||%
     if (is.character(data[["text"]]) && !inherits(data, "llamaherd_coded")) "text"
-  label <- one_column(rlang::enquo(label), data, "label", error_call) %||%
+  label <- one_column(rlang::enquo(label), data, "label") %||%
     known$label %||%
     if (!all(is.na(data[["label"]])) && !inherits(data, "llamaherd_coded")) "label"
-  id <- one_column(rlang::enquo(id), data, "id", error_call)
-  confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
-  weights <- column_or_values(rlang::enquo(weights), data, "weights", error_call)
+  id <- one_column(rlang::enquo(id), data, "id")
+  confidence <- column_or_values(rlang::enquo(confidence), data, "confidence")
+  weights <- column_or_values(rlang::enquo(weights), data, "weights")
   of_design <- if (isTRUE(after$design$several)) TRUE
-  check_lost_record(
-    data,
-    label %||% "label",
-    "data",
-    several %||% of_design,
-    "nominal",
-    error_call
-  )
+  check_lost_record(data, label %||% "label", "data", several %||% of_design, "nominal")
   is_again <- is.null(prob) && is.null(by) && identical(after$design$kind, "uncertainty")
   is_uncertainty <- identical(prob, "uncertainty") || is_again
   if (is_uncertainty) {
@@ -211,7 +203,7 @@ gold_sample <- function(
   if (length(uses) == 0) {
     must <- "the column of texts, which people are to read"
     hint <- paste("There are", paste(names(data), collapse = ", "))
-    abort_argument("text", must, text, error_call, hint)
+    abort_argument("text", must, text, hint = hint)
   }
   if (is.null(c(text, label, id))) {
     # Other columns show later whether the rows are in the order of the draw.
@@ -219,14 +211,14 @@ gold_sample <- function(
   }
   options <- list(
     by = if (!is.null(by)) as_py_list(by),
-    prob = check_prob(prob, gold_designs, error_call),
+    prob = check_prob(prob),
     text = text,
     label = label,
     id = id,
     confidence = if (is.numeric(confidence)) as_py_numbers(confidence) else confidence,
     floor = py_value(floor),
-    allocation = check_allocation(allocation, error_call),
-    names = as_py_list(check_names_of(names %||% known$names, error_call)),
+    allocation = check_allocation(allocation),
+    names = as_py_list(check_names_of(names %||% known$names)),
     seed = py_value(seed),
     several = several,
     codebook = known$codebook,
@@ -237,7 +229,7 @@ gold_sample <- function(
     weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )
   columns <- py_columns(data, uses)
-  drawn <- from_python(py_call("gold_draw", columns, py_value(n), options))
+  drawn <- py_call("gold_draw", columns, py_value(n), options)
   document_event("gold_sample", \() {
     list(
       n_texts = nrow(data),
@@ -249,16 +241,14 @@ gold_sample <- function(
   drawn
 }
 
-gold_designs <- c("simple", "stratified", "uncertainty", "weights")
-
 # Returns the sample with new `rows`: the rows of `data` that contain the sample's texts.
-joined_gold <- function(gold, data, label, text, error_call) {
-  json <- check_gold(gold, error_call)
+joined_gold <- function(gold, data, label, text) {
+  json <- check_gold(gold)
   uses <- c(label, text, gold_columns(gold, data))
   options <- list(label = label, text = text, n = nrow(data))
   columns <- py_columns(data, uses)
-  rows <- py_call("gold_rows", columns, json, options, error_call = error_call)
-  with_element(gold, "rows", as.integer(unlist(rows)) + 1L)
+  rows <- py_call("gold_rows", columns, json, options)
+  with_element(gold, "rows", rows)
 }
 
 # Returns the columns of data that identify the texts of a sample.
@@ -268,35 +258,24 @@ gold_columns <- function(gold, data) {
   c(there, raw_columns(data, gold$design$label))
 }
 
-check_gold <- function(x, error_call, arg = "gold") {
-  check_given(x, arg = arg, error_call = error_call)
+check_gold <- function(x, arg = "gold") {
+  check_given(x, arg = arg)
   json <- if (inherits(x, "llamaherd_gold")) x$json
   if (!is.character(json)) {
     must <- "a <llamaherd_gold> made by gold_sample() or read_gold()"
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x)
   }
   json
 }
 
-check_prob <- function(x, choices, error_call) {
-  if (is.null(x)) {
-    return(NULL)
-  }
-  if (is.numeric(x)) {
-    return(as_py_numbers(x))
-  }
-  check_choice(x, choices, "prob", error_call)
+check_prob <- function(x) if (is.numeric(x)) as_py_numbers(x) else py_value(x, "prob")
+
+check_allocation <- function(x) {
+  if (is.numeric(x) && !is.null(names(x))) as.list(x) else py_value(x, "allocation")
 }
 
-check_allocation <- function(x, error_call) {
-  if (is.numeric(x) && !is.null(names(x))) {
-    return(as.list(x))
-  }
-  check_choice(x, c("proportional", "equal"), "allocation", error_call)
-}
-
-check_names_of <- function(x, error_call) {
-  if (is.null(x)) character() else check_text(label_set(x), "names", error_call)
+check_names_of <- function(x) {
+  if (is.null(x)) character() else check_text(label_set(x), "names")
 }
 
 # Names of the columns with probabilities of labels, as `annotate_texts()` names
@@ -307,4 +286,98 @@ columns_of_labels <- function(label, data) {
   }
   start <- if (endsWith(label, "label")) paste0(sub("label$", "", label), "p_") else "p_"
   names(data)[startsWith(names(data), start)]
+}
+
+# The class llamaherd_gold: a gold sample, as a data frame and in print.
+
+#' @export
+as.data.frame.llamaherd_gold <- function(x, ...) {
+  # Programs read an empty cell of a CSV file as a missing code. An object that an older version
+  # stored has no `none`.
+  several <- isTRUE(x$design$several)
+  shown <- \(codes) {
+    if (several) replace(codes, codes %in% "", x$none %||% "none") else codes
+  }
+  columns <- list(
+    id = x$ids,
+    text = x$texts,
+    model_label = shown(x$labels),
+    inclusion_prob = x$probs
+  )
+  if (all(is.na(x$texts))) {
+    columns$text <- NULL
+  }
+  columns$part <- x$parts
+  new_frame(c(columns, lapply(x$codes, shown)), length(x$ids))
+}
+
+#' @export
+print.llamaherd_gold <- function(x, ..., n = 6L) {
+  show_lines(format(x, ...))
+  frame <- as.data.frame(x)
+  print_rows(frame, n, getOption("width"), c("id", "text", names(x$codes)))
+  invisible(x)
+}
+
+# Sheets that people fill in: write_gold() and read_gold().
+
+#' @rdname gold_sample
+#' @export
+write_gold <- function(
+  gold,
+  path,
+  coders = NULL,
+  blind = TRUE,
+  shuffle = TRUE,
+  bom = TRUE,
+  overwrite = FALSE,
+  delimiter = ",",
+  uncoded = FALSE,
+  spreadsheet = FALSE
+) {
+  json <- check_gold(gold)
+  options <- c(
+    py_arguments(
+      "blind",
+      "shuffle",
+      "bom",
+      "delimiter",
+      "overwrite",
+      "uncoded",
+      "spreadsheet"
+    ),
+    list(
+      coders = py_values(coders)
+    )
+  )
+  py_call("gold_write", json, py_path(path), options)
+  document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
+  invisible(path)
+}
+
+#' @rdname gold_sample
+#' @export
+read_gold <- function(path, gold = NULL, coders = NULL) {
+  check_given(path)
+  json <- if (!is.null(gold)) check_gold(gold)
+  coders <- py_values(coders)
+  if (is.data.frame(path)) {
+    if (is.null(json)) {
+      abort("Codes in a data frame need {.arg gold}, the sample.")
+    }
+    names <- as_py_list(as_utf8(names(path)))
+    columns <- lapply(as.list(path), as_codes)
+    return(py_call("gold_read", columns, json, coders, names))
+  }
+  names <- as_py_list(as_utf8(rlang::names2(path)))
+  paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
+  read <- py_call("gold_read", as_py_list(paths), json, coders, names)
+  document_event("read_gold", \() {
+    list(
+      paths = lapply(paths, log_path),
+      sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
+      n_coded = sum(!is.na(read$gold))
+    )
+  })
+  read
 }

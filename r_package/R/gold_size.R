@@ -97,21 +97,5 @@ gold_size <- function(
     "correlation",
     "spread"
   )
-  found <- py_call("gold_size", py_value(width), options)
-  structure(
-    list(
-      gold = found[["gold"]],
-      dsl = found[["dsl"]] %||% NA_real_,
-      ppi = found[["ppi"]] %||% NA_real_,
-      kappa = found[["kappa"]] %||% NA_real_,
-      line = found[["line"]]
-    ),
-    class = "llamaherd_gold_size"
-  )
-}
-
-#' @export
-print.llamaherd_gold_size <- function(x, ...) {
-  show_lines(x$line)
-  invisible(x)
+  py_call("gold_size", py_value(width), options)
 }

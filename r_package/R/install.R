@@ -37,24 +37,23 @@ install_llamaherd <- function(
   python = NULL,
   pip_options = character()
 ) {
-  error_call <- rlang::current_env()
   check_string(envname)
   path <- check_string(path, null = TRUE) %||% repository
   python <- check_string(python, null = TRUE)
   pip_options <- check_text(pip_options)
-  package <- install_source(path, error_call)
+  package <- install_source(path)
   is_new <- !reticulate::virtualenv_exists(envname)
   if (is_new) {
-    python <- python_to_start_from(python, error_call)
+    python <- python_to_start_from(python)
   }
   compiles <- !has_wheels(path)
   if (compiles) {
-    check_compiler(error_call)
+    check_compiler()
   } else {
     pip_options <- c(pip_options, "--find-links", shQuote(normalizePath(path)))
   }
   if (is_address(path)) {
-    check_repository(path, error_call)
+    check_repository(path)
   }
 
   if (is_new) {
@@ -120,7 +119,7 @@ wheels_in <- function(path) {
 has_wheels <- function(path) length(wheels_in(path)) > 0
 
 # Returns the wheel for this system; the names of wheels end with the system and the processor.
-wheel_for <- function(wheels, error_call, info = Sys.info()) {
+wheel_for <- function(wheels, info = Sys.info()) {
   system <- switch(info[["sysname"]], Darwin = "macosx", Windows = "win", "linux")
   machine <- switch(info[["machine"]], "x86-64" = "amd64", info[["machine"]])
   fits <- grepl(paste0("-[^-]*", system, "[^-]*_", machine, "[.]whl$"), wheels)
@@ -130,29 +129,27 @@ wheel_for <- function(wheels, error_call, info = Sys.info()) {
         "{.arg path} has no wheel of llamaherd for this system ({system}, {machine}).",
         i = "It has {.file {basename(wheels)}}."
       ),
-      "python",
-      error_call
+      "python"
     )
   }
   utils::tail(sort(wheels[fits]), 1)
 }
 
 # Includes the extras for reports for Word and plots in reports.
-install_source <- function(path, error_call) {
+install_source <- function(path) {
   if (is_address(path)) {
     return(paste0("llamaherd[docx,plot] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
   if (has_wheels(folder)) {
-    wheel <- wheel_for(wheels_in(folder), error_call)
+    wheel <- wheel_for(wheels_in(folder))
     return(paste0(normalizePath(wheel), "[docx,plot]"))
   }
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
     abort_argument(
       "path",
       "a folder with wheels or with the sources of llamaherd (pyproject.toml), or an address",
-      path,
-      error_call
+      path
     )
   }
   paste0(normalizePath(folder), "[docx,plot]")
@@ -168,7 +165,7 @@ system_hints <- function(debian, mac, windows) {
   )
 }
 
-check_compiler <- function(error_call) {
+check_compiler <- function() {
   named <- strsplit(Sys.getenv("CXX"), " ", fixed = TRUE)[[1]]
   programs <- c(utils::head(named, 1), "c++", "g++", "clang++")
   # The compiler of Visual Studio is not on the path.
@@ -178,14 +175,13 @@ check_compiler <- function(error_call) {
   hint <- system_hints("build-essential", "{.code xcode-select --install}.", "")
   abort(
     c("A C++ compiler is needed to compile llama.cpp, and none was found.", i = hint),
-    "python",
-    error_call
+    "python"
   )
 }
 
 # Checks before the installation that the repository can be read, because pip's own error message
 # would have many lines.
-check_repository <- function(path, error_call) {
+check_repository <- function(path) {
   if (!nzchar(Sys.which("git"))) {
     hint <- system_hints(
       "git",
@@ -198,8 +194,7 @@ check_repository <- function(path, error_call) {
         i = hint,
         i = "Or download the sources, and name their folder: {.code install_llamaherd(path = )}."
       ),
-      "python",
-      error_call
+      "python"
     )
   }
   address <- sub("^git\\+", "", path)
@@ -216,8 +211,7 @@ check_repository <- function(path, error_call) {
         x = escape_cli(paste(utils::tail(output[nzchar(output)], 2), collapse = " ")),
         i = "Set {.arg path} to another address, or to a folder with the sources."
       ),
-      "python",
-      error_call
+      "python"
     )
   }
 }
@@ -241,7 +235,7 @@ sys.exit(0 if is_shared or sys.platform in ('win32', 'darwin') else 4)
 "
 
 # Finds a Python that can create a virtual environment.
-python_to_start_from <- function(python, error_call) {
+python_to_start_from <- function(python) {
   candidates <- if (is.null(python)) {
     Sys.which(c("python3", "python"))
   } else {
@@ -268,7 +262,7 @@ python_to_start_from <- function(python, error_call) {
     "{.url https://www.python.org/downloads/} or {.fn reticulate::install_python}.",
     "{.url https://www.python.org/downloads/} or {.fn reticulate::install_python}."
   )
-  abort(c(problem, i = hint), "python", error_call)
+  abort(c(problem, i = hint), "python")
 }
 
 # Compiler flags for newer Intel processors. GCC versions with bug 114098 break ggml's code for AMX,
@@ -288,18 +282,12 @@ with_compiler_flags <- function(expr, cpuinfo = "/proc/cpuinfo") {
   force(expr)
 }
 
-run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
-  .envir <- error_call
+run_python <- function(expr, problem, hint) {
+  .envir <- rlang::caller_env()
   rlang::try_fetch(
     as_python_likes(expr),
     error = function(cnd) {
-      abort(
-        c(problem, i = hint),
-        "python",
-        error_call,
-        parent = cnd,
-        .envir = .envir
-      )
+      abort(c(problem, i = hint), "python", parent = cnd, .envir = .envir)
     }
   )
 }

@@ -3,34 +3,35 @@
 
 slice_s <- 0.1
 
-# Describes a call: the Python functions that start the call and collect its results, and the R
-# function that creates the result from the columns.
-new_task <- function(start, collect, make) {
-  list(start = start, collect = collect, make = make)
-}
-
-# Returns the result. With several samples per prompt, the result has an element for each prompt
-# that repeated() returned. After Ctrl-C the function signals an interrupt that contains the result.
-run_call <- function(task, context, prompts, options, display, progress, error_call) {
+# Runs a call and returns its result. `start` is the Python function that starts the call. `make`
+# creates the result from its value and the prompts; with several samples per prompt, it has an
+# element for each prompt that repeated() returned. After Ctrl-C the function signals an interrupt
+# that contains the result.
+run_call <- function(start, make, context, prompts, options, display, progress) {
   suspendInterrupts({
     n <- options$n %||% 1L
-    made <- \(columns) task$make(columns, repeated(prompts, n), display)
-    shown <- \(columns) as_samples(made(columns), prompts$names, n)
+    made <- \(value) make(value, repeated(prompts, n), display)
+    shown <- \(value) as_samples(made(value), prompts$names, n)
     run <- quietly(
       display$verbosity < 0,
-      run_job(task, context, prompts, options, progress, shown, error_call)
+      run_in_slices(
+        py_call(start, context, prompts$values, options),
+        bar = new_bar(progress),
+        made = shown
+      )
     )
-    result <- made(run$columns)
+    result <- made(run$value)
     if (run$interrupted) {
-      results <- as_samples(result, prompts$names, n)
       reason <- attr(result, "finish_reason")
+      what <- plural(length(reason), counted(n))
       n_answered <- sum(reason %in% c("stop", "length"))
       message <- sprintf(
         "Interrupted: %d of %d %s answered.",
         n_answered,
         length(reason),
-        plural(length(reason), counted(n))
+        what
       )
+      results <- as_samples(result, prompts$names, n)
       interrupt(message, results, display$verbosity, options$journal)
     }
     result
@@ -71,40 +72,22 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
   invokeRestart("abort")
 }
 
-# Returns the columns from Python, and TRUE if Ctrl-C ended the call.
-run_job <- function(task, context, prompts, options, progress, made, error_call) {
-  run_in_slices(
-    py_call(
-      task$start,
-      context,
-      prompts$values,
-      options,
-      error_call = error_call
-    ),
-    \(job) py_call(task$collect, job, error_call = error_call),
-    new_bar(progress),
-    error_call,
-    made = made
-  )
-}
-
 # Waits for a job of any kind and collects its results. `start` contains the job that Python
-# started, `collect` is the Python function that returns its columns, and `bar` is the return value
-# of new_bar().
+# started, `collect` is a function that returns its results, and `bar` is the return value of
+# new_bar().
 #
-# `made` converts the columns to the value of last_results(), if the function ends in another way
+# `made` converts the results to the value of last_results(), if the function ends in another way
 # than by returning: by an error, also of the job, a time limit, or a jump of a calling handler.
 # NULL keeps nothing.
 # `begun` is called with the value of `start` when the job has started; an error of this function
 # ends the job.
 #
-# Returns the columns, and TRUE if Ctrl-C ended the job. `keep = FALSE` is for jobs without partial
-# results: after Ctrl-C they end in the background, and the columns are NULL.
+# Returns the results, and TRUE if Ctrl-C ended the job. `keep = FALSE` is for jobs without partial
+# results: after Ctrl-C they end in the background, and the results are NULL.
 run_in_slices <- function(
   start,
-  collect,
-  bar,
-  error_call,
+  collect = \(job) py_call("job_result", job),
+  bar = new_bar(FALSE),
   keep = TRUE,
   made = NULL,
   begun = \(started) NULL
@@ -118,18 +101,18 @@ run_in_slices <- function(
     signal_held(started$held)
     begun(started$value)
 
-    interrupted <- is_interrupted(wait_for(job, bar, error_call))
+    interrupted <- is_interrupted(wait_for(job, bar))
     if (interrupted) {
       py_call("job_cancel", job)
     }
-    columns <- NULL
+    value <- NULL
     if (keep || !interrupted) {
       collected <- holding(collect(job))
-      columns <- collected$value
+      value <- collected$value
       signal_held(collected$held)
     }
     is_over <- TRUE
-    list(columns = columns, interrupted = interrupted)
+    list(value = value, interrupted = interrupted)
   })
 }
 
@@ -186,10 +169,10 @@ is_interrupted <- function(expr) {
   )
 }
 
-wait_for <- function(job, bar, error_call) {
+wait_for <- function(job, bar) {
   on.exit(bar$end())
   repeat {
-    state <- py_call("job_wait", job, slice_s, error_call = error_call)
+    state <- py_call("job_wait", job, slice_s)
     bar$show(state)
     if (state[["done"]]) {
       break
@@ -316,16 +299,9 @@ draw_bar <- function(state, width = cli::console_width()) {
 
 # Reports the end of a call: a line of statistics, and one warning, or the error for on_error =
 # "stop".
-tell_failures <- function(
-  result,
-  on_error,
-  verbosity,
-  error_call,
-  bound = FALSE,
-  n_samples = 1L
-) {
+tell_failures <- function(result, on_error, verbosity, bound = FALSE, n_samples = 1L) {
   if (verbosity >= 2) {
-    cli::cli_inform("{attr(result, 'stats')$line}")
+    cli::cli_inform("{format(attr(result, 'stats'))}")
   }
   n <- length(attr(result, "finish_reason"))
   failed <- which(attr(result, "finish_reason") == "error")
@@ -337,13 +313,13 @@ tell_failures <- function(
     } else {
       sprintf("Prompt %d failed", (failed[[1]] - 1L) %/% n_samples + 1L)
     }
-    abort("{what}: {reason}", "generation", error_call, results = result)
+    abort("{what}: {reason}", "generation", results = result)
   }
   if (verbosity < 0) {
     return(invisible())
   }
   if (any(bound)) {
-    warn_incomplete(result, bound, error_call, n_samples)
+    warn_incomplete(result, bound, n_samples)
   }
   tell_cut(attr(result, "finish_reason") == "length" & !bound)
   if (length(failed) > 0) {
@@ -358,8 +334,7 @@ tell_failures <- function(
         i = not_run,
         i = "{.code {column_of('error', n_samples)}} has all reasons."
       ),
-      "failed",
-      error_call
+      "failed"
     )
   }
 }
@@ -377,7 +352,7 @@ column_of <- function(name, n) {
 }
 
 # Warns of cut-off answers: a cut-off label or number looks like a complete one.
-warn_incomplete <- function(result, bound, error_call, n_samples) {
+warn_incomplete <- function(result, bound, n_samples) {
   cut <- which(bound & !is.na(unclass(result)) & !attr(result, "complete"))
   if (length(cut) == 0) {
     return(invisible())
@@ -398,8 +373,7 @@ warn_incomplete <- function(result, bound, error_call, n_samples) {
       i = "Raise {.arg max_tokens}, or look at {.arg stop}; {.code {column_of('complete',
            n_samples)}} tells which are whole."
     ),
-    "incomplete",
-    error_call
+    "incomplete"
   )
 }
 

@@ -165,8 +165,7 @@ quick_llama <- function(
   hash = TRUE,
   ...
 ) {
-  error_call <- rlang::current_env()
-  check_questions(prompt, error_call)
+  check_questions(prompt)
   verbosity <- check_whole(verbosity)
   system_prompt <- check_string(system_prompt, null = TRUE)
   chat_template <- check_string(chat_template, null = TRUE)
@@ -175,9 +174,9 @@ quick_llama <- function(
   check_flag(progress)
   dots <- list(...)
   known <- setdiff(names(formals(generate_parallel)), c("context", "prompts", "..."))
-  check_dots(dots, c(known, names(further_kinds)), error_call)
+  check_dots(dots, c(known, names(further_kinds)))
   model_path <- check_string(model_path, null = TRUE) %||%
-    default_model(verbosity, error_call)
+    default_model(verbosity)
   context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
   prompts <- prompt
   if (auto_format && any(names(dots) %in% c(options_of_chat, "schema"))) {
@@ -238,29 +237,25 @@ quick_llama_reset <- function() {
   invisible()
 }
 
-check_questions <- function(prompt, error_call) {
-  check_given(prompt, error_call = error_call)
+check_questions <- function(prompt) {
+  check_given(prompt)
   if (!is.character(prompt) || length(prompt) == 0) {
     hint <- if (is.data.frame(prompt)) "Take one of its columns, such as data$text."
-    abort_argument("prompt", "one question or more", prompt, error_call, hint)
+    abort_argument("prompt", "one question or more", prompt, hint = hint)
   }
   empty <- which(!is.na(prompt) & !nzchar(prompt))
   if (length(empty) > 0) {
     problem <- "{.arg prompt} must not be empty, but {.code prompt[[{empty[[1]]}]]} is."
-    abort(problem, "argument", error_call)
+    abort(problem)
   }
 }
 
 quick_default <- "hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M"
 
-default_model <- function(
-  verbosity,
-  error_call,
-  models = suppressMessages(list_cached_models())
-) {
+default_model <- function(verbosity, models = suppressMessages(list_cached_models())) {
   named <- getOption("llamaherd.model")
   if (!is.null(named)) {
-    return(check_string(named, "getOption(\"llamaherd.model\")", error_call = error_call))
+    return(check_string(named, "getOption(\"llamaherd.model\")"))
   }
   chat <- grepl("instruct|chat|[-_.]it[-_.]", models$name, ignore.case = TRUE)
   models <- models[chat & !grepl("llamaherd[.]gguf$", models$name), ]
@@ -281,8 +276,7 @@ default_model <- function(
       i = "{.code quick_llama(prompt, model_path = \"{quick_default}\")} downloads one of 2 GB.",
       i = "{.code options(llamaherd.model = \"path/to/model.gguf\")} names one of yours."
     ),
-    "model",
-    error_call
+    "model"
   )
 }
 
@@ -343,7 +337,6 @@ smart_chat_template <- function(
   template = NULL,
   add_assistant = TRUE
 ) {
-  error_call <- rlang::current_env()
   check_given(messages)
   check_model(model)
   rlang::try_fetch(
@@ -361,8 +354,7 @@ smart_chat_template <- function(
 #' @rdname localLLM
 #' @export
 apply_gemma_chat_template <- function(messages, add_assistant = TRUE) {
-  error_call <- rlang::current_env()
-  messages <- check_messages(messages, error_call = error_call)
+  messages <- check_messages(messages)
   add_assistant <- check_flag(add_assistant)
   turn <- \(role, text) paste0("<start_of_turn>", role, "\n", text, "<end_of_turn>\n")
   system <- ""

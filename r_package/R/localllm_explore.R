@@ -17,7 +17,6 @@ explore <- function(
   chat_template = TRUE,
   system_prompt = NULL
 ) {
-  error_call <- rlang::current_env()
   check_given(models)
   settings <- list(
     engine = check_choice(engine, c("auto", "parallel", "single")),
@@ -28,7 +27,7 @@ explore <- function(
     keep_prompts = check_flag(keep_prompts)
   )
   if (!is.null(sink) && !is.function(sink)) {
-    abort_argument("sink", "NULL or a function", sink, error_call)
+    abort_argument("sink", "NULL or a function", sink)
   }
   check_flag(hash)
   defaults <- list(
@@ -37,8 +36,8 @@ explore <- function(
     chat_template = check_flag(chat_template),
     system_prompt = check_string(system_prompt, null = TRUE)
   )
-  specs <- explore_specs(models, defaults, error_call)
-  inputs <- lapply(specs, explore_input, error_call)
+  specs <- explore_specs(models, defaults)
+  inputs <- lapply(specs, explore_input)
   document_event("explore_start", \() list(models = names(specs)))
   runs <- list()
   interrupted <- NULL # results of the model that Ctrl-C interrupted
@@ -50,7 +49,7 @@ explore <- function(
   })
   withCallingHandlers(
     for (id in names(specs)) {
-      runs[[id]] <- explore_model(specs[[id]], inputs[[id]], sink, settings, error_call)
+      runs[[id]] <- explore_model(specs[[id]], inputs[[id]], sink, settings)
     },
     llamaherd_interrupt = \(cnd) interrupted <<- cnd$results
   )
@@ -68,20 +67,20 @@ spec_fields <- c(
 )
 
 # Returns a list of complete specifications, named by their ids.
-explore_specs <- function(models, defaults, error_call) {
+explore_specs <- function(models, defaults) {
   is_single <- inherits(models, "llamaherd_model") ||
     any(c("model_path", "predictor") %in% names(models))
   models <- if (is_single) list(models) else models
   if (length(models) == 0 || !(is.list(models) || is.character(models))) {
     must <- "paths of models, or a list of specifications (none are given)"
-    abort_argument("models", must, models, error_call)
+    abort_argument("models", must, models)
   }
   names <- rlang::names2(models)
   names[!nzchar(names)] <- sprintf("model_%d", seq_along(models))[!nzchar(names)]
   specs <- lapply(seq_along(models), \(i) {
-    spec <- model_spec(models[[i]], sprintf("models[[%d]]", i), error_call)
+    spec <- model_spec(models[[i]], sprintf("models[[%d]]", i))
     spec$id <- spec$id %||% names[[i]]
-    check_string(spec$id, sprintf("models[[%d]]$id", i), error_call = error_call)
+    check_string(spec$id, sprintf("models[[%d]]$id", i))
     for (name in names(defaults)) {
       spec[name] <- list(spec[[name]] %||% defaults[[name]])
     }
@@ -89,28 +88,28 @@ explore_specs <- function(models, defaults, error_call) {
       problem <- "Model {.val {spec$id}} has no prompts."
       hint <- "Give {.arg prompts}, such as a character vector, for all models or in its
                specification."
-      abort(c(problem, i = hint), "argument", error_call)
+      abort(c(problem, i = hint))
     }
     spec
   })
   ids <- vapply(specs, \(spec) spec$id, "")
   if (anyDuplicated(ids)) {
     problem <- "Two models have the id {.val {ids[duplicated(ids)][[1]]}}."
-    abort(c(problem, i = "Give each an {.field id}."), "argument", error_call)
+    abort(c(problem, i = "Give each an {.field id}."))
   }
   rlang::set_names(specs, ids)
 }
 
-model_spec <- function(x, arg, error_call) {
+model_spec <- function(x, arg) {
   if (inherits(x, "llamaherd_model")) {
-    check_model(x, arg, error_call)
+    check_model(x, arg)
     return(list(loaded = x))
   }
   if (is.character(x) && length(x) == 1) {
     return(list(model_path = x))
   }
   if (!is.list(x) || !rlang::is_named(x)) {
-    abort_argument(arg, "a path, a named list or a <llamaherd_model>", x, error_call)
+    abort_argument(arg, "a path, a named list or a <llamaherd_model>", x)
   }
   unknown <- setdiff(names(x), c(spec_fields, "loaded"))
   problem <- if (length(unknown) > 0) {
@@ -125,13 +124,13 @@ model_spec <- function(x, arg, error_call) {
     "{.code {arg}} needs {.field model_path}, or a function as {.field predictor}."
   }
   if (!is.null(problem)) {
-    abort(problem, "argument", error_call)
+    abort(problem)
   }
   x
 }
 
 # Returns the rows and the hashes of one model.
-explore_model <- function(spec, input, sink, settings, error_call) {
+explore_model <- function(spec, input, sink, settings) {
   n <- length(input$prompts)
   rows <- data.frame(
     sample_id = input$sample_id,
@@ -146,7 +145,7 @@ explore_model <- function(spec, input, sink, settings, error_call) {
     settings$engine == "auto" &&
       (settings$batch_size == 1L || identical(as.integer(spec$n_seq_max), 1L))
   answer <- if (is.function(spec$predictor)) {
-    \(prompts) predicted_labels(spec, prompts, error_call)
+    \(prompts) predicted_labels(spec, prompts)
   } else {
     context <- explore_context(spec, is_single, settings)
     on.exit(close_explored(spec, context, settings))
@@ -173,15 +172,13 @@ explore_model <- function(spec, input, sink, settings, error_call) {
   list(rows = rows, hashes = data.frame(model_id = spec$id, hashes))
 }
 
-predicted_labels <- function(spec, prompts, error_call) {
+predicted_labels <- function(spec, prompts) {
   labels <- spec$predictor(prompts, NULL, spec)
   labels <- if (anyNA(labels)) as.character(labels) else label_values(labels)
   if (!is.character(labels) || length(labels) != length(prompts)) {
     abort(
       "The {.field predictor} of model {.val {spec$id}} must return a character vector of
-       length {length(prompts)}, not {describe(labels)}.",
-      "argument",
-      error_call
+       length {length(prompts)}, not {describe(labels)}."
     )
   }
   unname(labels)
@@ -262,7 +259,7 @@ explore_matrix <- function(rows) {
 }
 
 # Returns list(prompts, sample_id, truth) of one model.
-explore_input <- function(spec, error_call) {
+explore_input <- function(spec) {
   x <- spec$prompts
   if (is.function(x)) {
     x <- x(spec)
@@ -276,22 +273,20 @@ explore_input <- function(spec, error_call) {
       truth = x$truth
     )
   } else {
-    from_template(x, error_call)
+    from_template(x)
   }
   if (is.factor(input$prompts)) {
     input$prompts <- as.character(input$prompts)
   }
   if (!is.character(input$prompts)) {
     must <- "a character vector, a data frame with a column prompt, a template or a function"
-    abort_argument("prompts", must, x, error_call)
+    abort_argument("prompts", must, x)
   }
   n <- length(input$prompts)
   for (name in c("sample_id", "truth")) {
     if (!is.null(input[[name]]) && length(input[[name]]) != n) {
       abort(
-        "{.field {name}} must be as long as the prompts ({n}), not {length(input[[name]])}.",
-        "argument",
-        error_call
+        "{.field {name}} must be as long as the prompts ({n}), not {length(input[[name]])}."
       )
     }
   }
@@ -302,9 +297,9 @@ explore_input <- function(spec, error_call) {
   )
 }
 
-from_template <- function(x, error_call) {
+from_template <- function(x) {
   if (!rlang::is_named(x)) {
-    abort_argument("prompts", "a template with a name for each section", x, error_call)
+    abort_argument("prompts", "a template with a name for each section", x)
   }
   x <- as.list(x)
   shown <- x[setdiff(names(x), c("sample_id", "truth", "format"))]
@@ -362,23 +357,22 @@ bullets <- \(lines) paste0("- ", lines, collapse = "\n")
 #' @rdname localLLM
 #' @export
 annotation_sink_csv <- function(path, append = FALSE) {
-  error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
   append <- check_flag(append)
-  check_folder(path, error_call)
+  check_folder(path)
   path <- full_path(path) # the working directory may change before the next chunk
   has_header <- append && file.exists(path) && file.size(path) > 0
   is_begun <- append
   function(chunk, model_id) {
     if (!is.data.frame(chunk)) {
-      abort_argument("chunk", "a data frame", chunk, rlang::current_env())
+      abort_argument("chunk", "a data frame", chunk)
     }
     rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
     header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
     write <- if (is_begun) append_lines else replace_lines
     if (!write(path, c(header, if (nrow(chunk) > 0) rows))) {
       rest <- "The rows of this chunk are not in the file, those before are."
-      abort_unwritten(path, rest, rlang::current_env())
+      abort_unwritten(path, rest)
     }
     is_begun <<- TRUE
     has_header <<- TRUE

@@ -78,7 +78,6 @@ model_load <- function(
   main_gpu = 0L,
   tensor_split = NULL
 ) {
-  error_call <- rlang::current_env()
   model_path <- check_string(model_path)
   verify <- check_flag(verify_integrity)
   cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
@@ -102,12 +101,12 @@ model_load <- function(
     check_string(hf_token, null = TRUE)
   )
   progress <- check_flag(show_progress) && verbosity >= 0
-  path <- find_model(model_path, fetching, progress, verbosity, error_call)
+  path <- find_model(model_path, fetching, progress, verbosity)
   if (verify) {
-    check_gguf(path, error_call)
+    check_gguf(path)
   }
   if (optimize) {
-    path <- optimized_path(path, cache_dir, progress, verbosity, error_call)
+    path <- optimized_path(path, cache_dir, progress, verbosity)
   }
 
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
@@ -136,14 +135,14 @@ model_load <- function(
 }
 
 # Accepts "auto" and numbers.
-gpu_layers <- function(n_gpu_layers, error_call = rlang::caller_env()) {
+gpu_layers <- function(n_gpu_layers) {
   if (identical(n_gpu_layers, "auto")) {
-    return(if (py_call("supports_gpu", error_call = error_call)) -1L else 0L)
+    return(if (py_call("supports_gpu")) -1L else 0L)
   }
-  check_whole(n_gpu_layers, error_call = error_call)
+  check_whole(n_gpu_layers)
 }
 
-check_gguf <- function(path, error_call) {
+check_gguf <- function(path) {
   if (!identical(readBin(native_path(path), "raw", 4L), charToRaw("GGUF"))) {
     abort(
       c(
@@ -151,18 +150,13 @@ check_gguf <- function(path, error_call) {
         i = "Models for llama.cpp end in {.file .gguf}; repositories on the hub that have them
              are mostly named {.val -GGUF}."
       ),
-      "model",
-      error_call
+      "model"
     )
   }
 }
 
 # Returns pairs of path and scale for Python; NULL if there are no adapters.
-check_lora <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
+check_lora <- function(x, arg = rlang::caller_arg(x)) {
   if (length(x) == 0) {
     return(NULL)
   }
@@ -172,18 +166,14 @@ check_lora <- function(
   if (!all(is_path | (is_scale & nzchar(rlang::names2(items)))) || anyNA(items)) {
     must <- "paths of adapters, or scales named by their paths"
     hint <- "As in c(\"adapter.gguf\" = 0.5)."
-    abort_argument(arg, must, x, error_call, hint)
+    abort_argument(arg, must, x, hint = hint)
   }
-  paths <- check_text(
-    ifelse(is_path, as.character(items), rlang::names2(items)),
-    arg,
-    error_call
-  )
+  paths <- check_text(ifelse(is_path, as.character(items), rlang::names2(items)), arg)
   paths <- expand_path(paths)
   missing <- !file_exists(paths) | dir_exists(paths)
   if (any(missing)) {
     path <- paths[missing][[1]]
-    abort("{.arg {arg}} names no file: {.path {path}}.", "model", error_call)
+    abort("{.arg {arg}} names no file: {.path {path}}.", "model")
   }
   scales <- lapply(seq_along(items), \(i) if (is_path[[i]]) 1 else as.double(items[[i]]))
   unname(Map(list, as.list(paths), scales))
@@ -217,8 +207,7 @@ format_bytes <- function(x) {
 #' model_metadata(model)[["general.architecture"]]
 model_metadata <- function(model) {
   object <- check_model(model)
-  value <- py_call("model_metadata", object)
-  stats::setNames(as_text(value[["values"]]), as_text(value[["keys"]]))
+  py_call("model_metadata", object)
 }
 
 #' @export
@@ -239,4 +228,43 @@ format.llamaherd_model <- function(x, ...) {
 #' @export
 close.llamaherd_model <- function(con, ...) {
   close_object(con)
+}
+
+#' Estimate which models this computer can run
+#'
+#' Reports the processor and memory, the sizes of models that fit, and their approximate speed.
+#'
+#' The speeds are rough estimates, based on memory bandwidth and arithmetic speed. Bandwidth and
+#' arithmetic speed are measured in about a second; the best of three rounds is used. Memory
+#' bandwidth limits the speed of a single answer, because each token reads all weights. Arithmetic
+#' speed limits the processing of prompts, and of many answers that are generated together. Real
+#' speeds are often half or double the estimate, because the measurement multiplies float32
+#' matrices, while models with quantized weights use other kernels. If other programs run during the
+#' measurement or later, real speeds differ by up to a factor of four. [model_optimize()] measures
+#' the speed of a given model.
+#'
+#' @param refresh TRUE measures again; FALSE measures once per session.
+#' @returns A list of class `llamaherd_hardware`, which prints as a table:
+#'
+#'   * `os`, `release`: operating system and its version.
+#'   * `cpu`, `cpu_cores`, `cpu_features`: the processor.
+#'   * `ram_total`, `ram_available`: memory in bytes.
+#'   * `gpu`: a list with `name`, `vram_bytes`, `cores` and `source` (`"libllama"` or
+#'     `"nvidia-smi"`, the library or program that lists the GPU). Without a GPU, `source` is
+#'     `"undetected"` and the other elements are NA. `uses_gpu`: TRUE if models can be loaded into
+#'     the memory of the GPU.
+#'   * `bandwidth_bytes_per_s`: memory bandwidth. `flops`: float32 operations per second.
+#'   * `detected_at`: time of the measurement.
+#'   * `sizes`: a data frame with `billions` (billions of weights), `quantization`, `size_bytes`,
+#'     `fits`, `decode_per_s` (tokens per second of one answer) and `prefill_per_s` (tokens per
+#'     second of prompts, or of many answers together).
+#' @seealso [model_load()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' hardware_profile()
+hardware_profile <- function(refresh = FALSE) {
+  if (check_flag(refresh) || is.null(the$hardware)) {
+    the$hardware <- py_call("hardware_profile")
+  }
+  the$hardware
 }

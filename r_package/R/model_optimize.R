@@ -69,71 +69,32 @@ model_optimize <- function(
   if (!is.null(n_threads)) {
     options$n_threads <- py_value(n_threads)
   }
-  value <- run_optimize(
-    path,
-    py_path(out),
-    options,
-    check_flag(progress),
-    rlang::current_env()
-  )
-  files <- lapply(value[["files"]], unlist)
-  structure(
-    as.data.frame(files),
-    path = r_path(value[["path"]]),
-    chosen = value[["chosen"]] %||% NA_character_,
-    verdict = value[["verdict"]],
-    class = c("llamaherd_optimize", "data.frame")
-  )
+  report <- run_optimize(path, py_path(out), options, check_flag(progress))
+  attr(report, "path") <- r_path(attr(report, "path"))
+  report
 }
 
 # Ctrl-C ends the job. The job's files are removed before the interrupt is signalled.
-run_optimize <- function(path, out, options, progress, error_call) {
+run_optimize <- function(path, out, options, progress) {
   run <- run_in_slices(
-    py_call("optimize_start", path, out, options, error_call = error_call),
-    \(job) py_call("optimize_result", job, error_call = error_call),
-    new_bar(progress),
-    error_call
+    py_call("optimize_start", path, out, options),
+    bar = new_bar(progress)
   )
   if (run$interrupted) {
     interrupt("Interrupted: no file was made.", NULL, 0L)
   }
-  run$columns
-}
-
-#' @export
-format.llamaherd_optimize <- function(x, ...) {
-  percent <- \(share) percents(share, 0L)
-  cells <- data.frame(
-    type = x$type,
-    MB = sprintf("%.0f", x$size_bytes / 1e6),
-    `prefill/s` = sprintf("%.0f", x$prefill_tokens_per_s),
-    `decode/s` = sprintf("%.0f", x$decode_tokens_per_s),
-    speedup = sprintf("%.2f", x$speedup),
-    perplexity = sprintf("%.2f", x$perplexity),
-    `mean KL` = sprintf("%.4f", x$mean_kl),
-    `p99 KL` = sprintf("%.4f", x$p99_kl),
-    `same top` = percent(x$same_top),
-    `same answers` = percent(x$same_answers),
-    check.names = FALSE
-  )
-  columns <- Map(
-    \(name, column) format(c(name, column), justify = "right"),
-    names(cells),
-    cells
-  )
-  do.call(paste, c(unname(columns), sep = "  "))
+  run$value
 }
 
 #' @export
 print.llamaherd_optimize <- function(x, ...) {
-  columns <- c("type", "size_bytes", "prefill_tokens_per_s", "same_answers")
-  if (!all(columns %in% names(x)) || is.null(attr(x, "verdict"))) {
+  lines <- attr(x, "page")
+  if (is.null(lines) || length(lines) != nrow(x) + 2L) {
     return(NextMethod()) # part of a table
   }
-  lines <- format(x)
-  cli::cat_line(cli::style_bold(lines[[1]]))
-  chosen <- c(FALSE, x$type %in% attr(x, "chosen"))[-1]
-  cli::cat_line(ifelse(chosen, cli::col_green(lines[-1]), lines[-1]))
-  cli::cat_line(attr(x, "verdict"))
+  is_chosen <- c(FALSE, x$type %in% attr(x, "chosen"), FALSE)
+  lines[[1]] <- cli::style_bold(lines[[1]])
+  lines[is_chosen] <- cli::col_green(lines[is_chosen])
+  cli::cat_line(lines)
   invisible(x)
 }

@@ -30,7 +30,6 @@ download_model <- function(
   force_redownload = FALSE,
   check_memory = TRUE
 ) {
-  error_call <- rlang::current_env()
   model_url <- check_string(model_url)
   output_path <- expand_path(check_string(output_path, null = TRUE))
   check_whole(max_retries)
@@ -42,9 +41,9 @@ download_model <- function(
     py_value(check_memory),
     check_string(hf_token, null = TRUE)
   )
-  path <- find_model(model_url, options, progress, 1L, error_call)
+  path <- find_model(model_url, options, progress, 1L)
   if (verify) {
-    check_gguf(path, error_call)
+    check_gguf(path)
   }
   if (!is.null(output_path) && output_path != path) {
     if (!copy_whole(path, output_path)) {
@@ -53,8 +52,7 @@ download_model <- function(
           "{.arg output_path} cannot be written: {.path {output_path}}.",
           i = "Is the disk full, or the folder read-only? Free space and try again."
         ),
-        "model",
-        error_call
+        "model"
       )
     }
     is_folder <- dir_exists(output_path)
@@ -75,8 +73,8 @@ fetch_options <- function(cache_dir, force, check_memory, token) {
 }
 
 # Returns the path of a model's file. For local files Python is not needed.
-find_model <- function(source, options, progress, verbosity, error_call) {
-  path <- expand_path(check_text(source, "model_path", error_call))
+find_model <- function(source, options, progress, verbosity) {
+  path <- expand_path(check_text(source, "model_path"))
   is_local <- !grepl("^[A-Za-z][A-Za-z0-9+.-]+:", path)
   if (is_local && file_exists(path) && !dir_exists(path)) {
     return(path)
@@ -89,32 +87,26 @@ find_model <- function(source, options, progress, verbosity, error_call) {
         i = "{.code list_cached_models()} shows what is here;
              {.code model_load(\"hf:owner/repo\")} downloads a model."
       ),
-      "model",
-      error_call
+      "model"
     )
   }
-  run_fetch(source, options, progress, verbosity, error_call)
+  run_fetch(source, options, progress, verbosity)
 }
 
 # Downloads a model. Ctrl-C ends the download and keeps its bytes for the next call. R does not wait
 # for the job to end, because the job waits up to half a minute for a server that does not respond.
-run_fetch <- function(source, options, progress, verbosity, error_call) {
-  run <- run_in_slices(
-    py_call("fetch_start", source, options, error_call = error_call),
-    \(job) py_call("fetch_result", job, error_call = error_call),
-    new_bar(progress, verbosity),
-    error_call,
-    keep = FALSE
-  )
+run_fetch <- function(source, options, progress, verbosity) {
+  started <- py_call("fetch_start", source, options)
+  run <- run_in_slices(started, bar = new_bar(progress, verbosity), keep = FALSE)
   if (run$interrupted) {
     interrupt("Interrupted: the same call continues the download.", NULL, verbosity)
   }
-  r_path(run$columns)
+  r_path(run$value)
 }
 
 # Returns the fastest file for this computer. The search for the fastest file runs only once.
-optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
-  found <- py_call("optimized_look", path, cache_dir, error_call = error_call)
+optimized_path <- function(path, cache_dir, progress, verbosity) {
+  found <- py_call("optimized_look", path, cache_dir)
   if (!is.null(found[["path"]])) {
     return(r_path(found[["path"]]))
   }
@@ -125,21 +117,194 @@ optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   }
   work <- found[["work"]]
   on.exit(py_call("optimized_drop", work))
-  report <- run_optimize(path, work, list(max_kl = 0.01), progress, error_call)
+  report <- run_optimize(path, work, list(max_kl = 0.01), progress)
   if (verbosity >= 0) {
-    cli::cli_inform("{report[['verdict']]}")
+    cli::cli_inform("{attr(report, 'verdict')}")
   }
-  r_path(py_call(
-    "optimized_keep",
-    path,
-    work,
-    report[["path"]],
-    report[["verdict"]],
-    cache_dir,
-    error_call = error_call
-  ))
+  best <- attr(report, "path")
+  verdict <- attr(report, "verdict")
+  r_path(py_call("optimized_keep", path, work, best, verdict, cache_dir))
 }
 
-as_time <- function(seconds) {
-  as.POSIXct(as.double(unlist(seconds)), origin = "1970-01-01", tz = "UTC")
+#' List models on this computer
+#'
+#' `list_cached_models()` lists the model files in the cache: files that [model_load()] downloaded
+#' or that you copied into it, and files that other programs downloaded from the Hugging Face hub.
+#' `list_ollama_models()` lists the models of Ollama; Ollama need not run. `get_model_cache_dir()`
+#' returns the folder of the cache; the environment variable `LLAMAHERD_CACHE_DIR` changes it.
+#'
+#' @param cache_dir Folder to search. NULL searches the default folders.
+#' @param min_size_mb Minimum size of an Ollama model, in MB.
+#' @param verify Ignored, for compatibility: files that are not GGUF files are never listed.
+#' @returns `list_cached_models()`: a data frame with one row per file, the newest first: `name`,
+#'   `path`, `size_bytes`, `modified` and `source`, such as `"hf:owner/repo"`, NA for files that you
+#'   copied into the cache. Without files the data frame has no rows.
+#'
+#'   `list_ollama_models()`: a data frame with `name`, `path`, `size_mb`, `size_gb`, `size_bytes`,
+#'   `sha256`, `modified`, `source`, `tag` and `model`; use `name` as in
+#'   `model_load("ollama:NAME")`.
+#'
+#'   `get_model_cache_dir()`: a string.
+#' @seealso [model_load()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' list_cached_models()
+#' list_ollama_models()
+#' get_model_cache_dir()
+list_cached_models <- function(cache_dir = NULL) {
+  cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
+  models <- py_call("cached_models", cache_dir)
+  models$path <- r_path(models$path)
+  models$source[!nzchar(models$source)] <- NA
+  if (nrow(models) == 0) {
+    cli::cli_inform(c(
+      "There are no models in the cache.",
+      i = "{.code model_load(\"hf:owner/repo\")} downloads one."
+    ))
+  }
+  models
+}
+
+#' @rdname list_cached_models
+#' @export
+list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
+  if (!is.numeric(min_size_mb) || length(min_size_mb) != 1) {
+    abort_argument("min_size_mb", "a number", min_size_mb)
+  }
+  check_flag(verify)
+  found <- py_call("ollama_models")
+  models <- data.frame(
+    name = found$name,
+    path = r_path(found$path),
+    size_mb = found$size_bytes / 1e6,
+    size_gb = found$size_bytes / 1e9,
+    found[c("size_bytes", "sha256", "modified")],
+    source = rep("ollama", nrow(found)),
+    tag = sub("^.*:", "", found$name),
+    model = sub(":[^:]*$", "", found$name)
+  )
+  models <- models[models$size_mb >= min_size_mb, , drop = FALSE]
+  row.names(models) <- NULL
+  models
+}
+
+#' @rdname list_cached_models
+#' @export
+get_model_cache_dir <- function() r_path(py_call("cache_dir"))
+
+#' Access token of the Hugging Face hub
+#'
+#' Some models require that you accept their terms on the hub, which recognizes you by an access
+#' token. Create one at <https://huggingface.co/settings/tokens>. The token is sent only to the hub.
+#' The token appears in no message and, unless you set `persist = TRUE`, in no file.
+#'
+#' @param token The token. The function stores the token in the environment variable `HF_TOKEN` of
+#'   this session.
+#' @param persist TRUE also writes the token, as plain text, to `renviron_path`.
+#' @param renviron_path With `persist = TRUE`: path of the file, such as `"~/.Renviron"`.
+#' @returns The token, invisibly.
+#' @seealso [model_load()]
+#' @export
+#' @examples
+#' old <- Sys.getenv("HF_TOKEN")
+#' set_hf_token("hf_example")
+#' Sys.setenv(HF_TOKEN = old)
+set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
+  check_given(token)
+  if (!is_token(token)) {
+    # The message never shows the value.
+    abort(c(
+      "{.arg token} must be an access token of the hub: one word, which is not shown here.",
+      i = "Create one at {.url https://huggingface.co/settings/tokens}."
+    ))
+  }
+  token <- trimws(token)
+  renviron_path <- expand_path(check_string(renviron_path, null = TRUE))
+  if (check_flag(persist)) {
+    if (is.null(renviron_path)) {
+      abort(c(
+        "{.code persist = TRUE} needs {.arg renviron_path}, the file to write the token to.",
+        i = "R reads {.path ~/.Renviron} when it starts."
+      ))
+    }
+    check_folder(renviron_path)
+    lines <- character()
+    if (file_exists(renviron_path)) {
+      lines <- readLines(native_path(renviron_path), warn = FALSE)
+    }
+    lines <- c(lines[!startsWith(lines, "HF_TOKEN=")], paste0("HF_TOKEN=", token))
+    if (!replace_lines(renviron_path, lines)) {
+      abort_unwritten(renviron_path, "The file is as it was before.")
+    }
+    Sys.chmod(renviron_path, "600")
+  }
+  Sys.setenv(HF_TOKEN = token)
+  invisible(token)
+}
+
+is_token <- function(token) {
+  is.character(token) &&
+    length(token) == 1 &&
+    !is.na(token) &&
+    nzchar(trimws(token)) &&
+    !grepl("[^!-~]", trimws(token))
+}
+
+#' Recommend models by the memory that they need
+#'
+#' Lists models from the smallest to the largest. For each model, the table shows whether it fits
+#' into memory, the results that this project measured with it, and results that others published
+#' for models of its size. No model is the best in every task: measure the model that you use with
+#' [validate()].
+#'
+#' @param memory_gb Memory in GB; `fits` marks the models that fit into this memory. NULL uses the
+#'   memory that is available now.
+#' @returns A data frame with one row per model:
+#'
+#'   * `source`: source of the model, for [model_load()].
+#'   * `memory_gb`: memory of a computer that runs the model and other programs, in GB; 0
+#'     if the model runs on any computer.
+#'   * `size_bytes`: approximate size of the file.
+#'   * `fits`: TRUE if the model fits with a context into the memory that the argument `memory_gb`
+#'     gives.
+#'   * `measured`: figures that this project measured; `"not measured"` if there are none.
+#'   * `published`: figures that others published for models of this size, but not for this file;
+#'     `""` if there are none.
+#' @seealso [hardware_profile()], [model_load()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' llamaherd_models()[c("source", "memory_gb", "fits")]
+#' subset(llamaherd_models(memory_gb = 16), fits)$source
+llamaherd_models <- function(memory_gb = NULL) {
+  py_call("models_recommended", py_value(memory_gb))
+}
+
+#' A small model for examples
+#'
+#' Finds the file of SmolLM2-135M, an instruction-tuned model of 92 MB: first by the environment
+#' variable `LLAMAHERD_TEST_SMOLLM2`, then in the cache. The examples of this package run only if
+#' this function finds the model. The function downloads nothing and does not start Python.
+#'
+#' @returns Path of the file. NULL if the file or the Python package does not exist.
+#' @seealso [list_cached_models()] for all models on this computer
+#' @export
+#' @examples
+#' llamaherd_example_model()
+llamaherd_example_model <- function() {
+  cache <- Sys.getenv("LLAMAHERD_CACHE_DIR")
+  if (!nzchar(cache)) {
+    base <- Sys.getenv("XDG_CACHE_HOME", "~/.cache")
+    cache <- file.path(base, "llamaherd", "models")
+  }
+  found <- list.files(
+    path.expand(cache),
+    "^SmolLM2-135M-Instruct.*[.]gguf$",
+    recursive = TRUE,
+    full.names = TRUE
+  )
+  # Files of model_optimize() are not used.
+  found <- found[!grepl("llamaherd[.]gguf$", found)]
+  paths <- c(Sys.getenv("LLAMAHERD_TEST_SMOLLM2"), found)
+  paths <- paths[file.exists(paths)]
+  if (length(paths) == 0 || !llamaherd_available()) NULL else paths[[1]]
 }

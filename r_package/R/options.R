@@ -2,11 +2,11 @@
 
 # `env` is the frame of the function that the user called.
 call_options <- function(env, dots, n) {
-  further <- further_settings(env$sampling, dots, env)
+  further <- further_settings(env$sampling, dots)
   values <- c(mget(names(sampling_kinds), envir = env), further)
   kinds <- c(sampling_kinds, further_kinds)[names(values)]
   values <- Map(
-    \(value, kind, name) check_sampling(value, kind, name, n, env),
+    \(value, kind, name) check_sampling(value, kind, name, n),
     values,
     kinds,
     names(values)
@@ -15,11 +15,11 @@ call_options <- function(env, dots, n) {
   list(
     sampling = values[!each],
     each = lapply(values[each], unclass),
-    parse_special = py_value(env$parse_special, "parse_special", env),
-    strict = py_value(env$strict, "strict", env),
-    show_schema = py_value(env$show_schema, "show_schema", env),
-    retries = py_value(env$retries, "retries", env),
-    logprobs = py_value(env$logprobs, "logprobs", env)
+    parse_special = py_value(env$parse_special, "parse_special"),
+    strict = py_value(env$strict, "strict"),
+    show_schema = py_value(env$show_schema, "show_schema"),
+    retries = py_value(env$retries, "retries"),
+    logprobs = py_value(env$logprobs, "logprobs")
   )
 }
 
@@ -35,52 +35,52 @@ is_bound <- function(grammar, regex, choices, n) {
   unname(rep_len(has_choices, n) | has_text(grammar) | has_text(regex))
 }
 
-check_sampling <- function(x, kind, arg, n, error_call) {
+check_sampling <- function(x, kind, arg, n) {
   switch(
     kind,
-    seed = if (is.null(x)) -1L else one_or_each(x, arg, n, error_call),
+    seed = if (is.null(x)) -1L else one_or_each(x, arg, n),
     limit = ,
     whole = ,
     number = ,
-    strings = one_or_each(x, arg, n, error_call),
-    texts = py_values(x, arg, error_call),
-    choices = check_choices(x, arg, n, error_call),
-    schema = check_schema(x, arg, n, error_call),
-    sources = check_sources(x, arg, n, error_call),
-    bias = check_bias(x, arg, error_call),
-    tokens = as_py_list(if (!is.null(x)) check_tokens(x, arg, error_call)),
-    py_value(x, arg, error_call)
+    strings = one_or_each(x, arg, n),
+    texts = py_values(x, arg),
+    choices = check_choices(x, arg, n),
+    schema = check_schema(x, arg, n),
+    sources = check_sources(x, arg, n),
+    bias = check_bias(x, arg),
+    tokens = as_py_list(if (!is.null(x)) check_tokens(x, arg)),
+    py_value(x, arg)
   )
 }
 
 # Converts a value for all prompts, or a vector with a value for each prompt.
-one_or_each <- function(x, arg, n, error_call) {
-  if (n == 1 || length(x) != n) {
-    return(py_value(x, arg, error_call))
+one_or_each <- function(x, arg, n) {
+  if (is.null(x) || n == 1 || length(x) != n) {
+    return(py_value(x, arg))
   }
-  structure(py_values(x, arg, error_call), class = "per_prompt")
+  structure(py_values(x, arg), class = "per_prompt")
 }
 
 # Requires one vector of texts for all prompts, or a list with one vector per prompt.
-check_choices <- function(x, arg, n, error_call) {
+check_choices <- function(x, arg, n) {
   if (is.list(x) && n == 1 && length(x) == 1) {
     x <- x[[1]]
   }
   if (!is.list(x)) {
-    return(py_values(label_set(x), arg, error_call))
+    return(py_values(label_set(x), arg))
   }
   if (length(x) != n) {
     must <- sprintf("a list with one character vector for each prompt (%d)", n)
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x)
   }
   arg <- sprintf("%s[[%d]]", arg, seq_along(x))
-  x <- Map(\(labels, name) py_values(label_set(labels), name, error_call), unname(x), arg)
+  x <- Map(\(labels, name) py_values(label_set(labels), name), unname(x), arg)
   structure(unname(x), class = "per_prompt")
 }
 
 # Requires the texts of `quote_from`: one text for all prompts, or one text per prompt. NA means
 # that quotes are copied from the prompt.
-check_sources <- function(x, arg, n, error_call) {
+check_sources <- function(x, arg, n) {
   if (is.factor(x)) {
     x <- as.character(x)
   }
@@ -88,39 +88,34 @@ check_sources <- function(x, arg, n, error_call) {
     return(NULL)
   }
   if (!is.character(x) || !length(x) %in% c(1L, n)) {
-    return(unreadable(x, error_call))
+    return(unreadable(x))
   }
   missing <- is.na(x)
   x[missing] <- ""
-  texts <- as.list(unname(check_text(x, arg, error_call)))
+  texts <- as.list(unname(check_text(x, arg)))
   texts[missing] <- list(NULL)
   if (length(texts) == 1) texts[[1]] else structure(texts, class = "per_prompt")
 }
 
-check_bias <- function(x, arg, error_call) {
+check_bias <- function(x, arg) {
   tokens <- suppressWarnings(as.integer(names(x)))
   if (!is.numeric(x) || length(tokens) != length(x) || anyNA(tokens) || anyNA(x)) {
-    abort_argument(
-      arg,
-      "a numeric vector with token ids as names",
-      x,
-      error_call
-    )
+    abort_argument(arg, "a numeric vector with token ids as names", x)
   }
   unname(Map(list, tokens, as.double(x)))
 }
 
 # Returns the prompts and the options of `chat`.
 chat_or_prompts <- function(x, arg, env) {
-  check_given(x, arg = arg, error_call = env)
-  chat <- check_flag(env$chat, "chat", env)
-  system <- py_value(env$system, "system", env)
+  check_given(x, arg = arg)
+  chat <- check_flag(env$chat, "chat")
+  system <- py_value(env$system, "system")
   options <- list(
-    thinking = check_thinking(env$thinking, env),
-    variables = if (length(env$variables) > 0) check_variables(env$variables, env),
-    template = py_value(env$template, "template", env),
-    prefix = py_value(env$prefix, "prefix", env),
-    merge_system = py_value(env$merge_system, "merge_system", env)
+    thinking = check_thinking(env$thinking),
+    variables = if (length(env$variables) > 0) check_variables(env$variables),
+    template = py_value(env$template, "template"),
+    prefix = py_value(env$prefix, "prefix"),
+    merge_system = py_value(env$merge_system, "merge_system")
   )
   options <- Filter(Negate(is.null), options)
   given <- c(
@@ -128,10 +123,10 @@ chat_or_prompts <- function(x, arg, env) {
     names(options)[!vapply(options, isFALSE, NA)] # thinking needs a chat
   )
   if (!chat && length(given) > 0) {
-    abort("{.arg {given[[1]]}} needs {.code chat = TRUE}.", "argument", env)
+    abort("{.arg {given[[1]]}} needs {.code chat = TRUE}.")
   }
-  prompts <- as_prompts(x, arg, env, if (chat) as_conversation else as_prompt)
-  warn_placeholders(x, arg, env)
+  prompts <- as_prompts(x, arg, if (chat) as_conversation else as_prompt)
+  warn_placeholders(x, arg)
   prompts$options <- if (chat) c(list(chat = TRUE, system = system), options)
   prompts
 }
@@ -139,9 +134,9 @@ chat_or_prompts <- function(x, arg, env) {
 # Checks the arguments that control messages and the form of the result.
 check_display <- function(env) {
   list(
-    verbosity = check_whole(env$verbosity, "verbosity", env),
-    clean = check_flag(env$clean, "clean", error_call = env),
-    hash = check_flag(env$hash, "hash", error_call = env)
+    verbosity = check_whole(env$verbosity, "verbosity"),
+    clean = check_flag(env$clean, "clean"),
+    hash = check_flag(env$hash, "hash")
   )
 }
 
@@ -156,13 +151,13 @@ prompts_hint <- function(x) {
 
 # Returns prompts in three forms: for Python (NULL for prompts that fail in R), as text for hashes,
 # and the reasons of failures. `read` is a function that converts an element of a list.
-as_prompts <- function(x, arg, error_call, read = as_prompt) {
-  check_given(x, arg = arg, error_call = error_call)
+as_prompts <- function(x, arg, read = as_prompt) {
+  check_given(x, arg = arg)
   if (is.factor(x) || (is.logical(x) && all(is.na(x)))) {
     x <- stats::setNames(as.character(x), names(x))
   }
   if (!(is.character(x) || is.list(x)) || is.data.frame(x)) {
-    abort_argument(arg, "a character vector", x, error_call, prompts_hint(x))
+    abort_argument(arg, "a character vector", x, hint = prompts_hint(x))
   }
   if (is.character(x)) {
     text <- as_utf8(x)
@@ -172,7 +167,7 @@ as_prompts <- function(x, arg, error_call, read = as_prompt) {
     missing <- unname(vapply(x, is_missing, logical(1)))
     values <- Map(
       \(prompt, i, skip) {
-        if (!skip) read(prompt, sprintf("%s[[%d]]", arg, i), error_call)
+        if (!skip) read(prompt, sprintf("%s[[%d]]", arg, i))
       },
       unname(x),
       seq_along(x),
@@ -198,12 +193,12 @@ as_prompts <- function(x, arg, error_call, read = as_prompt) {
     text = text,
     problems = problems,
     missing = missing,
-    names = valid_names(x, arg, error_call)
+    names = valid_names(x, arg)
   )
 }
 
 # Returns valid names. Names are only shown, so a name with invalid encoding is not an error.
-valid_names <- function(x, arg, error_call) {
+valid_names <- function(x, arg) {
   names <- names(x)
   bad <- which(!is.na(names) & is.na(as_utf8(names %||% character())))
   if (length(bad) > 0) {
@@ -214,8 +209,7 @@ valid_names <- function(x, arg, error_call) {
         "{length(bad)} name{?s} of {.arg {arg}} {?is/are} not valid text.",
         i = "The first is {.code names({arg})[{bad[[1]]}]}, changed to {.val {names[bad[[1]]]}}."
       ),
-      "text",
-      error_call
+      "text"
     )
   }
   names
@@ -225,7 +219,7 @@ is_missing <- function(prompt) {
   is.null(prompt) || (is.atomic(prompt) && length(prompt) == 1 && is.na(prompt))
 }
 
-as_prompt <- function(prompt, arg, error_call) {
+as_prompt <- function(prompt, arg) {
   if (is.factor(prompt)) {
     prompt <- as.character(prompt)
   }
@@ -233,7 +227,80 @@ as_prompt <- function(prompt, arg, error_call) {
     return(as_utf8(prompt))
   }
   if (!is.numeric(prompt)) {
-    abort_argument(arg, "a string or token ids", prompt, error_call)
+    abort_argument(arg, "a string or token ids", prompt)
   }
-  check_tokens(prompt, arg, error_call)
+  check_tokens(prompt, arg)
+}
+
+# Warns of prompts with a placeholder, such as {text}, that looks like glue but is not filled in:
+# prompts are not templates. JSON, LaTeX and code also contain braces, so a placeholder is reported
+# only if all prompts contain it and the user has a variable of this name.
+
+warn_placeholders <- function(prompts, arg) {
+  if (!is.character(prompts) || inherits(prompts, "glue") || length(prompts) == 0) {
+    return(invisible())
+  }
+  found <- placeholders_of(unique(prompts[!is.na(prompts)]))
+  env <- user_frame(public_frame())
+  is_known <- vapply(
+    found,
+    \(name) {
+      variable <- variable_of(name, env)
+      is.atomic(variable) && !is.null(variable)
+    },
+    NA
+  )
+  if (any(is_known)) {
+    shown <- encodeString(names(found)[is_known][[1]], quote = "\"")
+    warn(
+      c(
+        "{.arg {arg}} contains {shown}, which stays as it is: prompts are not templates.",
+        i = "{.code paste0(\"Is this positive? \", texts)} or {.code glue::glue()} fills in values."
+      ),
+      "placeholder"
+    )
+  }
+}
+
+# Warns of a question of a codebook that contains a placeholder of one of these names.
+warn_placeholders_of <- function(question, names) {
+  found <- placeholders_of(question)
+  at <- found %in% names
+  if (any(at)) {
+    shown <- encodeString(names(found)[at][[1]], quote = "\"")
+    warn(
+      c(
+        "The question of the codebook contains {shown}, which stays as it is.",
+        i = "Each text is added after the question: {.fn prompt_preview} shows the prompt."
+      ),
+      "placeholder"
+    )
+  }
+}
+
+# Returns the names in braces that all texts contain; their names are the whole placeholders.
+placeholders_of <- function(texts) {
+  if (length(texts) == 0 || anyNA(as_utf8(texts[[1]]))) {
+    return(character())
+  }
+  # No placeholders: \textbf{word}, ${name}, f(x){y}, {"json": 1}.
+  pattern <- "(?<![\\w\\\\$}{)])(\\{\\{\\s*[A-Za-z][\\w.]*\\s*\\}\\}|\\{[A-Za-z][\\w.]*\\})(?!\\})"
+  first <- as_utf8(texts[[1]])
+  found <- unique(regmatches(first, gregexpr(pattern, first, perl = TRUE))[[1]])
+  found <- Filter(\(each) all(grepl(each, texts, fixed = TRUE, useBytes = TRUE)), found)
+  stats::setNames(gsub("[{}[:space:]]", "", found), found)
+}
+
+# Returns the environment in which the user called this package, whose function `frame` belongs to.
+# This can be a data mask, such as in dplyr::mutate(): it has no frame number, and sys.parents()
+# then gives the number of the called function itself. The loop is bounded, because code that is
+# evaluated in a frame can make the frame its own caller.
+user_frame <- function(frame) {
+  for (i in seq_len(sys.nframe())) {
+    if (!identical(topenv(frame), topenv())) {
+      return(frame)
+    }
+    frame <- do.call(parent.frame, list(), envir = frame)
+  }
+  globalenv()
 }

@@ -57,18 +57,17 @@ NULL
 #' @rdname plots
 #' @export
 plot.llamaherd_coded <- function(x, ...) {
-  error_call <- rlang::current_env()
-  check_coded_rows(x, "x", error_call)
+  check_coded_rows(x, "x")
   coding <- attr(x, "llamaherd")
   columns <- unclass(x)
   if (identical(coding$codebook$type, "spans")) {
     spans <- columns[[coding$columns[["spans"]] %||% "spans"]]
     if (!is.list(spans)) {
-      abort_argument("x", "coded texts with their list column of passages", x, error_call)
+      abort_argument("x", "coded texts with their list column of passages", x)
     }
     passages <- lapply(unname(spans), passages_json)
     given <- list(spans = passages, names = as_py_list(coding$span_labels))
-    return(drawn("passages", given, error_call))
+    return(drawn("passages", given))
   }
   probs <- unname(coding$probs[coding$names])
   has_probs <- length(probs) == length(coding$names) && all(probs %in% names(x))
@@ -79,7 +78,7 @@ plot.llamaherd_coded <- function(x, ...) {
     several = identical(coding$codebook$type, "multiple"),
     things = "texts"
   )
-  drawn("labels", given, error_call)
+  drawn("labels", given)
 }
 
 #' @rdname plots
@@ -89,9 +88,8 @@ plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
   if (is.null(logprobs)) {
     return(plot(plain_frame(x), ...))
   }
-  error_call <- rlang::current_env()
   if (check_choice(type, c("labels", "time")) == "time") {
-    return(drawn("timeline", timing_given(x), error_call))
+    return(drawn("timeline", timing_given(x)))
   }
   columns <- unclass(x)
   names <- colnames(logprobs)
@@ -102,7 +100,7 @@ plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
     several = FALSE,
     things = "prompts"
   )
-  drawn("labels", given, error_call)
+  drawn("labels", given)
 }
 
 #' @rdname plots
@@ -112,89 +110,72 @@ plot.llamaherd_validation <- function(
   type = c("measures", "labels", "confusion", "calibration", "coverage", "numbers"),
   ...
 ) {
-  error_call <- rlang::current_env()
-  known <- c("measures", "labels", "confusion", "calibration", "coverage", "numbers")
-  type <- if (missing(type)) known[[1]] else check_choice(type, known)
   needs_prob <- c(calibration = "bins", coverage = "coverage")
-  if (type %in% names(needs_prob) && is.null(x[[needs_prob[[type]]]])) {
-    abort_no_prob(error_call)
+  type <- py_value(type)
+  needed <- if (is.character(type)) needs_prob[type]
+  if (!is.null(needed) && !is.na(needed) && is.null(x[[needed]])) {
+    abort_no_prob()
   }
-  drawn("validation", list(json = x$json, type = type), error_call)
+  drawn("validation", list(json = x$json, type = type))
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_span_validation <- function(x, type = c("measures", "labels"), ...) {
-  known <- c("measures", "labels")
-  type <- if (missing(type)) known[[1]] else check_choice(type, known)
-  columns <- list(
-    part = text_list(x$part),
-    measure = text_list(x$measure),
-    label = text_list(ifelse(is.na(x$label), "", x$label)),
-    n = as_py_list(x$n)
-  )
-  numbers <- lapply(unclass(x)[c("value", "low", "high")], as_py_numbers)
-  given <- list(columns = c(columns, numbers), level = attr(x, "level"), type = type)
-  drawn("span_validation", given, rlang::current_env())
+  columns <- columns_to_plot(x)
+  columns$label[lengths(columns$label) == 0] <- ""
+  given <- list(columns = columns, level = attr(x, "level"), type = py_value(type))
+  drawn("span_validation", given)
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_coverage <- function(x, ...) {
-  columns <- lapply(unclass(x)[names(x)], as_py_numbers)
-  given <- list(coverage = c(columns, n = attr(x, "n")), level = attr(x, "level"))
-  drawn("coverage", given, rlang::current_env())
+  coverage <- c(columns_to_plot(x), n = attr(x, "n"))
+  drawn("coverage", list(coverage = coverage, level = attr(x, "level")))
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_agreement <- function(x, ...) {
-  numbers <- lapply(unclass(x)[c("value", "low", "high")], as_py_numbers)
-  counts <- lapply(unclass(x)[c("n_units", "n_coders")], as_py_list)
-  columns <- c(list(name = text_list(x$coefficient)), numbers, counts)
-  given <- list(columns = columns, level = attr(x, "level"))
-  drawn("agreement", given, rlang::current_env())
+  columns <- columns_to_plot(x)
+  names(columns)[[1]] <- "name"
+  drawn("agreement", list(columns = columns, level = attr(x, "level")))
+}
+
+# Returns the columns of a table for Python.
+columns_to_plot <- function(x) {
+  lapply(as.list(plain_frame(x)), \(column) {
+    if (is.double(column)) as_py_numbers(column) else text_list(column)
+  })
 }
 
 #' @rdname plots
 #' @export
-plot.llamaherd_estimates <- function(x, ...) {
-  drawn("estimates", estimates_for_report(x), rlang::current_env())
-}
+plot.llamaherd_estimates <- function(x, ...) drawn("estimates", list(json = x$json))
 
 #' @rdname plots
 #' @export
 plot.llamaherd_robustness <- function(x, ...) {
-  error_call <- rlang::current_env()
-  if (!is.null(x$estimates)) {
-    return(drawn("variants", variants_for_report(x), error_call))
+  if (is.null(x$estimates)) {
+    drawn("robustness", list(json = x$json))
+  } else {
+    drawn("variants", list(json = x$estimates_json))
   }
-  given <- list(
-    variants = as_py_list(x$summary$variant),
-    names = as_py_list(x$ranges$label),
-    n_texts = nrow(x$labels),
-    flips = as_py_numbers(x$summary$flips),
-    shares = rows_of(unname(as.matrix(x$summary[-(1:2)])))
-  )
-  drawn("robustness", given, error_call)
 }
 
 #' @rdname plots
 #' @export
-plot.llamaherd_codebooks <- function(x, ...) {
-  drawn("comparison", list(json = x$json), rlang::current_env())
-}
+plot.llamaherd_codebooks <- function(x, ...) drawn("comparison", list(json = x$json))
 
 #' @rdname plots
 #' @export
-plot.llamaherd_pairs <- function(x, ...) {
-  drawn("pairs", list(json = x$json), rlang::current_env())
-}
+plot.llamaherd_pairs <- function(x, ...) drawn("pairs", list(json = x$json))
 
 #' @rdname plots
 #' @export
 plot.llamaherd_result <- function(x, ...) {
-  drawn("timeline", timing_given(x), rlang::current_env())
+  drawn("timeline", timing_given(x))
 }
 
 #' @rdname plots
@@ -202,7 +183,7 @@ plot.llamaherd_result <- function(x, ...) {
 plot.llamaherd_stats <- function(x, ...) {
   names <- c("n_prompts", "wall_s", "prefill_s", "decode_s", "n_prefill_tokens")
   names <- c(names, "n_decode_tokens", "prefill_tokens_per_s", "decode_tokens_per_s")
-  drawn("time", lapply(unclass(x)[names], as.double), rlang::current_env())
+  drawn("time", lapply(unclass(x)[names], as.double))
 }
 
 #' @export
@@ -229,47 +210,32 @@ timing_given <- function(x) {
 
 # Returns the ggplot of an object. `kind` and `given`, the content of the object, are the arguments
 # of plot_description() in Python, whose texts fit the open graphics device.
-drawn <- function(kind, given, error_call) {
-  check_graphics(error_call)
+drawn <- function(kind, given) {
+  check_graphics()
   # dev.size() would open a device, which in a script is the file Rplots.pdf.
   size <- if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
-  found <- py_call(
-    "plot_description",
-    kind,
-    given,
-    size[[1]],
-    size[[2]],
-    error_call = error_call
-  )
-  check_ggplot2(error_call)
+  found <- py_call("plot_description", kind, given, size[[1]], size[[2]])
+  check_ggplot2()
   ggplot_of(found)
 }
 
-check_graphics <- function(error_call) {
+check_graphics <- function() {
   if (identical(getOption("llamaherd.graphics"), "base")) {
-    abort(
-      c(
-        "Plots are drawn with ggplot2 only: {.code options(llamaherd.graphics)} is gone.",
-        i = "Remove the option; {.code install.packages(\"ggplot2\")} installs ggplot2."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "Plots are drawn with ggplot2 only: {.code options(llamaherd.graphics)} is gone.",
+      i = "Remove the option; {.code install.packages(\"ggplot2\")} installs ggplot2."
+    ))
   }
 }
 
-check_ggplot2 <- function(
-  error_call,
-  is_installed = requireNamespace("ggplot2", quietly = TRUE)
-) {
+check_ggplot2 <- function(is_installed = requireNamespace("ggplot2", quietly = TRUE)) {
   if (!is_installed) {
     abort(
       c(
         "Plots need the R package ggplot2, which is not installed.",
         i = "Install it with {.code install.packages(\"ggplot2\")}."
       ),
-      "package",
-      error_call
+      "package"
     )
   }
 }

@@ -2,13 +2,13 @@
 # change it.
 
 # Sets the Python that reticulate starts. Does nothing if Python already runs.
-use_python <- function(error_call) {
+use_python <- function() {
   if (reticulate::py_available()) {
     return(invisible())
   }
-  python <- find_python(error_call)
+  python <- find_python()
   if (is.null(python) || !has_llamaherd(python)) {
-    abort_no_python(python, error_call)
+    abort_no_python(python)
   }
   if (nzchar(Sys.getenv("LLAMAHERD_PYTHON"))) {
     # The variable RETICULATE_PYTHON has priority over use_python().
@@ -31,11 +31,11 @@ with_utf8_paths <- function(expr) {
 
 # Returns the path of the Python that the package uses or would use, without starting it; NULL if
 # none is found.
-find_python <- function(error_call = rlang::caller_env()) {
+find_python <- function() {
   if (reticulate::py_available()) {
     return(reticulate::py_config()$python)
   }
-  named <- python_of_variable(error_call)
+  named <- python_of_variable()
   if (!is.null(named)) {
     return(named)
   }
@@ -46,7 +46,7 @@ find_python <- function(error_call = rlang::caller_env()) {
 }
 
 # Returns the Python that an environment variable of the user names; NULL if there is none.
-python_of_variable <- function(error_call = rlang::caller_env()) {
+python_of_variable <- function() {
   for (variable in c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")) {
     path <- path.expand(Sys.getenv(variable))
     if (nzchar(path) && path != "managed") {
@@ -54,8 +54,7 @@ python_of_variable <- function(error_call = rlang::caller_env()) {
       if (is.null(python)) {
         abort(
           "The environment variable {.envvar {variable}} names no Python program: {.path {path}}.",
-          "python",
-          error_call
+          "python"
         )
       }
       return(python)
@@ -134,7 +133,7 @@ set_envvar <- function(values) {
   if (length(values) > 0) do.call(Sys.setenv, as.list(values))
 }
 
-abort_no_python <- function(python, error_call, parent = NULL) {
+abort_no_python <- function(python, parent = NULL) {
   problem <- if (is.null(python)) {
     "No Python was found, and llamaherd needs one (3.11 or later)."
   } else if (is.null(parent)) {
@@ -154,7 +153,6 @@ abort_no_python <- function(python, error_call, parent = NULL) {
       i = restart
     ),
     "python",
-    error_call,
     parent = parent
   )
 }

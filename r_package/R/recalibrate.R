@@ -90,31 +90,29 @@ recalibrate <- function(
   cluster = NULL,
   level = 0.95
 ) {
-  error_call <- rlang::current_env()
-  coded <- check_data(coded, error_call, "coded")
+  coded <- check_data(coded, "coded")
   given <- labels_and_gold(
     coded,
     rlang::enquo(gold),
     rlang::enquo(label),
-    rlang::enquo(text),
-    error_call
+    rlang::enquo(text)
   )
   gold <- given$gold
   label <- given$label
   text <- given$text %||% if ("text" %in% names(coded)) "text"
   design <- given$design
-  cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
+  cluster <- one_column(rlang::enquo(cluster), coded, "cluster")
   if (isTRUE(coded_columns(coded)$several) || isTRUE(design$several)) {
     must <- "texts with one label each"
-    abort_argument("coded", must, coded, error_call)
+    abort_argument("coded", must, coded)
   }
   probs <- prob_columns(coded)
   roles <- roles_known(coded)
   uses <- c(label, text, probs, cluster, unlist(roles))
   uses <- c(uses, if (!is.null(design)) gold_columns(gold, coded))
-  codes <- gold_codes_of(gold, coded, error_call)
-  features <- check_features(features, embeddings, error_call)
-  vectors <- vectors_for(embeddings, coded, text, error_call)
+  codes <- gold_codes_of(gold, coded)
+  features <- check_features(features, embeddings)
+  vectors <- vectors_for(embeddings, coded, text)
   arguments <- list(
     columns = tagged(
       "frame",
@@ -132,14 +130,14 @@ recalibrate <- function(
     features = features,
     n_folds = py_value(n_folds),
     seed = py_value(seed),
-    prob = check_prob(prob, "simple", error_call),
+    prob = check_prob(prob),
     cluster = cluster,
     level = py_value(level)
   )
   if (!is.null(vectors)) {
     arguments$embeddings <- tagged("array", content = rows_of(unclass(vectors)))
   }
-  found <- call_python("recalibrate", arguments, error_call = error_call)
+  found <- call_python("recalibrate", arguments)
   result <- recalibrated_frame(coded, label, found)
   document_event("recalibrate", \() {
     c(
@@ -154,15 +152,13 @@ recalibrate <- function(
   result
 }
 
-check_features <- function(x, embeddings, error_call) {
+check_features <- function(x, embeddings) {
   if (is.null(embeddings) == ("embeddings" %in% x)) {
     abort(
-      "{.arg embeddings} is needed if {.arg features} contains {.val embeddings}, and only then.",
-      "argument",
-      error_call
+      "{.arg embeddings} is needed if {.arg features} contains {.val embeddings}, and only then."
     )
   }
-  py_values(x, "features", error_call)
+  py_values(x, "features")
 }
 
 # Returns the columns that a coding added, by role, other than labels and their probabilities.
@@ -183,23 +179,23 @@ is_ordered_column <- function(coded, label) {
 }
 
 # Returns a matrix with a row for each text; NaN for texts without an embedding.
-vectors_for <- function(embeddings, coded, text, error_call) {
+vectors_for <- function(embeddings, coded, text) {
   if (is.null(embeddings)) {
     return(NULL)
   }
   if (inherits(embeddings, c("llamaherd_model", "llamaherd_context"))) {
     if (is.null(text)) {
-      abort_argument("text", columns_of_data(coded), text, error_call)
+      abort_argument("text", columns_of_data(coded), text)
     }
     embeddings <- embed_parallel(embeddings, as.character(coded[[text]]))
   }
   if (!is.matrix(embeddings) || !is.numeric(embeddings)) {
     must <- "a numeric matrix with a row for each text, or a model for embeddings"
-    abort_argument("embeddings", must, embeddings, error_call)
+    abort_argument("embeddings", must, embeddings)
   }
   if (nrow(embeddings) != nrow(coded) || ncol(embeddings) == 0) {
     must <- sprintf("a matrix with a row for each of %d texts", nrow(coded))
-    abort_argument("embeddings", must, embeddings, error_call)
+    abort_argument("embeddings", must, embeddings)
   }
   embeddings[is.na(embeddings)] <- NaN
   embeddings
@@ -253,24 +249,19 @@ print.llamaherd_recalibration <- function(x, ...) {
 
 # Returns the columns of probabilities by label that estimate() uses; NULL if it uses labels. In
 # recalibrated data, the model's labels and probabilities are in further columns.
-probs_used <- function(coded, label, predictions, error_call) {
+probs_used <- function(coded, label, predictions) {
   probs <- prob_columns(coded)
   if (is.null(predictions)) {
     raw <- raw_columns(coded, c(label, probs))
     predictions <- if (length(raw) > 2) "probs" else "labels"
   }
-  predictions <- check_choice(
-    predictions,
-    c("labels", "probs"),
-    "predictions",
-    error_call
-  )
+  predictions <- check_choice(predictions, c("labels", "probs"), "predictions")
   if (predictions == "labels") {
     return(NULL)
   }
   if (length(probs) == 0) {
     message <- "{.arg coded} has no columns of probabilities, {.field p_<label>}."
-    abort(message, "argument", error_call)
+    abort(message)
   }
   probs
 }

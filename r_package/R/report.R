@@ -58,28 +58,14 @@ report <- function(
   n_examples = 20L,
   evaluation = NULL
 ) {
-  error_call <- rlang::current_env()
-  check_coded(x, error_call)
-  parts <- parts_for_report(
-    validation,
-    estimates,
-    robustness,
-    evaluation,
-    error_call
-  )
+  check_coded(x)
+  parts <- parts_for_report(validation, estimates, robustness, evaluation)
   path <- expand_path(check_string(path))
   if (!dir_exists(dir_name(path))) {
-    abort_argument("path", "a file in a folder that exists", path, error_call)
+    abort_argument("path", "a file in a folder that exists", path)
   }
   options <- py_arguments("title", "texts", "n_examples")
-  written <- r_path(py_call(
-    "report",
-    coded_for_report(x, error_call),
-    path,
-    parts,
-    options,
-    error_call = error_call
-  ))
+  written <- r_path(py_call("report", coded_for_report(x), path, parts, options))
   document_event("report", \() {
     list(path = log_path(written), sha256 = py_call("file_sha256", written))
   })
@@ -87,38 +73,32 @@ report <- function(
 }
 
 # Returns the other objects of a report, in the form that Python accepts.
-parts_for_report <- function(
-  validation,
-  estimates,
-  robustness,
-  evaluation,
-  error_call
-) {
+parts_for_report <- function(validation, estimates, robustness, evaluation) {
   if (inherits(validation, "llamaherd_span_validation")) {
     hint <- "A report highlights passages, but does not compare them: print() or plot() the result."
-    abort_argument("validation", "the result of validate()", validation, error_call, hint)
+    abort_argument("validation", "the result of validate()", validation, hint = hint)
   }
-  check_class(validation, "llamaherd_validation", "validation", error_call)
-  check_class(robustness, "llamaherd_robustness", "robustness", error_call)
-  check_class(evaluation, "llamaherd_evaluation", "evaluation", error_call)
+  check_class(validation, "llamaherd_validation", "validation")
+  check_class(robustness, "llamaherd_robustness", "robustness")
+  check_class(evaluation, "llamaherd_evaluation", "evaluation")
   list(
     validation = validation$json,
-    estimates = several_for_report(estimates, error_call),
+    estimates = several_for_report(estimates),
     robustness = if (!is.null(robustness)) robustness_for_report(robustness),
     evaluation = if (!is.null(evaluation)) evaluation_for_report(evaluation)
   )
 }
 
 # Returns a list with the content of one or several estimates.
-several_for_report <- function(estimates, error_call) {
-  check_given(estimates, arg = "estimates", error_call = error_call)
+several_for_report <- function(estimates) {
+  check_given(estimates, arg = "estimates")
   is_list <- is.null(estimates) || rlang::is_bare_list(estimates)
   several <- if (is_list) as.list(estimates) else list(estimates)
   args <- if (is_list) sprintf("estimates[[%d]]", seq_along(several)) else "estimates"
   titles <- rlang::names2(several)
   lapply(seq_along(several), \(i) {
-    check_class(several[[i]], "llamaherd_estimates", args[[i]], error_call, null = FALSE)
-    c(estimates_for_report(several[[i]]), title = titles[[i]])
+    check_class(several[[i]], "llamaherd_estimates", args[[i]], null = FALSE)
+    list(several[[i]]$json, titles[[i]])
   })
 }
 
@@ -135,48 +115,40 @@ evaluation_for_report <- function(x) {
   )
 }
 
-check_class <- function(x, class, arg, error_call, null = TRUE) {
-  check_given(x, arg = arg, error_call = error_call)
+check_class <- function(x, class, arg, null = TRUE) {
+  check_given(x, arg = arg)
   if (!(null && is.null(x)) && !inherits(x, class)) {
-    abort_argument(arg, sprintf("a <%s>", class), x, error_call)
+    abort_argument(arg, sprintf("a <%s>", class), x)
   }
 }
 
-check_coded <- function(x, error_call) {
-  check_given(x, arg = "x", error_call = error_call)
+check_coded <- function(x) {
+  check_given(x, arg = "x")
   if (!is.data.frame(x) || inherits(x, "llamaherd_coded")) {
-    return(check_class(x, "llamaherd_coded", "x", error_call, null = FALSE))
+    return(check_class(x, "llamaherd_coded", "x", null = FALSE))
   }
-  abort(
-    c(
-      "{.arg x} has no record of how its labels were made.",
-      x = "Right joins, CSV files, binding rows of several runs and editing labels drop the record
-           and keep the columns.",
-      i = "{.code coded_restore(x, coded)} restores the record from the return value of
-           {.fn annotate_texts}. Report several runs one by one."
-    ),
-    "argument",
-    error_call
-  )
+  abort(c(
+    "{.arg x} has no record of how its labels were made.",
+    x = "Right joins, CSV files, binding rows of several runs and editing labels drop the record
+         and keep the columns.",
+    i = "{.code coded_restore(x, coded)} restores the record from the return value of
+         {.fn annotate_texts}. Report several runs one by one."
+  ))
 }
 
-coded_for_report <- function(x, error_call) {
-  check_coded_rows(x, "x", error_call)
+coded_for_report <- function(x) {
+  check_coded_rows(x, "x")
   coding <- attr(x, "llamaherd")
   if (!isTRUE(coding$text %in% names(x))) {
-    abort(
-      c(
-        "{.arg x} has no column with the texts that were coded.",
-        i = if (is.na(coding$text)) {
-          "Texts of an expression are in a column of their own, unless {.arg columns} of
-           {.fn annotate_texts} leaves it out."
-        } else {
-          "The texts were in the column {.field {coding$text}}: do not remove it."
-        }
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "{.arg x} has no column with the texts that were coded.",
+      i = if (is.na(coding$text)) {
+        "Texts of an expression are in a column of their own, unless {.arg columns} of
+         {.fn annotate_texts} leaves it out."
+      } else {
+        "The texts were in the column {.field {coding$text}}: do not remove it."
+      }
+    ))
   }
   n <- nrow(x)
   probs <- unname(coding$probs[coding$names])
@@ -191,7 +163,7 @@ coded_for_report <- function(x, error_call) {
   list(
     text = coding$text,
     texts = text_list(value_text(x[[coding$text]])),
-    labels = text_list(labels_for_report(x, coding, error_call)),
+    labels = text_list(labels_for_report(x, coding)),
     names = as_py_list(coding$names),
     probs = if (has_probs) rows_of(values),
     original = if (is_recalibrated) {
@@ -222,13 +194,11 @@ quotes_for_report <- function(x, coding) {
 # reticulate would convert a data frame to a pandas data frame.
 stats_for_report <- function(stats) {
   stats <- unclass(stats)
-  if (!is.null(stats$actors)) {
-    stats$actors <- lapply(stats$actors, as_py_list)
-  }
+  stats$actors <- if (!is.null(stats$actors)) lapply(stats$actors, as_py_list)
   stats
 }
 
-labels_for_report <- function(x, coding, error_call) {
+labels_for_report <- function(x, coding) {
   if (isTRUE(coding$codebook$type %in% c("fields", "spans"))) {
     if (length(coding$answers) == nrow(x)) {
       return(coding$answers)
@@ -236,44 +206,185 @@ labels_for_report <- function(x, coding, error_call) {
   } else if (isTRUE(coding$label %in% names(x))) {
     return(value_text(x[[coding$label]]))
   }
-  abort(
-    "{.arg x} no longer has all rows or its column of labels.",
-    "argument",
-    error_call
-  )
+  abort("{.arg x} no longer has all rows or its column of labels.")
 }
 
-estimates_for_report <- function(x) {
-  columns <- lapply(x$rows, \(column) {
-    if (is.character(column)) text_list(column) else as_py_numbers(column)
+robustness_for_report <- function(x) list(json = x$json, estimates = x$estimates_json)
+
+#' Write a methods paragraph
+#'
+#' Writes a paragraph for an article, based only on the recorded data: model, codebook, temperature,
+#' thinking, calibration, draw of the coded texts, agreement and estimators. The function also
+#' returns the BibTeX entries of the works that the text cites. The text does not mention steps that
+#' were not done; the checklist marks these steps as open.
+#'
+#' @inheritParams report
+#' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote. The
+#'   other arguments are then read from the report.
+#' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX:
+#'
+#'   * `text`: the paragraph.
+#'   * `bibtex`, `references`: the BibTeX entries, and their keys.
+#'   * `checklist`: a data frame with one row per question that reviewers ask. The columns are
+#'     `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add) and
+#'     `sources` (the guidelines that ask the question).
+#' @seealso [report()], which contains this paragraph
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' news <- news[c(1:3, 16:18, 31:33, 46:48), ]
+#' topics <- codebook("Label the topic of each news text.", unique(news$topic))
+#' context <- context_create(model_load(llamaherd_example_model()))
+#' coded <- annotate_texts(news, text, topics, context)
+#'
+#' methods <- methods_text(coded, validation = validate(coded, gold = news$topic))
+#' cat(strwrap(methods$text), sep = "\n")
+#' writeLines(methods$bibtex, tempfile(fileext = ".bib"))
+#' subset(methods$checklist, state == "open")$question
+methods_text <- function(
+  x,
+  validation = NULL,
+  estimates = NULL,
+  robustness = NULL,
+  evaluation = NULL
+) {
+  check_given(x)
+  is_path <- is.character(x)
+  path <- if (is_path) existing_file(x)
+  if (!is_path) {
+    check_coded(x)
+  }
+  parts <- parts_for_report(validation, estimates, robustness, evaluation)
+  given <- names(Filter(length, parts))
+  if (is_path && length(given) > 0) {
+    abort("{.arg {given[[1]]}} must be left out: the report has its own results.")
+  }
+  py_call("methods_text", if (!is_path) coded_for_report(x), path, parts)
+}
+
+existing_file <- function(x) {
+  path <- expand_path(check_string(x, "x"))
+  if (!file_exists(path) || dir_exists(path)) {
+    abort_argument("x", "coded texts or the path of an existing report", x)
+  }
+  path
+}
+
+#' @export
+format.llamaherd_methods <- function(x, ...) {
+  c(strwrap(x$text, getOption("width")), "", strsplit(x$bibtex, "\n")[[1]])
+}
+
+#' @export
+print.llamaherd_methods <- function(x, ...) {
+  show_lines(format(x, ...), most = Inf)
+  invisible(x)
+}
+
+#' Repeat the coding of a report
+#'
+#' Labels the texts of a report again and compares every label and every probability, bit by bit.
+#' Model, codebook and texts must be the original ones; different versions and machines are
+#' reported. If the context was created with `deterministic = TRUE`, results are identical with the
+#' same versions, also in a new session and with another `n_seq_max`. Without `deterministic`
+#' results are probably identical. The function finds the model files of later steps (`until`,
+#' `larger`) by name and content: next to the report, in the working directory, next to the model's
+#' file and in the model cache.
+#'
+#' @param path Path of a [report()], either the page or the JSON.
+#' @param model The model's file; or a model or context. NULL searches for a file of the same name
+#'   next to the report, in the working directory and in the model cache.
+#' @param data For a report without texts: the data frame that was labelled, with the same rows in
+#'   the same order.
+#' @param text Column of texts in `data`. NULL uses the original name.
+#' @param n_seq_max Maximum number of prompts that run at a time. NULL uses the original value.
+#' @param n_threads Number of threads. NULL uses the original value, at most the number of cores.
+#' @inheritParams generate_parallel
+#' @returns A `llamaherd_reproduction`, which prints the comparison: a list with these elements:
+#'
+#'   * `same`: TRUE if everything is identical.
+#'   * `n`: number of compared rows.
+#'   * `n_same`, `n_same_labels`: number of rows with identical results, and number of rows with
+#'     identical labels.
+#'   * `largest_difference`: largest absolute difference between an original probability and a new
+#'     one.
+#'   * `deterministic`: whether both runs were deterministic.
+#'   * `summary_same`: whether the counts and shares in the report are those of its labels.
+#'   * `changed`: a data frame of the rows whose label is different now.
+#'   * `versions`: a data frame of the versions and settings that differ now.
+#' @seealso [report()]
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' topics <- codebook("Label the topic of each news text.", unique(news$topic))
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model, deterministic = TRUE)
+#' coded <- annotate_texts(news[c(1, 16, 31, 46), ], text, topics, context)
+#' path <- tempfile(fileext = ".json")
+#' report(coded, path)
+#'
+#' # Usually run in another session, or by another person. With `model`, reproduce() does not
+#' # search for the model's file.
+#' reproduce(path, model = model, n_seq_max = 2)
+reproduce <- function(
+  path,
+  model = NULL,
+  data = NULL,
+  text = NULL,
+  n_seq_max = NULL,
+  n_threads = NULL,
+  progress = interactive()
+) {
+  path <- py_path(path)
+  result <- call_python(
+    "reproduce",
+    list(
+      path = path,
+      model = model_for_reproduce(model),
+      data = texts_for_reproduce(data, text),
+      text = if (!is.null(data)) "text",
+      n_seq_max = py_value(n_seq_max),
+      n_threads = py_value(n_threads)
+    ),
+    check_flag(progress),
+    ended = "Interrupted: not all texts were coded again."
+  )
+  keeping(result, {
+    document_event("reproduce", \() {
+      c(list(report = log_path(path)), result[c("same", "n", "n_same", "n_same_labels")])
+    })
   })
-  list(
-    rows = columns,
-    model = x$model,
-    formula = if (!is.null(x$formula)) deparse1(x$formula),
-    level = x$level,
-    target = x$target,
-    n_texts = x$n_texts,
-    n_gold = x$n_gold,
-    design = x$design,
-    notes = as_py_list(x$notes),
-    source = x$source,
-    grouped_by = as_py_list(x$grouped_by),
-    predictions = x$predictions,
-    simultaneous = x$simultaneous,
-    agreement = x$agreement,
-    is_weighted = x$is_weighted
-  )
+  result
 }
 
-# Replaces the estimates of the first variant by the estimates of all variants.
-variants_for_report <- function(x) {
-  all <- x$fit
-  all$rows <- x$estimates
-  all$notes <- x$notes
-  estimates_for_report(all)
+model_for_reproduce <- function(model) {
+  if (is.null(model)) {
+    return(NULL)
+  }
+  if (inherits(model, c("llamaherd_context", "llamaherd_model"))) {
+    return(as_python(model, "model"))
+  }
+  if (!rlang::is_string(model)) {
+    must <- "a path, a <llamaherd_model> or a <llamaherd_context>"
+    abort_argument("model", must, model)
+  }
+  expand_path(model)
 }
 
-robustness_for_report <- function(x) {
-  list(json = x$json, estimates = if (!is.null(x$estimates)) variants_for_report(x))
+texts_for_reproduce <- function(data, text) {
+  if (is.null(data)) {
+    return(NULL)
+  }
+  if (!is.data.frame(data)) {
+    abort_argument("data", "a data frame", data)
+  }
+  if (is.null(text)) {
+    text <- attr(data, "llamaherd")$text %||% "text"
+  }
+  text <- check_string(text)
+  if (!text %in% names(data)) {
+    must <- paste("the name of a column, of which there are", toString(names(data)))
+    abort_argument("text", must, text)
+  }
+  tagged("frame", content = list(text = text_list(as.character(data[[text]]))))
 }

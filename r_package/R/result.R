@@ -3,50 +3,23 @@
 # attribute `answers` stores the original answers: if the texts differ from these answers, they were
 # edited, and the other attributes no longer describe the texts.
 
-new_result <- function(columns, prompts, display) {
-  text <- as_text(columns[["texts"]])
+new_result <- function(result, prompts, display) {
+  text <- as.character(unclass(result))
   if (display$clean) {
     text <- clean_text(text)
   }
-  count <- function(name) as.integer(unlist(columns[[name]]))
-  result <- structure(
-    text,
-    names = prompts$names,
-    answers = text,
-    errors = errors_of(columns, prompts),
-    finish_reason = as_text(columns[["finish_reasons"]]),
-    partial = as_text(columns[["partials"]]),
-    complete = as.logical(unlist(columns[["complete"]])),
-    usage = data.frame(
-      n_prompt_tokens = count("n_prompt_tokens"),
-      n_reused_tokens = count("n_reused_tokens"),
-      n_generated_tokens = count("n_generated_tokens"),
-      seed = as.double(unlist(columns[["seeds"]]))
-    ),
-    timing = timing_of(columns[["timing"]]),
-    thoughts = thoughts_of(columns[["thoughts"]]),
-    stats = new_stats(columns[["stats"]]),
-    class = c("llamaherd_result", "character")
-  )
-  if (display$hash) {
-    attr(result, "hashes") <- list(
-      input = sha256(prompts$text),
-      output = sha256(text)
-    )
+  attributes <- attributes(result)
+  attributes$errors <- errors_of(result, prompts)
+  attributes$hashes <- if (display$hash) {
+    list(input = sha256(prompts$text), output = sha256(text))
   }
-  result
-}
-
-# Returns the times at which each prompt got a slot, had its first token and was finished, in
-# seconds since the start of the call.
-timing_of <- function(columns) {
-  if (!is.null(columns)) as.data.frame(lapply(columns, numbers_of))
+  rlang::exec(structure, text, names = prompts$names, answers = text, !!!attributes)
 }
 
 # Returns the reasons why prompts failed. For prompts that were not sent to Python, the reasons are
 # from R.
-errors_of <- function(columns, prompts) {
-  errors <- as_text(columns[["errors"]])
+errors_of <- function(result, prompts) {
+  errors <- attr(result, "errors")
   missing <- !is.na(prompts$problems) & !is.na(errors)
   errors[missing] <- prompts$problems[missing]
   errors
@@ -309,14 +282,6 @@ labels_of <- function(x) {
   ifelse(nzchar(label), label, sprintf("[%d]", seq_along(x)))
 }
 
-# Returns statistics of a call, with a data frame of actors for a cluster.
-new_stats <- function(stats) {
-  actors <- lapply(stats[["actors"]], unlist)
-  n <- length(actors$actor)
-  stats$actors <- if (n > 0) new_frame(actors, n)
-  structure(stats, class = "llamaherd_stats")
-}
-
 # Returns the statistics of the call, because the attributes of a result make R's default summary
 # useless.
 #' @export
@@ -327,9 +292,6 @@ summary.llamaherd_result <- function(object, ...) {
 # Shows a column of answers in str(data) in one line, without the attributes.
 #' @exportS3Method utils::str
 str.llamaherd_result <- function(object, ...) utils::str(plain(object), ...)
-
-#' @export
-format.llamaherd_stats <- function(x, ...) x$line
 
 #' @export
 print.llamaherd_stats <- function(x, ...) {
@@ -366,3 +328,34 @@ vec_ptype_abbr.llamaherd_result <- function(x, ...) "chr"
 
 #' @exportS3Method pillar::pillar_shaft
 pillar_shaft.llamaherd_result <- function(x, ...) pillar::pillar_shaft(plain(x), ...)
+
+# The argument `logprobs` of generate(), and its results.
+
+# Returns a data frame per prompt, NULL for a prompt without an answer; with the column `top` if
+# alternatives were requested.
+logprob_frames <- function(parts, k, model) {
+  ids <- unique(as.integer(unlist(lapply(parts, `[`, c("tokens", "top_tokens")))))
+  texts <- py_call("detokenize", model$python, lapply(ids, list), FALSE, TRUE)
+  texts <- as_text(texts)
+  frame <- function(tokens, logprobs, ...) {
+    id <- as.integer(unlist(tokens))
+    columns <- list(
+      token = texts[match(id, ids)],
+      id = id,
+      logprob = as.double(unlist(logprobs)),
+      ...
+    )
+    new_frame(columns, length(id))
+  }
+  lapply(parts, function(part) {
+    if (is.null(part)) {
+      return(NULL)
+    }
+    n_top <- as.integer(unlist(part[["n_top"]]))
+    top <- frame(part[["top_tokens"]], part[["top_logprobs"]])
+    top <- if (k > 0) {
+      list(top = Map(\(n, end) slice(top, end - n, n), n_top, cumsum(n_top)))
+    }
+    rlang::exec(frame, part[["tokens"]], part[["logprobs"]], !!!top)
+  })
+}

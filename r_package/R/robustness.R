@@ -85,10 +85,9 @@ robustness <- function(
   verbosity = 0L,
   thinking = NULL
 ) {
-  error_call <- rlang::current_env()
   check_given(data)
   if (!is.data.frame(data)) {
-    abort_argument("data", "a data frame", data, error_call)
+    abort_argument("data", "a data frame", data)
   }
   settings <- check_dots(
     list(...),
@@ -112,12 +111,12 @@ robustness <- function(
   text <- rlang::enquo(text)
   if (rlang::quo_is_null(text)) {
     if (is.null(own$text) || is.na(own$text)) {
-      abort_argument("text", columns_of_data(data), NULL, error_call)
+      abort_argument("text", columns_of_data(data), NULL)
     }
     text <- rlang::new_quosure(as.name(own$text))
   }
-  given <- texts_of(data, text, error_call)
-  warn_invalid(given$bad, nrow(data), error_call)
+  given <- texts_of(data, text)
+  warn_invalid(given$bad, nrow(data))
   column <- stats::setNames(list(given$values), given$name)
   # Record of the labels that `data` already has; NULL if other texts are coded.
   run <- if (given$is_column && identical(given$name, own$text)) own$run_json
@@ -129,39 +128,33 @@ robustness <- function(
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()
   } else {
-    listed(codebooks, "llamaherd_codebook", "codebooks", error_call)
+    listed(codebooks, "llamaherd_codebook", "codebooks")
   }
-  places <- listed(contexts, "llamaherd_context", "contexts", error_call)
+  places <- listed(contexts, "llamaherd_context", "contexts")
   verbosity <- check_whole(verbosity)
-  settings <- settings_given(settings, error_call)
+  settings <- settings_given(settings)
   arguments <- list(
     frame = frame,
     text = given$name,
     codebooks = if (length(books) > 0) lapply(books, as_python),
-    contexts = lapply(places, as_python, "contexts", error_call),
-    orders = check_orders(orders, error_call),
+    contexts = lapply(places, as_python, "contexts"),
+    orders = check_orders(orders),
     seeds = py_values(seeds),
-    thinking = check_budgets(thinking, error_call),
+    thinking = check_budgets(thinking),
     n_texts = py_value(n_texts),
     seed = py_value(seed),
     crossed = py_value(crossed),
     settings = settings
   )
   name <- if (given$name %in% names(data)) given$name
-  gold <- check_judge(gold, data, name, arguments, formula, outcome, error_call)
-  result <- call_python(
-    "robustness",
-    arguments,
-    check_flag(progress),
-    verbosity,
-    error_call = error_call
-  )
+  gold <- check_judge(gold, data, name, arguments, formula, outcome)
+  result <- call_python("robustness", arguments, check_flag(progress), verbosity)
   if (!is.null(gold)) {
     several <- c(books, list(own$codebook))[[1]]$type == "multiple"
     frame <- as.data.frame(data)
     result <- keeping(
       result,
-      with_estimates(result, frame, name, gold, formula, outcome, several, error_call)
+      with_estimates(result, frame, name, gold, formula, outcome, several)
     )
   }
   keeping(result, {
@@ -181,55 +174,39 @@ robustness <- function(
 }
 
 # Checks, before texts are labelled, that estimates will be possible.
-check_judge <- function(gold, data, text, arguments, formula, outcome, error_call) {
+check_judge <- function(gold, data, text, arguments, formula, outcome) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
       message <- "{.arg formula} and {.arg outcome} are used for estimates, which need {.arg gold}."
-      abort(message, "argument", error_call)
+      abort(message)
     }
     return(NULL)
   }
   # Removes the labels from the sample, because the labels of variants differ from the labels by
   # which it was drawn.
-  json <- py_call("gold_unlabelled", check_gold(gold, error_call))
+  json <- py_call("gold_unlabelled", check_gold(gold))
   gold <- with_element(gold, "json", json)
-  gold <- joined_gold(gold, data, NULL, text, error_call)
+  gold <- joined_gold(gold, data, NULL, text)
   drawn <- call_python(
     "drawn_rows",
     list(
       texts = arguments$frame$content[[1]] %||% arguments$frame$frame[[1]],
       n_texts = arguments$n_texts,
       seed = arguments$seed
-    ),
-    error_call = error_call
+    )
   )
-  rows <- as.integer(unlist(drawn)) + 1L
-  if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
+  if (sum(gold$rows %in% drawn & !is.na(gold$gold)) < 2) {
     must <- "a sample with codes of at least two of the texts to be coded"
-    abort_argument("gold", must, gold, error_call)
+    abort_argument("gold", must, gold)
   }
   if (!is.null(formula) && !rlang::is_formula(formula)) {
-    abort_argument(
-      "formula",
-      "a formula, such as label == \"x\" ~ age",
-      formula,
-      error_call
-    )
+    abort_argument("formula", "a formula, such as label == \"x\" ~ age", formula)
   }
   gold
 }
 
 # Computes the estimates with the labels of each variant. Formulas are R's, so R evaluates them.
-with_estimates <- function(
-  result,
-  frame,
-  text,
-  gold,
-  formula,
-  outcome,
-  several,
-  error_call
-) {
+with_estimates <- function(result, frame, text, gold, formula, outcome, several) {
   class(frame) <- "data.frame"
   frame$label <- NULL
   document <- the$document
@@ -251,68 +228,58 @@ with_estimates <- function(
       }
     )
   })
-  warn_python(problems, error_call)
+  warn_python(problems)
   fits <- rlang::set_names(fits, result$summary$variant)
   fits <- Filter(Negate(is.null), fits)
   if (length(fits) == 0) {
     return(result)
   }
-  rows <- Map(\(fit, variant) cbind(variant, as.data.frame(fit)), fits, names(fits))
-  rows <- do.call(rbind, unname(rows))
-  notes <- unique(unlist(lapply(unname(fits), \(fit) fit$notes)))
-  lines <- call_python(
-    "estimates_page",
-    list(
-      columns = tagged("frame", content = py_columns(rows, names(rows))),
-      notes = as.list(notes)
-    ),
-    error_call = error_call
-  )
-  result <- with_element(result, "fit", fits[[1]])
-  result <- with_element(result, "level", fits[[1]]$level)
-  result <- with_element(result, "estimates", rows)
-  result <- with_element(result, "notes", notes)
-  with_element(result, "page", c(result$page, as_text(lines)))
+  jsons <- lapply(unname(fits), \(fit) fit$json)
+  found <- py_call("estimates_of_variants", as.list(names(fits)), jsons)
+  result <- with_element(result, "estimates", found$estimates)
+  result <- with_element(result, "estimates_json", found$json)
+  result <- with_element(result, "notes", found$notes)
+  with_element(result, "page", c(result$page, found$page))
 }
 
 # Converts a single object or a list of objects to a named list.
-listed <- function(x, class, arg, error_call) {
+listed <- function(x, class, arg) {
   if (inherits(x, class)) {
     x <- list(x)
   }
   fits <- is.list(x) && length(x) > 0 && all(vapply(x, inherits, logical(1), class))
   if (!fits) {
-    abort_argument(arg, sprintf("a <%s>, or a list of them", class), x, error_call)
+    abort_argument(arg, sprintf("a <%s>, or a list of them", class), x)
   }
   given <- rlang::names2(x)
   names(x) <- ifelse(nzchar(given), given, as.character(seq_along(x)))
   if (anyDuplicated(names(x))) {
-    abort_argument(arg, "a list with unique names", x, error_call)
+    abort_argument(arg, "a list with unique names", x)
   }
   x
 }
 
 # Checks the values of `thinking` to try; NULL if there are none.
-check_budgets <- function(x, error_call) {
+check_budgets <- function(x) {
   if (is.null(x) || inherits(x, "llamaherd_thinking") || length(x) == 1) {
-    return(check_thinking(if (is.list(x) && is.null(names(x))) x[[1]] else x, error_call))
+    return(check_thinking(if (is.list(x) && is.null(names(x))) x[[1]] else x))
   }
-  lapply(unname(as.list(x)), check_thinking, error_call)
+  lapply(unname(as.list(x)), check_thinking)
 }
 
-check_orders <- function(x, error_call) {
+check_orders <- function(x) {
   if (is.list(x)) {
     return(lapply(unname(x), \(order) {
-      py_values(as_plain(label_values(order)), "orders", error_call)
+      py_values(as_plain(label_values(order)), "orders")
     }))
   }
-  py_value(x, "orders", error_call)
+  py_value(x, "orders")
 }
 
 # Converts settings of annotate_texts() for Python.
-settings_given <- function(settings, error_call) {
+settings_given <- function(settings) {
   Map(
-    \(value, name) as_option(value, annotate_kinds[[name]], name, NULL, error_call),
+    \(value, name) as_option(value, annotate_kinds[[name]], name, NULL),
     settings,
     names(settings)
   )

@@ -109,7 +109,7 @@ n_samples <- function(x) {
 #'
 #'   * `name`, if the prompts have names.
 #'   * `majority`: the winning label; NA without votes.
-#'   * `agreement`: share of the votes that the winning label got; NaN without votes.
+#'   * `agreement`: share of the votes that the winning label got; NA without votes.
 #'   * `n_votes`: number of samples that are a vote; `n_failed`: number of all other samples.
 #'   * `is_tie`: TRUE if another label got as many votes as the winning label.
 #'   * `shares`: a list with one named numeric vector per prompt: the share of each label, in
@@ -131,7 +131,6 @@ n_samples <- function(x) {
 #' vote(samples)
 #' close(model)
 vote <- function(x, key = trimws) {
-  error_call <- rlang::current_env()
   check_given(x)
   if (is_answers_table(x)) {
     names <- if (is.character(attr(x, "row.names"))) rownames(x)
@@ -142,24 +141,11 @@ vote <- function(x, key = trimws) {
   can_vote <- \(samples) is.character(samples) || is_answers_table(samples)
   if (!is.list(x) || is.data.frame(x) || !all(vapply(x, can_vote, logical(1)))) {
     must <- "a list with a character vector for each prompt"
-    abort_argument("x", must, x, error_call)
+    abort_argument("x", must, x)
   }
-  key <- rlang::as_function(key, call = error_call)
-  labels <- lapply(unclass(x), \(samples) voted_labels(samples, key, error_call))
-  found <- py_call("vote", unname(lapply(labels, text_list)), error_call = error_call)
-  table <- data.frame(
-    majority = as_text(found$majority),
-    agreement = as.double(unlist(found$agreement)),
-    n_votes = as.integer(unlist(found$n_votes)),
-    n_failed = as.integer(unlist(found$n_failed)),
-    is_tie = as.logical(unlist(found$is_tie))
-  )
-  table$shares <- Map(
-    \(shares, labels) stats::setNames(as.double(unlist(shares)), as_text(labels)),
-    found$shares,
-    found$labels,
-    USE.NAMES = FALSE
-  )
+  key <- rlang::as_function(key, call = rlang::current_env())
+  labels <- lapply(unclass(x), \(samples) voted_labels(samples, key))
+  table <- py_call("vote", unname(lapply(labels, text_list)))
   if (!is.null(names(x))) {
     table <- cbind(name = names(x), table)
   }
@@ -172,7 +158,7 @@ is_answers_table <- function(x) {
 }
 
 # Returns the label of each sample, NA for samples that are not a vote.
-voted_labels <- function(samples, key, error_call) {
+voted_labels <- function(samples, key) {
   texts <- as.character(unclass(text_result(samples)))
   at <- which(!is.na(texts))
   answered <- if (!is.data.frame(samples)) {
@@ -186,9 +172,7 @@ voted_labels <- function(samples, key, error_call) {
   if (length(labels) != length(at)) {
     abort(
       "{.arg key} must return a label for each of {length(at)} answer{?s}, not
-       {length(labels)}.",
-      "argument",
-      error_call
+       {length(labels)}."
     )
   }
   replace(rep(NA_character_, length(texts)), at, as_utf8(labels))

@@ -1,23 +1,19 @@
 # Converts the argument `schema` to JSON text for Python.
 
 # Returns one text for all prompts, or a list with a text or NULL per prompt. NULL without a schema.
-check_schema <- function(x, arg, n, error_call) {
+check_schema <- function(x, arg, n) {
   if (is.null(x)) {
     return(NULL)
   }
   if (!is_per_prompt_schema(x)) {
-    return(schema_text(x, arg, error_call))
+    return(schema_text(x, arg))
   }
   if (!length(x) %in% c(1L, n)) {
     must <- sprintf("one schema or a list with one for each prompt (%d)", n)
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x)
   }
   args <- if (length(x) == 1) arg else sprintf("%s[[%d]]", arg, seq_along(x))
-  texts <- Map(
-    \(each, name) if (!is.null(each)) schema_text(each, name, error_call),
-    unname(x),
-    args
-  )
+  texts <- Map(\(each, name) if (!is.null(each)) schema_text(each, name), unname(x), args)
   if (length(texts) == 1) {
     texts[[1]]
   } else if (!all(vapply(texts, is.null, logical(1)))) {
@@ -33,73 +29,61 @@ is_per_prompt_schema <- function(x) {
 }
 
 # Converts a type, a list, a JSON text or the path of a file to JSON text.
-schema_text <- function(x, arg, error_call) {
+schema_text <- function(x, arg, ...) {
   if (is_type(x)) {
-    return(schema_json(as_type(x, arg, error_call), arg, error_call))
+    return(schema_json(as_type(x, arg), arg))
   }
   if (!is.null(names(x)) && !is.data.frame(x) || is.list(x) && length(x) == 0) {
     if (length(x) > 0 && !any(names(x) %in% c(unlist(schema_keywords), other_keywords))) {
       hint <- "It has no keyword, such as `type`. Fields go into type_object(), or `properties`."
-      abort_argument(arg, "a type or a JSON Schema", x, error_call, hint)
+      abort_argument(arg, "a type or a JSON Schema", x, hint = hint)
     }
-    return(schema_json(x, arg, error_call))
+    return(schema_json(x, arg))
   }
   if (!is.character(x) || length(x) != 1 || is.na(x)) {
     must <- "a type such as type_object() makes, or a JSON Schema: a list, a text or a file"
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x)
   }
-  text <- check_text(unclass(x), arg, error_call)
+  text <- check_text(unclass(x), arg)
   if (grepl("^\\s*([{\\[]|true\\s*$|false\\s*$)", text)) {
-    return(check_json(text, arg, error_call))
+    return(check_json(text, arg))
   }
-  read_schema(text, arg, error_call)
+  read_schema(text, arg)
 }
 
 # Largest file that is read for a schema.
 max_schema_bytes <- 4e6
 
-read_schema <- function(path, arg, error_call) {
-  path <- expand_path(check_string(path, arg, error_call = error_call))
+read_schema <- function(path, arg) {
+  path <- expand_path(check_string(path, arg))
   if (!file_exists(path) || dir_exists(path)) {
     hint <- sprintf(
       "There is no file %s; if this text is a JSON Schema, it must begin with a brace.",
       dQuote(path, FALSE)
     )
-    abort_argument(
-      arg,
-      "a JSON Schema as text, or a file with one",
-      path,
-      error_call,
-      hint
-    )
+    abort_argument(arg, "a JSON Schema as text, or a file with one", path, hint = hint)
   }
   size <- file.size(native_path(path))
   if (is.na(size) || size > max_schema_bytes) {
     must <- sprintf("a file of at most %.0f MB", max_schema_bytes / 1e6)
-    abort_argument(arg, must, path, error_call)
+    abort_argument(arg, must, path)
   }
   bytes <- tryCatch(
     suppressWarnings(readBin(native_path(path), "raw", size)),
     error = \(cnd) {
-      abort_argument(
-        arg,
-        "a file that can be read",
-        path,
-        error_call,
-        conditionMessage(cnd)
-      )
+      abort_argument(arg, "a file that can be read", path, hint = conditionMessage(cnd))
     }
   )
   bytes <- bytes[bytes != 0]
-  text <- sub("^\ufeff", "", check_text(rawToChar(bytes), arg, error_call))
-  check_json(text, arg, error_call)
+  text <- sub("^\ufeff", "", check_text(rawToChar(bytes), arg))
+  check_json(text, arg)
 }
 
-check_json <- function(text, arg, error_call) {
+check_json <- function(text, arg) {
   valid <- jsonlite::validate(text)
   if (!valid) {
     reason <- strsplit(attr(valid, "err"), "\n", fixed = TRUE)[[1]][[1]]
-    abort_argument(arg, "valid JSON", text, error_call, escape_cli(reason))
+    abort_argument(arg, "valid JSON", text, hint = escape_cli(reason))
   }
   text
 }
@@ -162,21 +146,21 @@ other_keywords <- c(
   "quote"
 )
 
-schema_json <- function(x, arg, error_call) {
+schema_json <- function(x, arg) {
   below <- function(value, name) {
-    schema_json(value, paste0(arg, "$", name), error_call)
+    schema_json(value, paste0(arg, "$", name))
   }
   if (is_type(x)) {
-    return(type_json(as_type(x, arg, error_call)))
+    return(type_json(as_type(x, arg)))
   }
   if (rlang::is_bool(x)) {
-    return(value_json(x, arg, error_call))
+    return(value_json(x, arg))
   }
   named_list <- function(x, ...) {
     given <- rlang::names2(x)
     if (!is.list(x) || is_type(x) || !all(nzchar(given)) || anyDuplicated(given)) {
       must <- "a list whose elements have unique names"
-      abort_argument(paste(c(arg, ...), collapse = "$"), must, x, error_call)
+      abort_argument(paste(c(arg, ...), collapse = "$"), must, x)
     }
     x
   }
@@ -190,9 +174,9 @@ schema_json <- function(x, arg, error_call) {
     } else if (key %in% schema_keywords$schema) {
       below(value, key)
     } else if (key %in% schema_keywords$array && is.atomic(value)) {
-      value_json(as.list(as_plain(value)), arg, error_call)
+      value_json(as.list(as_plain(value)), arg)
     } else {
-      value_json(value, paste0(arg, "$", key), error_call)
+      value_json(value, paste0(arg, "$", key))
     }
   }
   json_object(Map(one, x, names(x)))
@@ -202,7 +186,7 @@ type_json <- function(type) {
   if (type$kind == "schema") {
     return(type$json)
   }
-  text <- function(x) value_json(x, "", NULL)
+  text <- function(x) value_json(x, "")
   parts <- switch(
     type$kind,
     enum = list(type = text("string"), enum = text(as.list(type$values))),
@@ -226,16 +210,16 @@ type_json <- function(type) {
 }
 
 # Converts any value: lists with names become objects, other lists and vectors become arrays.
-value_json <- function(x, arg, error_call) {
+value_json <- function(x, arg) {
   if (is.null(x)) {
     return("null")
   }
   if (inherits(x, "json")) {
-    return(check_json(check_text(unclass(x), arg, error_call), arg, error_call))
+    return(check_json(check_text(unclass(x), arg), arg))
   }
   x <- as_plain(x)
   if (is.list(x)) {
-    values <- lapply(x, value_json, arg, error_call)
+    values <- lapply(x, value_json, arg)
     return(if (is.null(names(x))) json_array(values) else json_object(values))
   }
   bad <- !is.atomic(x) ||
@@ -244,13 +228,13 @@ value_json <- function(x, arg, error_call) {
     anyNA(x) ||
     is.numeric(x) && !all(is.finite(x))
   if (bad) {
-    abort_argument(arg, "a value that JSON can represent", x, error_call)
+    abort_argument(arg, "a value that JSON can represent", x)
   }
   if (!is.null(names(x))) {
-    return(json_object(lapply(as.list(x), value_json, arg, error_call)))
+    return(json_object(lapply(as.list(x), value_json, arg)))
   }
   if (is.character(x)) {
-    x <- check_text(x, arg, error_call)
+    x <- check_text(x, arg)
   }
   as.character(jsonlite::toJSON(
     x,
@@ -268,6 +252,6 @@ as_plain <- function(x) {
 json_array <- function(values) sprintf("[%s]", paste(unlist(values), collapse = ","))
 
 json_object <- function(values) {
-  names <- vapply(as_utf8(rlang::names2(values)), value_json, "", "", NULL)
+  names <- vapply(as_utf8(rlang::names2(values)), value_json, "", "")
   sprintf("{%s}", paste(names, unlist(values), sep = ":", collapse = ","))
 }

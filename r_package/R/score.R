@@ -59,11 +59,11 @@ score_parallel <- function(
   prefix = NULL,
   merge_system = FALSE
 ) {
-  error_call <- rlang::current_env()
+  env <- rlang::current_env()
   check_given(continuations, "The texts whose probability after the prompts is computed.")
   object <- check_context(context)
-  prompts <- chat_or_prompts(prompts, "prompts", error_call)
-  texts <- check_continuations(continuations, length(prompts$values), error_call)
+  prompts <- chat_or_prompts(prompts, "prompts", env)
+  texts <- check_continuations(continuations, length(prompts$values))
   given <- texts
   texts <- lapply(given, as_utf8)
   missing <- vapply(texts, anyNA, logical(1))
@@ -81,13 +81,10 @@ score_parallel <- function(
       continuations = ifelse(missing, list(list("NA")), lapply(texts, as_py_list)),
       space = py_value(space)
     ),
-    task_options(prompts, error_call)
+    task_options(prompts, env)
   )
-  make <- \(columns, prompts, display) {
-    new_scores(columns, prompts, texts, is.list(continuations))
-  }
-  task <- new_task("score_start", "score_result", make)
-  result <- run_task(task, object, prompts, options, error_call)
+  make <- \(table, prompts, ...) new_scores(table, prompts, texts, is.list(continuations))
+  result <- run_task("score_start", make, object, prompts, options, env)
   keeping(
     result,
     document_answers("score_parallel", context, prompts, result, result$logprob, list())
@@ -106,12 +103,11 @@ perplexity <- function(
   on_error = c("continue", "return", "stop"),
   journal = NULL
 ) {
-  error_call <- rlang::current_env()
+  env <- rlang::current_env()
   object <- check_context(context)
-  prompts <- as_prompts(texts, "texts", error_call)
-  options <- task_options(prompts, error_call)
-  task <- new_task("perplexity_start", "perplexity_result", new_perplexities)
-  result <- run_task(task, object, prompts, options, error_call)
+  prompts <- as_prompts(texts, "texts")
+  options <- task_options(prompts, env)
+  result <- run_task("perplexity_start", task_table, object, prompts, options, env)
   keeping(
     result,
     document_answers("perplexity", context, prompts, result, result$perplexity, list())
@@ -119,16 +115,8 @@ perplexity <- function(
   result
 }
 
-new_perplexities <- function(columns, prompts, display) {
-  frame <- list(
-    perplexity = numbers_of(columns[["perplexities"]]),
-    n_tokens = as.integer(numbers_of(columns[["n_tokens"]]))
-  )
-  task_table(new_frame(frame, length(prompts$values)), columns, prompts)
-}
-
 # Returns a character vector per prompt.
-check_continuations <- function(x, n, error_call) {
+check_continuations <- function(x, n) {
   arg <- "continuations"
   if (is.factor(x)) {
     x <- as.character(x)
@@ -141,7 +129,7 @@ check_continuations <- function(x, n, error_call) {
     hint <- if (is.character(x)) {
       "A list has several continuations of a prompt: list(c(\" Paris\", \" Rome\"))."
     }
-    abort_argument(arg, must, x, error_call, hint)
+    abort_argument(arg, must, x, hint = hint)
   }
   texts <- as.list(unname(x))
   texts <- Map(
@@ -150,12 +138,7 @@ check_continuations <- function(x, n, error_call) {
         each <- as.character(each)
       }
       if (!is.character(each) && !all(is.na(each))) {
-        abort_argument(
-          sprintf("%s[[%d]]", arg, i),
-          "a character vector",
-          each,
-          error_call
-        )
+        abort_argument(sprintf("%s[[%d]]", arg, i), "a character vector", each)
       }
       as.character(each)
     },
@@ -165,26 +148,16 @@ check_continuations <- function(x, n, error_call) {
   rep_len(texts, n)
 }
 
-# Creates the table of scores. If `each` is TRUE, the table has a row per continuation, otherwise a
-# row per prompt.
-new_scores <- function(columns, prompts, texts, each) {
-  token_logprobs <- lapply(
-    columns[["token_logprobs"]],
-    \(logprobs) if (!is.null(logprobs)) as.double(unlist(logprobs))
-  )
-  logprob <- numbers_of(columns[["logprobs"]])
-  frame <- list(
-    continuation = as.character(unlist(texts)),
-    logprob = logprob,
-    n_tokens = replace(lengths(token_logprobs), is.na(logprob), NA),
-    token_logprobs = token_logprobs
-  )
+# Adds the continuations to the table of scores, and if `each` is TRUE the prompts: the table then
+# has a row per continuation, otherwise a row per prompt.
+new_scores <- function(table, prompts, texts, each) {
+  first <- list(continuation = as.character(unlist(texts)))
   if (each) {
     prompt <- rep(prompts$names %||% seq_along(texts), lengths(texts))
-    frame <- c(list(prompt = prompt), frame)
+    first <- c(list(prompt = prompt), first)
     prompts$names <- NULL
   }
-  thoughts <- thoughts_of(columns[["thoughts"]])
-  frame[names(thoughts)] <- thoughts
-  task_table(new_frame(frame, length(token_logprobs)), columns, prompts)
+  attributes <- attributes(table)
+  attributes$names <- c(names(first), attributes$names)
+  task_table(`attributes<-`(c(first, unclass(table)), attributes), prompts)
 }

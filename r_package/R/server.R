@@ -74,11 +74,11 @@ server_start <- function(
   n_gpu_layers = 0L,
   settings = NULL
 ) {
-  check_dots(list(...), character())
+  check_dots(list(...))
   check_files(model)
   check_files(lora, null = TRUE)
   if (length(lora) > 0 && !rlang::is_named(lora)) {
-    abort_argument("lora", "paths with names", lora, rlang::current_env())
+    abort_argument("lora", "paths with names", lora)
   }
   check_string(memory, null = TRUE)
   name <- py_value(name)
@@ -103,7 +103,6 @@ server_start <- function(
   )
   options <- c(options, setting_flags(settings, taken))
   port <- py_value(port)
-  error_call <- rlang::current_env()
   # The start may take minutes, for example to download a model.
   run <- run_in_slices(
     remote_call(
@@ -115,14 +114,12 @@ server_start <- function(
       name,
       port,
       stay,
-      options,
-      error_call = error_call
+      options
     ),
-    \(job) py_call("remote_started", job, error_call = error_call),
-    new_bar(FALSE),
-    error_call
+    \(job) py_call("remote_started", job),
+    new_bar(FALSE)
   )
-  server <- if (!is.null(run$columns)) new_server(run$columns)
+  server <- if (!is.null(run$value)) new_server(run$value)
   if (run$interrupted) {
     message <- if (is.null(server)) {
       "Interrupted: the server was not started."
@@ -136,11 +133,7 @@ server_start <- function(
 
 # Returns `--set NAME=VALUE` for each setting; JSON values are TOML values. `taken` has the names of
 # settings that other arguments of the call set.
-setting_flags <- function(
-  settings,
-  taken = character(),
-  error_call = rlang::caller_env()
-) {
+setting_flags <- function(settings, taken = character()) {
   is_value <- vapply(
     settings,
     \(x) (is.numeric(x) && length(x) > 0 || is.atomic(x) && length(x) == 1) && !anyNA(x),
@@ -148,26 +141,20 @@ setting_flags <- function(
   )
   if (length(settings) > 0 && !(rlang::is_named(settings) && all(is_value))) {
     must <- "a list of single values and numeric vectors with names"
-    abort_argument("settings", must, settings, error_call)
+    abort_argument("settings", must, settings)
   }
   known <- grepl("^(model|context)\\.", names(settings))
   if (!all(known)) {
     name <- names(settings)[!known][[1]]
     hint <- sprintf("Is `%s` model.%s or context.%s?", name, name, name)
     must <- "a list with names such as model.use_mlock and context.type_k"
-    abort_argument("settings", must, settings, error_call, hint)
+    abort_argument("settings", must, settings, hint = hint)
   }
   twice <- unique(names(settings)[duplicated(names(settings))])
   twice <- c(twice, intersect(names(settings), taken))
   if (length(twice) > 0) {
     hint <- sprintf("%s is given twice.", paste(twice, collapse = ", "))
-    abort_argument(
-      "settings",
-      "a list without repeated arguments",
-      settings,
-      error_call,
-      hint
-    )
+    abort_argument("settings", "a list without repeated arguments", settings, hint = hint)
   }
   # Python expects a list of shares, also of one share.
   values <- Map(
@@ -182,18 +169,13 @@ setting_flags <- function(
   ))
 }
 
-check_files <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  null = FALSE,
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
+check_files <- function(x, arg = rlang::caller_arg(x), null = FALSE) {
+  check_given(x, arg = arg)
   if (null && is.null(x)) {
     return(NULL)
   }
   if (!is.character(x) || length(x) == 0 || anyNA(x)) {
-    abort_argument(arg, "paths of files", x, error_call)
+    abort_argument(arg, "paths of files", x)
   }
   x
 }
@@ -205,22 +187,18 @@ full_paths <- function(paths) {
 
 # Calls a Python function for servers, and passes environment variables to it: Python does not see
 # variables that R sets after Python started.
-remote_call <- function(fun, ..., error_call = rlang::caller_env()) {
-  py_call("remote_at", Sys.getenv("LLAMAHERD_SERVERS"), error_call = error_call)
-  py_call(fun, ..., error_call = error_call)
+remote_call <- function(fun, ...) {
+  py_call("remote_at", Sys.getenv("LLAMAHERD_SERVERS"))
+  py_call(fun, ...)
 }
 
 # Returns a number as text; NULL for NULL and "auto".
-size_text <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
+size_text <- function(x, arg = rlang::caller_arg(x)) {
   if (is.null(x) || identical(x, "auto")) {
     return(NULL)
   }
-  if (check_whole(x, arg, error_call) < 1) {
-    abort_argument(arg, "at least 1", x, error_call)
+  if (check_whole(x, arg) < 1) {
+    abort_argument(arg, "at least 1", x)
   }
   format(x, scientific = FALSE)
 }
@@ -247,7 +225,7 @@ key_of <- function(name, pid) {
   function() {
     found <- remote_call("remote_server", name)
     if (!identical(as.integer(found[["pid"]]), as.integer(pid))) {
-      abort("The server of this object no longer runs.", "server", rlang::current_env())
+      abort("The server of this object no longer runs.", "server")
     }
     found[["key"]]
   }

@@ -67,39 +67,12 @@ read_spans <- function(
   format = c("auto", "jsonl", "doccano", "labelstudio", "brat"),
   text = "text"
 ) {
-  error_call <- rlang::current_env()
-  check_dots(list(...), character())
+  check_dots(list(...))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   if (length(paths) == 0 || !all(file_exists(paths))) {
-    abort_argument("path", "existing files", path, error_call)
+    abort_argument("path", "existing files", path)
   }
-  found <- py_call(
-    "spans_read",
-    as_py_list(paths),
-    py_value(format),
-    py_value(text),
-    error_call = error_call
-  )
-  new_spans(found)
-}
-
-# Creates the passages of people from the columns of Python.
-new_spans <- function(found) {
-  columns <- list(
-    coder = as_text(found[["coder"]]),
-    id = as_text(found[["id"]]),
-    label = factor(as_text(found[["label"]]), as_text(found[["labels"]])),
-    quote = as_text(found[["quote"]]),
-    start = as.integer(unlist(found[["start"]])),
-    end = as.integer(unlist(found[["end"]]))
-  )
-  structure(
-    new_frame(columns, length(columns$coder)),
-    class = c("llamaherd_spans", "data.frame"),
-    coders = as_text(found[["coders"]]),
-    n_texts = found[["n_texts"]],
-    content = found[["content"]]
-  )
+  py_call("spans_read", as_py_list(paths), py_value(format), py_value(text))
 }
 
 #' @rdname read_spans
@@ -120,49 +93,30 @@ validate_spans <- function(
   n_bootstrap = NULL,
   seed = NULL
 ) {
-  error_call <- rlang::current_env()
   check_given(gold)
-  check_dots(list(...), character())
-  coded <- check_data(coded, error_call, "coded")
+  check_dots(list(...))
+  coded <- check_data(coded, "coded")
   if (!inherits(gold, "llamaherd_spans") || is.null(attr(gold, "content"))) {
-    abort_argument("gold", "what read_spans() returns", gold, error_call)
+    abort_argument("gold", "what read_spans() returns", gold)
   }
   known <- attr(coded, "llamaherd")
-  level <- py_value(level)
   text <- check_string(text, null = TRUE) %||% known$text
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
   if (is.list(spans) && is.null(coded[[text %||% ""]])) {
     hint <- "If texts were changed, the data no longer record the name of their column."
-    abort_argument("text", columns_of_data(coded), text, error_call, hint)
+    abort_argument("text", columns_of_data(coded), text, hint = hint)
   }
   if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {
     hint <- "`text` names the column of texts; a list column `spans` has the passages."
     must <- "a data frame from annotate_texts() with a codebook of passages"
-    abort_argument("coded", must, coded, error_call, hint)
+    abort_argument("coded", must, coded, hint = hint)
   }
-  found <- py_call(
+  py_call(
     "spans_validate",
     text_list(as_utf8(as.character(coded[[text]]))),
     lapply(unname(spans), passages_json),
     attr(gold, "content"),
-    list(
-      gamma = py_value(gamma),
-      level = level,
-      n_bootstrap = py_value(n_bootstrap),
-      seed = py_value(seed)
-    ),
-    error_call = error_call
-  )
-  columns <- found[["columns"]]
-  texts <- lapply(columns[c("part", "measure", "label")], as_text)
-  texts$label[!nzchar(texts$label)] <- NA
-  numbers <- lapply(columns[c("value", "low", "high", "n")], numbers_of)
-  numbers$n <- as.integer(numbers$n)
-  structure(
-    new_frame(c(texts, numbers), length(texts$part)),
-    class = c("llamaherd_span_validation", "data.frame"),
-    notes = as_text(found[["notes"]]),
-    level = level
+    py_arguments("gamma", "level", "n_bootstrap", "seed")
   )
 }
 
@@ -188,20 +142,86 @@ print.llamaherd_spans <- function(x, ..., n = 20L, width = getOption("width")) {
     head <- "<llamaherd_spans> %d %s, %d %s, coders %s"
     show_lines(sprintf(head, n_texts, counts[[1]], nrow(x), counts[[2]], coders))
   }
-  print_rows(without_class(x), n, width)
+  print_rows(plain_frame(x), n, width)
   invisible(x)
 }
 
 #' @export
 print.llamaherd_span_validation <- function(x, ...) {
   show_lines("<llamaherd_span_validation>")
-  print(without_class(x), digits = 3, ...)
+  print(plain_frame(x), digits = 3, ...)
   for (note in attr(x, "notes")) {
     show_lines(note)
   }
   invisible(x)
 }
 
-without_class <- function(x) {
-  new_frame(as.list(x), nrow(x))
+#' Passages as a long table
+#'
+#' With a codebook of `type = "spans"`, [annotate_texts()] adds a list column `spans`: for each text
+#' a data frame with a row for each passage. `coded_spans()` combines the data frames of all texts
+#' into one table.
+#'
+#' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or some of
+#'   its rows.
+#' @param id Column that identifies the texts, unquoted or as a string. NULL uses the number of the
+#'   row, in a column `row`.
+#' @returns A data frame with one row per passage, in the order of the texts, and these columns:
+#'
+#'   * the column of `id`, with its name.
+#'   * `label`: a factor.
+#'   * `quote`: the passage.
+#'   * `start`, `end`: positions of the first and last character of the passage in the text, as
+#'     [substr()] counts them.
+#'
+#'   A text without a passage has no row, and a text without an answer has no row; the column
+#'   `error` of `coded` distinguishes the two cases.
+#' @seealso [codebook()], [annotate_texts()], [type_quote()] for the length of passages
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' news <- news[c(1, 31), ]
+#' actors <- codebook(
+#'   "Mark who acts, and what is done.",
+#'   labels = c(actor = "A person, a group, a firm.", action = "What is done."),
+#'   type = "spans",
+#'   max_spans = 2,
+#'   quote = type_quote(least = 1, most = 8)
+#' )
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' coded <- annotate_texts(news, text, actors, context)
+#' passages <- coded_spans(coded)
+#' passages
+#' substr(news$text[passages$row], passages$start, passages$end)
+coded_spans <- function(coded, id = NULL) {
+  coded <- check_data(coded, "coded")
+  name <- as.list(attr(coded, "llamaherd")$columns)$spans %||% "spans"
+  spans <- coded[[name]]
+  if (!is.list(spans) || is.data.frame(spans)) {
+    hint <- "The codebook needs `type = \"spans\"`."
+    must <- "a data frame from annotate_texts() with a column of passages"
+    abort_argument("coded", must, coded, hint = hint)
+  }
+  column <- columns_named(rlang::enquo(id), coded, "id")
+  if (length(column) > 1 || isTRUE(column %in% c("label", "quote", "start", "end"))) {
+    must <- "one column, not called label, quote, start or end"
+    abort_argument("id", must, column)
+  }
+  rows <- rep(seq_along(spans), vapply(spans, NROW, 1L))
+  ids <- if (is.null(column)) rows else coded[[column]][rows]
+  bound <- function(part, empty) {
+    unlist(lapply(spans, \(each) as.vector(each[[part]]))) %||% empty
+  }
+  levels <- as_text(attr(coded, "llamaherd")$span_labels)
+  labels <- unlist(lapply(spans, \(each) as.character(each$label))) %||% character()
+  result <- list(
+    ids,
+    label = factor(labels, if (length(levels) > 0) levels else unique(labels)),
+    quote = bound("quote", character()),
+    start = bound("start", integer()),
+    end = bound("end", integer())
+  )
+  names(result)[[1]] <- column %||% "row"
+  new_frame(result, length(rows))
 }

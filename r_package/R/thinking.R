@@ -66,11 +66,11 @@ format.llamaherd_thinking <- function(x, ...) {
 }
 
 # Converts the argument for Python; NULL for the default.
-check_thinking <- function(x, error_call) {
+check_thinking <- function(x) {
   if (inherits(x, "llamaherd_thinking")) {
     return(unclass(x))
   }
-  py_value(x, "thinking", error_call)
+  py_value(x, "thinking")
 }
 
 # Names of the arguments for rendering a chat, for functions that render it themselves.
@@ -84,44 +84,26 @@ options_of_chat <- c(
 )
 
 # Returns a date in the form that Python accepts, "2026-01-31"; NULL for NULL.
-check_date <- function(x, arg = "date", error_call = rlang::caller_env()) {
+check_date <- function(x, arg = "date") {
   if (inherits(x, "Date") && length(x) == 1 && is.finite(x)) {
     return(format(x, "%Y-%m-%d"))
   }
-  py_value(x, arg, error_call)
+  py_value(x, arg)
 }
 
-check_variables <- function(x, error_call) {
+check_variables <- function(x) {
   if (!is.list(x) || (length(x) > 0 && !rlang::is_named(x))) {
-    abort_argument("variables", "a named list", x, error_call)
+    abort_argument("variables", "a named list", x)
   }
   for (name in names(x)) {
     if (is.character(x[[name]])) {
-      x[[name]] <- check_text(x[[name]], sprintf("variables$%s", name), error_call)
+      x[[name]] <- check_text(x[[name]], sprintf("variables$%s", name))
     }
   }
   x
 }
 
 # ---- thoughts in results ----------------------------------------------------------------
-
-# Returns columns of thoughts, NA where a prompt failed; NULL if no prompt could think.
-thoughts_of <- function(columns) {
-  if (is.null(columns)) {
-    return(NULL)
-  }
-  n <- length(columns[["thinking"]])
-  whole <- vapply(columns[["n_thinking_tokens"]], \(x) x %||% NA_integer_, 0L)
-  complete <- vapply(columns[["thinking_complete"]], \(x) x %||% NA, NA)
-  new_frame(
-    list(
-      thinking = as_text(columns[["thinking"]]),
-      n_thinking_tokens = whole,
-      thinking_complete = complete
-    ),
-    n
-  )
-}
 
 # Adds columns of thoughts after the fields, with names that no field has.
 with_thoughts <- function(frame, thoughts) {

@@ -34,8 +34,7 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
         ),
         x = "Text {bad[[1]]}: {invalid_text}"
       ),
-      "failed",
-      rlang::current_env()
+      "failed"
     )
   }
   there <- !is.na(texts)
@@ -76,12 +75,7 @@ detokenize <- function(
   check_given(tokens)
   object <- check_model(model)
   ids <- if (is.list(tokens)) tokens else list(tokens)
-  ids <- lapply(
-    ids,
-    check_tokens,
-    arg = "tokens",
-    error_call = rlang::current_env()
-  )
+  ids <- lapply(ids, check_tokens, arg = "tokens")
   remove_special <- py_value(remove_special)
   unparse_special <- py_value(unparse_special)
   value <- py_call(
@@ -95,10 +89,10 @@ detokenize <- function(
 }
 
 # Converts token ids for Python, which checks them: R does not know the size of the vocabulary.
-check_tokens <- function(x, arg, error_call) {
+check_tokens <- function(x, arg) {
   whole <- is.numeric(x) && all(is.finite(x)) && all(x == trunc(x))
   if (!whole || any(abs(x) > .Machine$integer.max)) {
-    abort_argument(arg, "token ids, which are whole numbers", x, error_call)
+    abort_argument(arg, "token ids, which are whole numbers", x)
   }
   as_py_list(as.integer(x))
 }

@@ -103,7 +103,7 @@ type_enum <- function(values, description = NULL, required = TRUE) {
   values <- unname(check_text(label_set(values), "values"))
   if (length(values) == 0 || anyDuplicated(values)) {
     must <- "one or more texts, all different"
-    abort_argument("values", must, values, rlang::current_env())
+    abort_argument("values", must, values)
   }
   new_type("enum", description, required, values = values)
 }
@@ -125,7 +125,7 @@ type_quote <- function(
   )
   if (!is.null(least) && !is.null(most) && least > most) {
     must <- sprintf("at most `most`, which is %d", most)
-    abort_argument("least", must, least, rlang::current_env())
+    abort_argument("least", must, least)
   }
   rule <- c(list(unit = unit), Filter(Negate(is.null), lengths))
   new_type("quote", description, required, rule = rule)
@@ -146,24 +146,19 @@ type_object <- function(
   .required = TRUE,
   .additional_properties = FALSE
 ) {
-  error_call <- rlang::current_env()
   if (is.list(.description) || is_type(.description)) {
-    abort_unnamed("The first argument", error_call)
+    abort_unnamed("The first argument")
   }
   fields <- rlang::list2(...)
   given <- as_utf8(rlang::names2(fields))
   if (anyNA(given) || !all(nzchar(given))) {
-    abort_unnamed("One of them", error_call)
+    abort_unnamed("One of them")
   }
   if (anyDuplicated(given)) {
     twice <- given[[anyDuplicated(given)]]
-    abort("There are two fields of the name {.field {twice}}.", "argument", error_call)
+    abort("There are two fields of the name {.field {twice}}.")
   }
-  fields <- Map(
-    \(type, name) check_type(type, name, error_call),
-    fields,
-    given
-  )
+  fields <- Map(\(type, name) check_type(type, name), fields, given)
   new_type(
     "object",
     check_string(.description, null = TRUE),
@@ -176,30 +171,23 @@ type_object <- function(
 #' @rdname type_boolean
 #' @export
 type_from_schema <- function(text, path) {
-  error_call <- rlang::current_env()
   if (missing(text) == missing(path)) {
-    abort("Exactly one of {.arg text} and {.arg path} is needed.", "argument", error_call)
+    abort("Exactly one of {.arg text} and {.arg path} is needed.")
   }
   json <- if (missing(path)) {
-    check_json(check_string(text), "text", error_call)
+    check_json(check_string(text), "text")
   } else {
-    read_schema(path, "path", error_call)
+    read_schema(path, "path")
   }
   new_type("schema", NULL, TRUE, json = json)
 }
 
-new_type <- function(
-  kind,
-  description,
-  required,
-  ...,
-  error_call = rlang::caller_env()
-) {
+new_type <- function(kind, description, required, ...) {
   structure(
     list(
       kind = kind,
-      description = check_string(description, "description", TRUE, error_call),
-      required = check_flag(required, "required", error_call),
+      description = check_string(description, "description", TRUE),
+      required = check_flag(required, "required"),
       ...
     ),
     class = "llamaherd_type"
@@ -210,58 +198,50 @@ is_type <- function(x) {
   inherits(x, "llamaherd_type") || inherits(x, "ellmer::Type")
 }
 
-check_type <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
+check_type <- function(x, arg = rlang::caller_arg(x)) {
   if (!is_type(x)) {
     must <- "a type, such as type_string() makes"
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x)
   }
-  as_type(x, arg, error_call)
+  as_type(x, arg)
 }
 
-abort_unnamed <- function(which, error_call) {
-  abort(
-    c(
-      "Every field must have a name, such as `name = type_string()`.",
-      x = paste(which, "has none.")
-    ),
-    "argument",
-    error_call
-  )
+abort_unnamed <- function(which) {
+  abort(c(
+    "Every field must have a name, such as `name = type_string()`.",
+    x = paste(which, "has none.")
+  ))
 }
 
 # ---- ellmer's types ---------------------------------------------------------------------
 
 # Converts a type of ellmer. Objects of ellmer have S7 classes, whose properties are attributes.
 # Returns NULL for types that ellmer uses only for tools.
-as_type <- function(x, arg, error_call) {
+as_type <- function(x, arg) {
   if (inherits(x, "llamaherd_type")) {
     return(x)
   }
   kind <- sub("ellmer::Type", "", class(x)[[1]], fixed = TRUE)
   make <- function(kind, ...) {
     required <- property(x, "required") %||% TRUE
-    new_type(kind, property(x, "description"), required, ..., error_call = error_call)
+    new_type(kind, property(x, "description"), required, ...)
   }
   switch(
     kind,
     Basic = make(property(x, "type")),
     Enum = make("enum", values = as.character(property(x, "values"))),
-    Array = make("array", items = as_type(property(x, "items"), arg, error_call)),
+    Array = make("array", items = as_type(property(x, "items"), arg)),
     Object = {
       fields <- property(x, "properties")
       fields <- fields[!vapply(fields, inherits, logical(1), "ellmer::TypeIgnore")]
       make(
         "object",
-        fields = lapply(fields, as_type, arg = arg, error_call = error_call),
+        fields = lapply(fields, as_type, arg = arg),
         additional = isTRUE(property(x, "additional_properties"))
       )
     },
-    JsonSchema = make("schema", json = schema_json(property(x, "json"), arg, error_call)),
-    abort_argument(arg, "a type for structured data", x, error_call)
+    JsonSchema = make("schema", json = schema_json(property(x, "json"), arg)),
+    abort_argument(arg, "a type for structured data", x)
   )
 }
 

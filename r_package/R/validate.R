@@ -103,49 +103,39 @@ validate <- function(
   several = NULL,
   weights = NULL
 ) {
-  error_call <- rlang::current_env()
-  check_not_shiny(substitute(annotations), error_call)
+  check_not_shiny(substitute(annotations))
   check_given(annotations)
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
     return(validate_by_place(sys.call(), parent.frame()))
   }
-  models <- check_removed(list(...), error_call, removed_consensus, models_arguments)
+  models <- check_removed(list(...), removed_consensus, models_arguments)
   label_is_default <- missing(label_col)
-  gold <- column_or_object(
-    rlang::enquo(gold),
-    annotations,
-    "gold",
-    error_call,
-    is_object = is_codes
-  )
-  label_col <- column_or_object(
-    rlang::enquo(label_col),
-    annotations,
-    "label_col",
-    error_call
-  )
-  truth_col <- column_or_object(
-    rlang::enquo(truth_col),
-    annotations,
-    "truth_col",
-    error_call
-  )
-  prob <- column_or_object(
-    rlang::enquo(prob),
-    annotations,
-    "prob",
-    error_call,
-    is_object = is_table
-  )
+  gold <- column_or_object(rlang::enquo(gold), annotations, "gold", is_object = is_codes)
+  label_col <- column_or_object(rlang::enquo(label_col), annotations, "label_col")
+  truth_col <- column_or_object(rlang::enquo(truth_col), annotations, "truth_col")
+  prob <- column_or_object(rlang::enquo(prob), annotations, "prob", is_object = is_table)
   if (is_of_models(annotations, gold, models)) {
-    own <- list(annotations, gold = gold, label_levels = label_levels)
-    own <- c(own, list(label_col = label_col, truth_col = truth_col), models)
-    return(compare_models(own, error_call))
+    columns <- list(
+      gold = gold,
+      sample_col = models$sample_col %||% "sample_id",
+      model_col = models$model_col %||% "model_id",
+      label_col = label_col,
+      truth_col = truth_col
+    )
+    own <- models[setdiff(names(models), names(columns))]
+    quos <- lapply(columns, rlang::new_quosure)
+    return(rlang::exec(
+      compare_models,
+      annotations,
+      quos,
+      label_levels = label_levels,
+      !!!own
+    ))
   }
   of_columns <- if (is.data.frame(annotations)) annotations else data.frame()
-  weights <- column_or_values(rlang::enquo(weights), of_columns, "weights", error_call)
-  coded <- coded_parts(annotations, label_col, label_is_default, prob, error_call)
-  gold <- gold_parts(gold, coded, truth_col, error_call)
+  weights <- column_or_values(rlang::enquo(weights), of_columns, "weights")
+  coded <- coded_parts(annotations, label_col, label_is_default, prob)
+  gold <- gold_parts(gold, coded, truth_col)
   if (!is.null(coded$label_name)) {
     of_design <- gold$design[c("several", "scale")]
     check_lost_record(
@@ -153,18 +143,17 @@ validate <- function(
       coded$label_name,
       "annotations",
       several %||% of_design$several,
-      scale %||% of_design$scale,
-      error_call
+      scale %||% of_design$scale
     )
   }
   several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
   columns <- c(list(coded$labels), gold$codes)
   scale <- scale %||% coded$scale %||% gold$design$scale
   if (!is.null(scale) || any(vapply(columns, is.ordered, logical(1)))) {
-    scale <- check_scale(scale, columns, error_call)
+    scale <- check_scale(scale, columns)
   }
   levels <- label_levels %||% coded$names
-  levels <- check_levels(levels, error_call, "label_levels")
+  levels <- check_levels(levels, "label_levels")
   options <- c(
     py_arguments("level", "n_bootstrap", "seed"),
     list(
@@ -173,7 +162,7 @@ validate <- function(
       weights = weights_given(weights, of_columns)
     )
   )
-  found <- py_call(
+  result <- py_call(
     "validate",
     list(
       labels = as_codes(coded$labels),
@@ -190,11 +179,8 @@ validate <- function(
       json = gold$json,
       columns = py_columns(coded$frame, gold_columns(gold, coded$frame))
     ),
-    options,
-    error_call = error_call
+    options
   )
-  options$scale <- found$scale
-  result <- new_validation(found, coded, options)
   document_event("validate", \() {
     overall <- result$table[result$table$part == "accuracy", ]
     c(
@@ -260,4 +246,99 @@ is_of_models <- function(annotations, gold, models) {
     return(all(columns %in% names(annotations)))
   }
   is.list(annotations) && is.data.frame(annotations$annotations)
+}
+
+#' @export
+print.llamaherd_validation <- function(x, ...) {
+  show_lines(warnings_wrapped(format(x)))
+  invisible(x)
+}
+
+# Wraps the warnings of a page, which begin with "! ", to the width of the console; the next lines
+# of a warning begin with spaces.
+warnings_wrapped <- function(page) {
+  first <- startsWith(page, "! ")
+  at <- cumsum(first)
+  is_warning <- first | (at > 0 & startsWith(page, "  "))
+  texts <- tapply(trimws(page[is_warning]), at[is_warning], paste, collapse = " ")
+  c(page[!is_warning], console_lines(texts))
+}
+
+#' Accuracy against coverage, and texts for human coding
+#'
+#' @description
+#' A model labels the texts for which its probability is high, and people code the others.
+#' `coverage_curve()` computes the accuracy of the labels for every share of texts that the model
+#' labels. `texts_for_people()` selects the texts to be coded by people so that the labels of the
+#' remaining texts have a given accuracy.
+#'
+#' @param x A [validate()] result, or a numeric vector from 0 to 1: the probability of the label of
+#'   each coded text. For `texts_for_people()` also the return value of `coverage_curve()`.
+#' @param correct Logical vector: TRUE for a correct label.
+#' @param weights Weight of each text, such as 1 / inclusion probability.
+#' @param level Confidence level.
+#' @param accuracy Required accuracy of the model's labels, from 0 to 1.
+#' @param prob Probability of the label of each text. NULL uses the probabilities of the
+#'   [validate()] result.
+#' @param sure TRUE requires the lower end of the confidence interval to reach `accuracy`. With
+#'   FALSE, the accuracy of about half of all selections is somewhat below `accuracy`, because the
+#'   threshold is chosen on the same texts that measure the accuracy.
+#' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per distinct
+#'   probability, in decreasing order: `threshold`; `coverage`, the share of texts with at least
+#'   that probability; `accuracy` of these texts; `low` and `high` (pointwise intervals).
+#'
+#'   `texts_for_people()`: an integer vector of the rows to be coded by people: first the rows
+#'   without a label, then rows by increasing probability. The attribute `threshold` is the smallest
+#'   probability with which a label is kept, Inf if no label is kept.
+#' @references El-Yaniv and Wiener (2010), Journal of Machine Learning Research 11.
+#' @seealso [validate()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' prob <- c(0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.55, 0.5)
+#' right <- c(TRUE, TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, FALSE)
+#' curve <- coverage_curve(prob, right)
+#' curve
+#' texts_for_people(curve, 0.9, prob)
+coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
+  check_given(x)
+  if (inherits(x, "llamaherd_validation")) {
+    return(x$coverage %||% abort_no_prob())
+  }
+  x <- check_numeric(x)
+  if (!is.logical(correct) || length(correct) != length(x)) {
+    must <- sprintf("TRUE or FALSE for each of %d texts", length(x))
+    abort_argument("correct", must, correct)
+  }
+  x[is.na(correct)] <- NaN
+  correct[is.na(correct)] <- FALSE
+  weights <- if (!is.null(weights)) as_py_list(check_numeric(weights))
+  py_call("coverage_curve", as_py_list(x), as_py_list(correct), weights, py_value(level))
+}
+
+#' @rdname coverage_curve
+#' @export
+texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
+  check_given(x)
+  if (inherits(x, "llamaherd_validation")) {
+    prob <- prob %||% x$prob
+    x <- coverage_curve(x)
+  }
+  if (!inherits(x, "llamaherd_coverage")) {
+    must <- "what validate() or coverage_curve() returned"
+    abort_argument("x", must, x)
+  }
+  if (is.null(prob)) {
+    abort_argument("prob", "the probability of the label of each text", prob)
+  }
+  columns <- lapply(unclass(x)[names(x)], as_py_list)
+  probs <- as_py_list(check_numeric(prob))
+  found <- py_call("for_people", columns, probs, py_value(accuracy), py_value(sure))
+  structure(found$rows, threshold = found$threshold)
+}
+
+abort_no_prob <- function() {
+  abort(c(
+    "There are no probabilities of the labels.",
+    i = "Pass them to {.fn validate} as {.arg prob}."
+  ))
 }

@@ -3,37 +3,33 @@
 
 # Refuses validate(need(...)), which calls the function of Shiny that this package masks if it is
 # attached after Shiny. `annotations` is the unevaluated argument.
-check_not_shiny <- function(annotations, error_call) {
+check_not_shiny <- function(annotations) {
   if (rlang::is_call(annotations, "need", ns = c("", "shiny"))) {
-    abort(
-      c(
-        "{.code validate(need(...))} is a call for Shiny, but this is {.fn llamaherd::validate}.",
-        i = "Write {.code shiny::validate(need(...))}, or attach this package by
-             {.code library(llamaherd, exclude = \"validate\")}."
-      ),
-      "argument",
-      error_call
-    )
+    abort(c(
+      "{.code validate(need(...))} is a call for Shiny, but this is {.fn llamaherd::validate}.",
+      i = "Write {.code shiny::validate(need(...))}, or attach this package by
+           {.code library(llamaherd, exclude = \"validate\")}."
+    ))
   }
 }
 
 # Returns the labels of a model: a list with `labels`, `names` (all possible labels), `prob`,
 # `probs` (a matrix), `texts` and the data frame itself.
-coded_parts <- function(x, label_col, is_default, prob, error_call) {
+coded_parts <- function(x, label_col, is_default, prob) {
   if (!is.data.frame(x)) {
     if (!is.atomic(x) || is.null(x)) {
       must <- "a data frame, or a vector with a label for each text"
-      abort_argument("annotations", must, x, error_call)
+      abort_argument("annotations", must, x)
     }
-    prob <- coded_prob(NULL, prob, length(x), error_call)
+    prob <- coded_prob(NULL, prob, length(x))
     return(list(labels = x, prob = prob, several = FALSE))
   }
-  check_coded_rows(x, "annotations", error_call)
+  check_coded_rows(x, "annotations")
   info <- if (inherits(x, "llamaherd_coded")) attr(x, "llamaherd")
   label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
   if (!label %in% names(x)) {
     must <- paste("the name of a column, of which there are", toString(names(x)))
-    abort_argument("label_col", must, label, error_call, spans_hint(x))
+    abort_argument("label_col", must, label, hint = spans_hint(x))
   }
   is_ours <- identical(label, info$label)
   names <- if (is_ours && length(info$names) > 0) as.character(info$names)
@@ -47,7 +43,7 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
     labels = x[[label]],
     label_name = label,
     names = names,
-    prob = coded_prob(x, prob, nrow(x), error_call),
+    prob = coded_prob(x, prob, nrow(x)),
     probs = if (is.null(prob) && has_probs) {
       values <- vapply(columns, \(name) as.double(x[[name]]), double(nrow(x)))
       matrix(values, nrow = nrow(x))
@@ -71,7 +67,7 @@ expected_of <- function(x, columns) {
   if (!is.na(name) && name %in% names(x)) as.double(x[[name]])
 }
 
-coded_prob <- function(frame, prob, n, error_call) {
+coded_prob <- function(frame, prob, n) {
   if (is.null(prob)) {
     return(NULL)
   }
@@ -80,7 +76,7 @@ coded_prob <- function(frame, prob, n, error_call) {
   }
   if (!is.numeric(prob) || length(prob) != n) {
     must <- sprintf("the name of a column, or a number for each of %d texts", n)
-    abort_argument("prob", must, prob, error_call)
+    abort_argument("prob", must, prob)
   }
   as.double(prob)
 }
@@ -100,24 +96,24 @@ coded_probs <- function(coded, levels) {
 
 # Returns human codes: a list with `codes`, a list of vectors; `coders`, their names; and `json`,
 # the JSON of a gold sample.
-gold_parts <- function(gold, coded, truth_col, error_call) {
+gold_parts <- function(gold, coded, truth_col) {
   n <- length(coded$labels)
   if (inherits(gold, "llamaherd_gold")) {
-    return(gold_sample_parts(gold, error_call))
+    return(gold_sample_parts(gold))
   }
   if (identical(gold, coded$label_name)) {
     must <- "codes of people"
     hint <- "This is the column of the model's labels."
-    abort_argument("gold", must, gold, error_call, hint)
+    abort_argument("gold", must, gold, hint = hint)
   }
   if (is.null(gold) && !all(check_string(truth_col) %in% names(coded$frame))) {
     must <- "codes of people, such as a coded gold_sample()"
     hint <- sprintf("There is no column `%s` either, which `truth_col` names.", truth_col)
-    abort_argument("gold", must, gold, error_call, hint)
+    abort_argument("gold", must, gold, hint = hint)
   }
   gold <- gold %||% check_string(truth_col)
   if (is.character(gold) && !is.null(coded$frame) && all(gold %in% names(coded$frame))) {
-    check_single(coded$frame, gold, error_call)
+    check_single(coded$frame, gold)
     gold <- rlang::set_names(lapply(gold, \(name) coded$frame[[name]]), gold)
   } else if (is.data.frame(gold)) {
     gold <- as.list(gold)
@@ -129,7 +125,7 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   ) {
     must <- sprintf("codes of people, one or NA for each of %d texts, or columns", n)
     codes <- unlist(gold, use.names = FALSE)
-    abort_argument("gold", must, codes, error_call, column_hint(codes, coded$frame))
+    abort_argument("gold", must, codes, hint = column_hint(codes, coded$frame))
   }
   names <- rlang::names2(gold)
   list(
@@ -148,9 +144,9 @@ texts_to_compare <- function(coded, gold) {
   if (!is.null(texts)) text_list(as_utf8(texts))
 }
 
-gold_sample_parts <- function(gold, error_call) {
+gold_sample_parts <- function(gold) {
   list(
-    json = check_gold(gold, error_call),
+    json = check_gold(gold),
     codes = unname(gold$codes),
     coders = names(gold$codes),
     several = isTRUE(gold$design$several),

@@ -60,16 +60,12 @@ copy_whole <- function(from, to) {
 }
 
 # Reports that a file could not be written, and what became of it.
-abort_unwritten <- function(path, rest, error_call) {
-  abort(
-    c(
-      "{.path {path}} cannot be written.",
-      x = rest,
-      i = "Is the disk full, or the folder read-only? Free space and try again."
-    ),
-    "argument",
-    error_call
-  )
+abort_unwritten <- function(path, rest) {
+  abort(c(
+    "{.path {path}} cannot be written.",
+    x = rest,
+    i = "Is the disk full, or the folder read-only? Free space and try again."
+  ))
 }
 
 bytes_of_lines <- function(lines) {

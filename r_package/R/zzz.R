@@ -119,27 +119,8 @@ s4_classes <- c(
   list(c("llamaherd_result", "character"))
 )
 
-# Classes whose print() shows the lines of format(), as that of llamaherd_object.
-printed_classes <- c(
-  "llamaherd_calibration",
-  "llamaherd_codebook",
-  "llamaherd_comparison",
-  "llamaherd_context",
-  "llamaherd_coverage",
-  "llamaherd_hardware",
-  "llamaherd_model",
-  "llamaherd_preview",
-  "llamaherd_scale",
-  "llamaherd_server",
-  "llamaherd_server_job",
-  "llamaherd_thinking"
-)
-
 .onLoad <- function(libname, pkgname) {
   register_row_verbs()
-  for (class in printed_classes) {
-    registerS3method("print", class, print.llamaherd_object)
-  }
   for (classes in s4_classes) {
     methods::setOldClass(classes, where = topenv())
   }

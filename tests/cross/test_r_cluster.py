@@ -99,7 +99,7 @@ def test_a_missing_ray_is_told_with_the_cure_in_r(
     model = _r.model_load(str(tiny_path("llama")), {})["value"]["python"]
     job = _r.cluster_start(model, "local", {"n_actors": 2})["value"]["job"]
     assert _r.job_wait(job, 60)["value"]["done"]
-    status = _r.cluster_result(job)
+    status = _r.job_result(job)
     assert status["error_type"] == "ClusterError"
     assert "Python's package ray cannot be imported" in status["message"]
     assert 'virtualenv_install("r-llamaherd", "ray")' in status["message"]

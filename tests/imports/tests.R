@@ -1,6 +1,5 @@
 # The package's own tests, by a stand-in for testthat, which needs tibble and glue by
-# itself. Tests that need a suggested package are skipped; snapshots are run, not
-# compared.
+# itself. Tests that need a suggested package are skipped.
 source("tests/imports/common.R")
 alone()
 grDevices::pdf(NULL)
@@ -29,7 +28,7 @@ matches <- function(text, regexp, fixed = FALSE, perl = FALSE) {
 # Catches the first condition of a kind that fits, as edition 3 of testthat does; others go on.
 expect_condition <- function(kind) {
   force(kind)
-  function(object, regexp = NULL, class = NULL, ..., info = NULL) {
+  function(object, regexp = NULL, class = NULL, ..., info = NULL, label = NULL) {
     found <- NULL
     fits <- function(cnd) {
       is.null(found) &&
@@ -125,10 +124,10 @@ stand_in <- list(
     fail_unless(good, "class ", toString(class(object)))
     invisible(object)
   },
-  expect_gt = \(object, expected) fail_unless(object > expected, "too small"),
-  expect_gte = \(object, expected) fail_unless(object >= expected, "too small"),
-  expect_lt = \(object, expected) fail_unless(object < expected, "too large"),
-  expect_lte = \(object, expected) fail_unless(object <= expected, "too large"),
+  expect_gt = \(object, expected, ...) fail_unless(object > expected, "too small"),
+  expect_gte = \(object, expected, ...) fail_unless(object >= expected, "too small"),
+  expect_lt = \(object, expected, ...) fail_unless(object < expected, "too large"),
+  expect_lte = \(object, expected, ...) fail_unless(object <= expected, "too large"),
   expect_silent = \(object) {
     text <- utils::capture.output(
       value <- withCallingHandlers(
@@ -170,35 +169,7 @@ stand_in <- list(
   },
   expect_no_error = \(object, ...) invisible(object),
   expect_no_warning = \(object, ...) invisible(object),
-  expect_no_message = \(object, ...) invisible(object),
-  expect_snapshot = \(x, error = FALSE, ...) {
-    code <- substitute(x)
-    env <- parent.frame()
-    parts <- if (is.call(code) && identical(code[[1]], quote(`{`))) {
-      as.list(code)[-1]
-    } else {
-      list(code)
-    }
-    for (part in parts) {
-      run <- function() {
-        seen <- withVisible(eval(part, env))
-        if (seen$visible) print(seen$value)
-      }
-      if (error) {
-        cnd <- tryCatch(
-          {
-            run()
-            NULL
-          },
-          error = identity
-        )
-        fail_unless(!is.null(cnd), "no error in ", deparse(part)[[1]])
-        if (inherits(cnd, "packageNotFoundError")) stop(cnd)
-      } else {
-        run()
-      }
-    }
-  }
+  expect_no_message = \(object, ...) invisible(object)
 )
 
 files <- list.files("r_package/tests/testthat", "^test-.*[.]R$", full.names = TRUE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
 import os
 import traceback
 import warnings
@@ -16,16 +14,13 @@ from llamaherd.core.argument import Argument, Id
 from llamaherd.core.caller import notes_of
 from llamaherd.core.errors import BadArgumentError, GenerationError
 from llamaherd.core.files import is_full
-from llamaherd.core.results import THOUGHT_COLUMNS
-from llamaherd.core.stats import ActorStats
 from llamaherd.core.words import R, spoken_in
 from llamaherd.model.conversations import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from llamaherd.core.argument import Step
-    from llamaherd.core.stats import RequestStats
 
 _DELETED = "the working directory was deleted, choose another one with setwd()"
 _P = ParamSpec("_P")
@@ -40,8 +35,9 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
+        read: Any = map(with_whole_seed, args)
         with recorded_warnings() as caught:
-            status = status_of(lambda: function(*args, **kwargs))
+            status = status_of(lambda: function(*read, **kwargs))
         notices = [
             each for each in caught if issubclass(each.category, lh.ThinkingWarning)
         ]
@@ -80,6 +76,22 @@ def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
         return status_of(lambda: function(*args, **kwargs))
 
     return call
+
+
+def with_whole_seed(argument: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return options with whole seeds, which R sends as floats above 2^31."""
+    if not isinstance(argument, dict):
+        return argument
+    return {
+        name: _whole(each) if name == "seed" else with_whole_seed(each)
+        for name, each in argument.items()
+    }
+
+
+def _whole(seed: Any) -> Any:  # noqa: ANN401 - a number, a list of them, or a wrong value
+    if isinstance(seed, list):
+        return list(map(_whole, seed))
+    return int(seed) if isinstance(seed, float) and seed.is_integer() else seed
 
 
 def status_of(function: Callable[[], object]) -> Status:
@@ -198,39 +210,3 @@ def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
     """
     missing: object = Refused("the prompt is missing") if chat else []
     return [missing if prompt is None else prompt for prompt in prompts]
-
-
-def thoughts_of(cells: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | None:
-    """Return the columns about thoughts, with clean texts; None without thoughts."""
-    if "thinking" not in cells:
-        return None
-    found = {name: list(cells[name]) for name in THOUGHT_COLUMNS}
-    return {**found, "thinking": [clean_or_none(text) for text in found["thinking"]]}
-
-
-def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]:
-    """Return times in seconds since the call began; NaN for a missing time."""
-
-    def column(name: str) -> list[float]:
-        found = [getattr(each, name, None) for each in requests]
-        return [math.nan if value is None else value for value in found]
-
-    return {name: column(name) for name in ("queue_s", "first_token_s", "wall_s")}
-
-
-def numbers_of(stats: lh.Stats) -> dict[str, Any]:
-    """Return statistics as floats, with actors as columns and a summary in `line`."""
-    numbers = dataclasses.asdict(stats)
-    rows = numbers.pop("actors")
-    return {
-        **{name: float(value) for name, value in numbers.items()},
-        "actors": {
-            field.name: [_told(row[field.name]) for row in rows]
-            for field in dataclasses.fields(ActorStats)
-        },
-        "line": str(stats),
-    }
-
-
-def _told(value: str | int) -> str | float:
-    return clean(value) if isinstance(value, str) else float(value)

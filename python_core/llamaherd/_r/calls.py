@@ -1,36 +1,44 @@
-"""Calls that generate, and journals."""
+"""Starts of calls that run a model, journals, votes and calibrations."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import llamaherd as lh
-from llamaherd._r.arguments import given
-from llamaherd._r.boundary import (
-    boundary,
-    clean_or_none,
-    given_prompts,
-    numbers_of,
-    thoughts_of,
-    timing_of,
+from llamaherd._r.boundary import boundary, form_of, given_prompts
+from llamaherd._r.forms import (
+    Part,
+    items,
+    named,
+    r_object,
+    table_of_objects,
+    value,
+    vector,
 )
-from llamaherd._r.forms import Part, table_of_objects
-from llamaherd._r.quotes import text_of
-from llamaherd.asks.keywords import GenerateSettings
+from llamaherd.api.classify import check_contextual
+from llamaherd.asks.keywords import (
+    ClassifySettings,
+    GenerateSettings,
+    PerplexitySettings,
+    ScoreSettings,
+)
 from llamaherd.asks.votes import counted
-from llamaherd.core.results import thought_cells
+from llamaherd.core import checks
 from llamaherd.core.sampling import OF_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+Started = dict[str, Any]  # with the `job`
+
 
 @boundary
 def generate_start(
-    context: lh.Context,
-    prompts: Sequence[Any],
-    options: Mapping[str, Any],
-) -> dict[str, lh.Job[lh.Results]]:
+    context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
+) -> Started:
     """Start to answer prompts. A missing prompt (None) fails.
 
     Args:
@@ -44,12 +52,7 @@ def generate_start(
     # prompt.
     call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     each = dict(options["each"])
-    names = GenerateSettings.__annotations__
-    call |= {name: options[name] for name in names if name in options}
-    # R sends seeds above 2^31 as floats.
-    for part in (call, each):
-        if "seed" in part:
-            part["seed"] = given(part["seed"])
+    call |= _given(options, GenerateSettings)
     # all prompts share the choices, so that they are checked once
     if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
@@ -61,64 +64,66 @@ def generate_start(
             )
             for i in range(len(prompts))
         ]
-    job = lh.start_parallel(
-        context,
-        given_prompts(prompts, chat=bool(options.get("chat"))),
-        params=params,
-        **call,
-    )
-    return {"job": job}
+    texts = given_prompts(prompts, chat=bool(options.get("chat")))
+    return {"job": lh.start_parallel(context, texts, params=params, **call)}
 
 
 @boundary
-def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
-    """Wait until a job ends; return its results as columns, ordered by prompt.
+def classify_start(
+    context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
+) -> Started:
+    """Start `classify_parallel`; see `generate_start`.
 
-    For every value of `on_error`, the columns contain the failed prompts. R itself raises
-    the error about failed prompts, with indices from 1.
+    Args:
+        context: Context to run in.
+        prompts: As for `generate_start`.
+        options: `labels`, texts of the labels for the model; `names`, the corresponding
+            names in R; and any other option of `start_classify`.
     """
-    try:
-        results = job.results()
-    except lh.GenerationError as error:
-        results = error.results
-    every = [result for samples in results.samples for result in samples]
-    return {
-        "texts": [clean_or_none(text_of(result)) for result in every],
-        "errors": [clean_or_none(result.error) for result in every],
-        "partials": [clean_or_none(result.partial) for result in every],
-        "finish_reasons": [result.finish_reason for result in every],
-        "complete": [result.complete for result in every],
-        "n_prompt_tokens": [result.n_prompt_tokens for result in every],
-        "n_reused_tokens": [result.n_reused_tokens for result in every],
-        "n_generated_tokens": [result.n_generated_tokens for result in every],
-        "seeds": [float(result.seed) for result in every],
-        "thoughts": (
-            thoughts_of(thought_cells(lh.Results(every, results.stats)))
-            if results.has_thoughts
-            else None
-        ),
-        "timing": timing_of([result.stats for result in every]),
-        "logprobs": _logprobs(every),
-        "stats": numbers_of(results.stats),
-    }
+    arguments = _given(options, ClassifySettings)
+    checks.distinct("labels", options["labels"])
+    arguments["labels"] = dict(zip(options["labels"], options["names"], strict=True))
+    texts = given_prompts(prompts, chat=bool(options.get("chat")))
+    return {"job": lh.start_classify(context, texts, **arguments)}
 
 
-def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
-    """Return log-probabilities; alternatives of all tokens are in one list."""
-    return [
-        None
-        if result.logprobs is None
-        else {
-            "tokens": result.tokens,
-            "logprobs": list(result.logprobs),
-            "n_top": [len(top) for top in result.top_logprobs or []],
-            "top_tokens": [token for top in result.top_logprobs or [] for token in top],
-            "top_logprobs": [
-                value for top in result.top_logprobs or [] for value in top.values()
-            ],
-        }
-        for result in results
-    ]
+@boundary
+def score_start(
+    context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
+) -> Started:
+    """Start `score_parallel`; `continuations` has a list for each prompt."""
+    texts = given_prompts(prompts, chat=bool(options.get("chat")))
+    own = _given(options, ScoreSettings)
+    return {"job": lh.start_score(context, texts, options["continuations"], **own)}
+
+
+@boundary
+def perplexity_start(
+    context: lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
+) -> Started:
+    """Start `perplexity`. A missing text (None) fails."""
+    own = _given(options, PerplexitySettings)
+    return {"job": lh.start_perplexity(context, given_prompts(texts), **own)}
+
+
+@boundary
+def embed_start(
+    model: lh.Model | lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
+) -> Started:
+    """Start to compute embeddings. A missing text (None) fails."""
+    return {"job": lh.start_embed(model, given_prompts(texts), **options)}
+
+
+@boundary
+def optimize_start(path: str, out: str | None, options: Mapping[str, Any]) -> Started:
+    """Start to requantize a model; the result is a table, or None if cancelled."""
+    return {"job": lh.start_optimize(path, out, **options)}
+
+
+def _given(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
+    """Return the options that are keyword arguments of a call."""
+    names = settings.__annotations__
+    return {name: options[name] for name in names if name in options}
 
 
 _JOURNAL = {
@@ -144,15 +149,76 @@ def journal_read(path: str) -> Part:
 
 
 @boundary
-def vote(labels: Sequence[Sequence[str | None]]) -> dict[str, list[Any]]:
-    """Return majority votes as columns; `labels` has a list of labels per prompt."""
+def vote(labels: Sequence[Sequence[str | None]]) -> Part:
+    """Return majority votes as a table; `labels` has a list of labels per prompt."""
     votes = [counted(list(samples)) for samples in labels]
-    return {
-        "majority": [vote.majority for vote in votes],
-        "agreement": [vote.agreement for vote in votes],
-        "n_votes": [vote.n_votes for vote in votes],
-        "n_failed": [vote.n_failed for vote in votes],
-        "is_tie": [vote.is_tie for vote in votes],
-        "labels": [list(vote.shares) for vote in votes],
-        "shares": [list(vote.shares.values()) for vote in votes],
+    kinds = {
+        "majority": "text",
+        "agreement": "number",
+        "n_votes": "integer",
+        "n_failed": "integer",
+        "is_tie": "flag",
     }
+    made = table_of_objects(votes, kinds)
+    shares = items(
+        (named({str(k): n for k, n in each.shares.items()}) for each in votes), "shares"
+    )
+    return {**made, "columns": [*made["columns"], shares]}
+
+
+@boundary
+def calibration_fit(
+    probs: Sequence[Sequence[float]], names: Sequence[str], method: str
+) -> lh.Calibration:
+    """Fit a calibration to rows of probabilities.
+
+    `names` are the labels of the columns. Without names, the calibration can be applied
+    to any labels.
+    """
+    fit = {"batch": lh.calibrate_batch, "contextual": lh.calibrate_contextual}[method]
+    n = len(probs[0]) if probs else len(names)
+    calibration = fit(np.array(probs, dtype=float).reshape(len(probs), n))
+    return dataclasses.replace(calibration, names=tuple(names))
+
+
+@form_of.register
+def _(found: lh.Calibration) -> Part:
+    names = [str(i + 1) for i in range(len(found.prior))]
+    shares = zip(found.names or names, found.prior, strict=True)
+    n = f"{found.n} {'text' if found.n == 1 else 'texts'}"
+    page = [
+        f"<Calibration: {found.method}, fitted to {n}>",
+        *(f"{name}: {share:.3g}" for name, share in shares),
+    ]
+    made = {
+        "names": vector("text", found.names) if found.names else None,
+        "prior": vector("number", found.prior),
+        "method": value(found.method),
+        "n": vector("integer", [found.n]),
+    }
+    return r_object("calibration", made, page="\n".join(page), json=found.to_json())
+
+
+@boundary
+def contextual_check(thinking: object) -> None:
+    """Check `thinking` for a contextual calibration, see `check_contextual`."""
+    check_contextual(thinking)
+
+
+@boundary
+def calibration_apply(
+    calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
+) -> lh.ClassifyResults:
+    """Calibrate rows of probabilities."""
+    made = lh.Calibration.from_json(calibration)
+    made.check_names(names)
+    values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
+    return lh.ClassifyResults(
+        names=tuple(names),
+        probs=values,
+        logprobs=values,
+        normalize="sum",
+        errors=[None] * len(values),
+        finish_reasons=["stop"] * len(values),
+        stats=lh.Stats(),
+    )

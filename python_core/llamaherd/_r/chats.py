@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.arguments import given as _given
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -20,6 +19,7 @@ from llamaherd._r.boundary import (
     given_prompts,
     renamed,
 )
+from llamaherd._r.forms import Part, parts, table_of, value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,9 +118,10 @@ def chat_result(reply: lh.Reply) -> dict[str, Any]:
 
 
 @boundary
-def chat_turns(chat: lh.Chat) -> dict[str, Any]:
-    """Return `system` and the turns as columns, see `_columns`."""
-    return {"system": clean_or_none(chat.system), **_columns(chat.turns)}
+def chat_turns(chat: lh.Chat) -> Part:
+    """Return `system`, and the `turns` with the system message, see `_turns`."""
+    first = [] if chat.system is None else [{"role": "system", "content": chat.system}]
+    return parts(system=value(chat.system), turns=_turns([*first, *chat.turns]))
 
 
 @boundary
@@ -131,15 +132,15 @@ def chat_set_system(chat: lh.Chat, text: str | None) -> None:
 
 
 @boundary
-def chat_undo(chat: lh.Chat) -> dict[str, Any]:
-    """Remove the last question with its answer, and return both as columns."""
-    return _columns(chat.undo())
+def chat_undo(chat: lh.Chat) -> Part:
+    """Remove the last question with its answer, and return both as a table."""
+    return _turns(chat.undo())
 
 
 @boundary
-def chat_forget(chat: lh.Chat, n: int) -> dict[str, Any]:
-    """Remove the n oldest questions with their answers, and return them as columns."""
-    return _columns(chat.forget(n))
+def chat_forget(chat: lh.Chat, n: int) -> Part:
+    """Remove the n oldest questions with their answers, and return them as a table."""
+    return _turns(chat.forget(n))
 
 
 @boundary
@@ -165,20 +166,22 @@ def chat_ask_all(
     return {"job": chat.start_all(given_prompts(texts, chat=True), **_settings(settings))}
 
 
-def _columns(turns: Sequence[lh.Turn]) -> dict[str, list[Any]]:
-    """Return turns as columns; `thinking` is None for turns without a thought."""
-    return {
-        "role": [clean(turn["role"]) for turn in turns],
-        "content": [clean(turn["content"]) for turn in turns],
-        "thinking": [clean_or_none(turn.get("reasoning_content")) for turn in turns],
-        "interrupted": [turn.get("interrupted", False) for turn in turns],
-    }
+def _turns(turns: Sequence[Any]) -> Part:
+    """Return messages as a table; `thinking` is NA for turns without a thought."""
+    rows = [
+        {
+            "role": turn["role"],
+            "content": turn["content"],
+            "thinking": turn.get("reasoning_content"),
+            "interrupted": turn.get("interrupted", False),
+        }
+        for turn in turns
+    ]
+    kinds = dict.fromkeys(("role", "content", "thinking"), "text")
+    return table_of(rows, {**kinds, "interrupted": "flag"})
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     given = given or {}  # an empty list from R arrives as []
-    settings = {k: v for k, v in given.items() if k != "sampling"}
-    settings |= given.get("sampling", {})
-    if settings.get("seed") is not None:  # R sends seeds above 2^31 as floats
-        settings["seed"] = _given(settings["seed"])
-    return settings
+    settings: dict[str, Any] = {k: v for k, v in given.items() if k != "sampling"}
+    return {**settings, **given.get("sampling", {})}

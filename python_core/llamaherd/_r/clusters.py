@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, renamed
+from llamaherd._r.boundary import boundary, renamed
+from llamaherd._r.forms import Part, table_of_objects
 from llamaherd._r.starts import StartWork
 from llamaherd.core.errors import ClusterError
 from llamaherd.ray import connect
@@ -105,26 +106,15 @@ def _started(
 
 
 @boundary
-def cluster_result(job: lh.Job[Cluster | None]) -> dict[str, Cluster | None]:
-    """Wait until the actors are ready, and return the cluster as `python`."""
-    return {"python": job.results()}
-
-
-@boundary
 def clusters_end() -> None:
     """Close all clusters and leave Ray, at the end of R."""
     connect.end()
 
 
 @boundary
-def cluster_actors(context: lh.Context | Cluster) -> dict[str, list[Any]] | None:
-    """Return the actors as columns; None for another type of context."""
+def cluster_actors(context: lh.Context | Cluster) -> Part | None:
+    """Return the actors as a table; None for another type of context."""
     if not isinstance(context, Cluster):
         return None
-    actors = context.actors
-    return {
-        "actor": list(range(len(actors))),
-        "node": [clean(actor.node) for actor in actors],
-        "n_threads": [actor.n_threads for actor in actors],
-        "memory_bytes": [float(actor.memory_bytes) for actor in actors],
-    }
+    kinds = {"node": "text", "n_threads": "integer", "memory_bytes": "number"}
+    return table_of_objects(context.actors, kinds)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llamaherd as lh
-from llamaherd._r import arguments
-from llamaherd._r.boundary import boundary, clean, clean_or_none, form_of
-from llamaherd._r.spans import spans_for_r
+from llamaherd._r.arguments import codebook as codebook_of
+from llamaherd._r.boundary import boundary, form_of
+from llamaherd._r.forms import Part, parts, table, vector
 from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
 from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.export import coded_notes
@@ -94,7 +93,7 @@ def code_start(
     """
     of = dict(options)
     content = of["codebook"]
-    codebook = None if content is None else lh.Codebook.from_dict(json.loads(content))
+    codebook = None if content is None else codebook_of(content)
     given: Any = lh.GoldSample.from_json(data) if isinstance(data, str) else dict(data)
     sheet = make_sheet(
         given,
@@ -103,7 +102,7 @@ def code_start(
         of["tie_coder"],
         text=of["text"],
         id=of["id"],
-        seed=arguments.given(of["seed"]),
+        seed=of["seed"],
     )
     store = CodeStore(Path(path_for(given, sheet, of["path"])), sheet)
     try:
@@ -125,24 +124,16 @@ def code_start(
     return {"job": job, "lines": page.lines(), "link": first_link(page)}
 
 
-@boundary
-def code_result(job: lh.Job[CodingPageResult]) -> dict[str, Any]:
-    """Return the codes as `sample`, `spans`, `samples` by field or `columns` by name.
-
-    The elements that do not apply are None. `notes` has the columns of notes.
-    """
-    found, notes = job.results()
-    made: dict[str, Any] = dict.fromkeys(("sample", "spans", "samples", "columns"))
-    made["notes"] = {name: [clean(x) for x in column] for name, column in notes.items()}
-    if isinstance(found, lh.GoldSample):
-        made["sample"] = form_of(found)
-    elif isinstance(found, lh.SpanCodes):
-        made["spans"] = spans_for_r(found)
-    elif all(isinstance(each, lh.GoldSample) for each in found.values()):
-        made["samples"] = {name: form_of(each) for name, each in found.items()}
+@form_of.register
+def _(found: CodingPageResult) -> Part:
+    """Return `codes`: a sample, passages, or samples by field; or `columns` by name."""
+    codes, notes = found
+    made: dict[str, Part | None] = dict.fromkeys(("codes", "columns"))
+    if isinstance(codes, lh.GoldSample | lh.SpanCodes):
+        made["codes"] = form_of(codes)
+    elif all(isinstance(each, lh.GoldSample) for each in codes.values()):
+        made["codes"] = parts(**{name: form_of(each) for name, each in codes.items()})
     else:
-        made["columns"] = {
-            name: [clean_or_none(cell) for cell in column]
-            for name, column in found.items()
-        }
-    return made
+        made["columns"] = parts(**{k: vector("text", each) for k, each in codes.items()})
+    columns = [vector("text", cells, name) for name, cells in notes.items()]
+    return parts(**made, notes=table(columns, len(notes["id"])))

@@ -6,13 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import clean, form_of
-from llamaherd._r.coding import described_codebook
+from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import (
     Part,
+    attributed,
     factor,
     matrix,
     named,
+    page_lines,
+    parts,
     r_object,
     table,
     table_of,
@@ -21,7 +23,6 @@ from llamaherd._r.forms import (
 )
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd.research.estimation.robustness import drawn_rows
-from llamaherd.research.estimation.robustness_result import estimate_lines
 from llamaherd.research.pairs.agreement import ComparisonAgreement
 from llamaherd.research.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.research.plots.result_dicts import robustness_dict
@@ -66,7 +67,7 @@ def _(found: lh.Robustness) -> Part:
     shares = found.shares.T
     ends = found.ranges.T
     costs = found.costs
-    parts = {
+    made = {
         "summary": table(
             [
                 vector("text", variants, "variant"),
@@ -110,12 +111,12 @@ def _(found: lh.Robustness) -> Part:
         ),
     }
     content = json.dumps(robustness_dict(found), ensure_ascii=False)
-    return r_object("robustness", parts, page=found, json=content)
+    return r_object("robustness", made, page=found, json=content)
 
 
 @form_of.register
 def _(found: lh.CodebookComparison) -> Part:
-    parts = {
+    made = {
         "summary": _rows(found.to_dicts(), n_failed="integer"),
         "pairs": _rows(found.pairs()),
         "best": value(found.names[found.best]),
@@ -124,12 +125,12 @@ def _(found: lh.CodebookComparison) -> Part:
         "measure": value(found.measure),
         "notes": vector("text", found.notes),
     }
-    return r_object("codebooks", parts, page=found, json=found.to_json())
+    return r_object("codebooks", made, page=found, json=found.to_json())
 
 
 @form_of.register
 def _(found: lh.CodebookChoice) -> Part:
-    parts = {
+    made = {
         "name": value(found.name),
         "hash": value(found.hash),
         "codebook": form_of(found.codebook),
@@ -139,7 +140,7 @@ def _(found: lh.CodebookChoice) -> Part:
         "value": value(found.value),
         "tied": vector("text", found.tied),
     }
-    return r_object("choice", parts, page=found, json=found.to_json())
+    return r_object("choice", made, page=found, json=found.to_json())
 
 
 @form_of.register
@@ -147,7 +148,7 @@ def _(found: lh.Evaluation) -> Part:
     own = found.value
     row = {"measure": found.measure, "value": own.value, "low": own.low, "high": own.high}
     measures = [dict(zip(COLUMNS, each, strict=True)) for each in found.validation.rows()]
-    parts = {
+    made = {
         "choice": form_of(found.choice),
         "value": _rows([row]),
         "measures": _rows(measures),
@@ -158,13 +159,13 @@ def _(found: lh.Evaluation) -> Part:
         "notes": vector("text", found.notes),
         "gold": form_of(found.gold),
     }
-    return r_object("evaluation", parts, page=found)
+    return r_object("evaluation", made, page=found)
 
 
 @form_of.register
 def _(found: lh.PairComparison) -> Part:
     bias = found.position_bias
-    parts = {
+    made = {
         "strengths": _rows(found.to_dicts(), STRENGTH_COLUMNS),
         "pairs": _rows(found.pair_dicts(), PAIR_COLUMNS),
         "question": value(found.question),
@@ -183,16 +184,17 @@ def _(found: lh.PairComparison) -> Part:
         "notes": vector("text", found.notes),
         "checks": value(found.summary()),
     }
-    return r_object("pairs", parts, page=found, json=found.to_json())
+    return r_object("pairs", made, page=found, json=found.to_json())
 
 
 @form_of.register(ComparisonAgreement)
 def _(found: ComparisonAgreement) -> Part:
-    parts = {
-        "table": _rows(found.to_dicts(), n="integer"),
-        "n_ties": vector("integer", [found.n_ties]),
-    }
-    return r_object("pair_agreement", parts, page=found)
+    return attributed(
+        _rows(found.to_dicts(), n="integer"),
+        "pair_agreement",
+        n_ties=vector("integer", [found.n_ties]),
+        page=vector("text", page_lines(str(found), "llamaherd_pair_agreement")),
+    )
 
 
 @form_of.register(Reproduction)
@@ -202,7 +204,7 @@ def _(found: Reproduction) -> Part:
         {"what": name, "then": then, "now": now}
         for name, (then, now) in found.versions.items()
     ]
-    parts = {
+    made = {
         "same": value(found.is_same),
         "n": vector("integer", [found.n]),
         "n_same": vector("integer", [found.n_same]),
@@ -213,36 +215,17 @@ def _(found: Reproduction) -> Part:
         "changed": table_of(changed, {"row": "integer", "then": "text", "now": "text"}),
         "versions": table_of(versions, dict.fromkeys(("what", "then", "now"), "text")),
     }
-    return r_object("reproduction", parts, page=found)
+    return r_object("reproduction", made, page=found)
 
 
 @form_of.register(Disagreements)
 def _(found: Disagreements) -> Part:
     texts = {name: "text" for name in found.columns if name.startswith("code_")}
-    parts = {
+    made = {
         "table": _rows(found.to_dicts(), list(found.columns), **texts),
         "n_missing": vector("integer", [found.n_missing]),
     }
-    return r_object("disagreements", parts, page=found)
-
-
-@form_of.register
-def _(found: lh.Coded) -> Part | None:
-    """Return texts with their labels so far; None without any label."""
-    if all(label is None for label in found.labels):
-        return None
-    columns = {
-        "text": found.frame[found.text],
-        "label": found.labels,
-        "error": found.errors,
-    }
-    made = [vector("text", values, name) for name, values in columns.items()]
-    return table(made, len(found.labels))
-
-
-@form_of.register
-def _(found: lh.Codebook) -> Part:
-    return {"type": "codebook", "value": described_codebook(found)}
+    return r_object("disagreements", made, page=found)
 
 
 @form_of.register(CodebookCandidate)
@@ -262,16 +245,12 @@ def choose_examples(gold: Any, k: int, codebook: lh.Codebook, **options: Any) ->
     own = {name: options.pop(name) for name in ("by", "coded", "embeddings", "context")}
     book, effect = chosen_examples(gold, k, codebook, **own, settings=options)
     note, is_gain = effect or (None, False)
-    return {"codebook": form_of(book), "effect": note, "is_gain": is_gain}
+    return parts(codebook=form_of(book), effect=value(note), is_gain=value(is_gain))
 
 
-def estimates_page(columns: dict[str, list[Any]], notes: list[str]) -> list[str]:
-    """Return lines on estimates of variants; see `estimate_lines`."""
-    rows = [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
-    ]
-    return [clean(line) for line in estimate_lines(rows, notes)]
+def _drawn_rows(**arguments: Any) -> Part:  # noqa: ANN401 - of `drawn_rows`
+    """Return the rows that a robustness check draws, from 1."""
+    return vector("integer", [row + 1 for row in drawn_rows(**arguments)])
 
 
 def named_journal(name: str, arguments: dict[str, Any]) -> str | None:
@@ -290,8 +269,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "compare_codebooks": lh.compare_codebooks,
     "compare_pairs": lh.compare_pairs,
     "disagreements": lh.disagreements,
-    "drawn_rows": drawn_rows,
-    "estimates_page": estimates_page,
+    "drawn_rows": _drawn_rows,
     "evaluate_codebook": lh.evaluate_codebook,
     "gold_part": lh.gold_part,
     "gold_split": lh.gold_split,

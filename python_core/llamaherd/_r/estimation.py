@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd._r.arguments import given
-from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.boundary import boundary, form_of
+from llamaherd._r.forms import (
+    Part,
+    array,
+    items,
+    matrix,
+    named,
+    parts,
+    r_object,
+    table,
+    table_of,
+    table_of_objects,
+    value,
+    vector,
+)
 from llamaherd._r.gold import with_levels
+from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
-from llamaherd.research.estimation.consensus import agreement_line
+from llamaherd.research.estimation.consensus import DawidSkene, agreement_line
 from llamaherd.research.estimation.consensus import dawid_skene as of_coders
 from llamaherd.research.estimation.corrected import corrected
 from llamaherd.research.estimation.corrected import (
@@ -29,6 +43,7 @@ from llamaherd.research.estimation.design_checks import (
 )
 from llamaherd.research.estimation.estimate import estimate, result
 from llamaherd.research.estimation.estimate_inputs import joined
+from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.fitting import (
     Compared,
     at_level,
@@ -39,15 +54,16 @@ from llamaherd.research.estimation.formulas import Matrices, averaged, fit_regre
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.outcomes import in_one_form, undeclared
-from llamaherd.research.estimation.predictions import (
-    comparable,
-    predictions_of,
-)
+from llamaherd.research.estimation.predictions import comparable, predictions_of
+from llamaherd.research.estimation.robustness_result import estimate_lines
+from llamaherd.research.plots.intervals import METHODS
+from llamaherd.research.plots.result_dicts import estimates_dict
+from llamaherd.research.statistics.intervals import level_of, student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.research.estimation.estimates import Estimates
+    from llamaherd.research.estimation.estimates import Estimate
     from llamaherd.research.estimation.fitting import FitSettings
     from llamaherd.research.statistics.sampling import Floats
 
@@ -57,7 +73,7 @@ def codes_in_one_form(
     columns: Mapping[str, Sequence[Any]],
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> Part:
     """Convert labels and codes to texts; equal labels become equal texts.
 
     Args:
@@ -67,8 +83,8 @@ def codes_in_one_form(
             None. `ordered`: whether the levels are ordered.
 
     Returns:
-        `labels`: labels of all N texts. `rows`, `codes`: indices and codes of the rows
-        with a code. `gold`: sample with converted codes.
+        `labels`: labels of all N texts. `rows`, `codes`: rows with a code, from 1, and
+        their codes. `gold`: sample with converted codes.
     """
     several = options["several"]
     texts, sample, _ = joined(
@@ -84,34 +100,45 @@ def codes_in_one_form(
     coded = [
         (row, code) for row, code in zip(rows, given, strict=True) if code is not None
     ]
-    return {
-        "labels": [clean_or_none(each) for each in texts.labels],
-        "rows": [float(row) for row, _ in coded],
-        "codes": [clean(code) for _, code in coded],
-        "gold": read.to_json() if isinstance(read, GoldSample) else list(given),
-    }
+    return parts(
+        labels=vector("text", texts.labels),
+        rows=vector("integer", [row + 1 for row, _ in coded]),
+        codes=vector("text", [code for _, code in coded]),
+        gold=value(read.to_json() if isinstance(read, GoldSample) else list(given)),
+    )
 
 
 @boundary
-def dawid_skene(sample: str, one_coin: bool) -> dict[str, Any]:
-    """Return labels and coders' error rates, estimated by the model of Dawid and Skene.
+def dawid_skene(sample: str, one_coin: bool) -> DawidSkene:
+    """Estimate labels and coders' error rates by the model of Dawid and Skene.
 
     Args:
         sample: Sample as JSON.
         one_coin: See `llamaherd.dawid_skene`.
     """
-    found = of_coders(GoldSample.from_json(sample), one_coin=one_coin)
-    return {
-        "ids": [clean(each) for each in found.ids],
-        "labels": [clean(each) for each in found.labels],
-        "names": [clean(each) for each in found.names],
-        "coders": [clean(each) for each in found.coders],
-        "probs": found.probs.T.tolist(),
-        "shares": found.shares.tolist(),
-        "accuracy": list(found.accuracy.values()),
-        "errors": [matrix.T.ravel().tolist() for matrix in found.errors],
-        "line": str(found),
+    return of_coders(GoldSample.from_json(sample), one_coin=one_coin)
+
+
+@form_of.register
+def _(found: DawidSkene) -> Part:
+    names, n = found.names, len(found.ids)
+    probs = zip(names, found.probs.T, strict=True)
+    labels = [
+        vector("text", found.ids, "id"),
+        vector("text", found.labels, "label"),
+        *(vector("number", own, f"p_{name}") for name, own in probs),
+    ]
+    dims = ("right", "code")
+    errors = zip(found.coders, found.errors, strict=True)
+    made = {
+        "labels": table(labels, n),
+        "accuracy": named(found.accuracy),
+        "shares": named(dict(zip(names, found.shares.tolist(), strict=True))),
+        "errors": parts(
+            **{name: matrix(own, names, names, dims) for name, own in errors}
+        ),
     }
+    return r_object("dawid_skene", made, page=found)
 
 
 @boundary
@@ -119,7 +146,7 @@ def estimate_means(
     columns: Mapping[str, Sequence[Any]],
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> Estimates:
     """Estimate shares, means and differences.
 
     Args:
@@ -129,7 +156,7 @@ def estimate_means(
             `codebook`: JSON or None.
     """
     data = with_levels(columns, options)
-    return _estimates(estimate(data, _gold(gold), **_arguments(options)))
+    return estimate(data, _gold(gold), **_arguments(options))
 
 
 @boundary
@@ -137,15 +164,13 @@ def corrected_columns(
     columns: Mapping[str, Sequence[Any]],
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
-) -> dict[str, list[float]]:
+) -> Part:
     """Return the columns that `corrected` adds; arguments as `estimate_means`."""
     data = with_levels(columns, options)
     found = corrected(data, _gold(gold), **_arguments(options))
-    return {
-        name: [math.nan if each is None else float(each) for each in found[name]]
-        for name in frames.names(found)
-        if name not in columns
-    }
+    names = [name for name in frames.names(found) if name not in columns]
+    made = [vector("number", found[name], name) for name in names]
+    return table(made, len(found[names[0]]))
 
 
 @boundary
@@ -153,14 +178,13 @@ def replicate_weights(
     columns: Mapping[str, Sequence[Any]],
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
-) -> bytearray:
-    """Return replicate weights as bytes of float64, column by column."""
-    arguments = {name: given(value) for name, value in _arguments(options).items()}
+) -> Part:
+    """Return replicate weights, a column for each replicate."""
+    arguments = _arguments(options)
     if arguments["target"] != "texts" and arguments["predictions"] == "labels":
         del arguments["predictions"]  # R always gives them
     data = with_levels(columns, options)
-    found = weights_of_replicates(data, _gold(gold), **arguments)
-    return bytearray(found.astype("<f8").tobytes(order="F"))
+    return array(weights_of_replicates(data, _gold(gold), **arguments))
 
 
 def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +199,7 @@ def estimate_regression(
     gold: str | Sequence[Any],
     matrices: Mapping[str, Any],
     options: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> Estimates:
     """Estimate a regression from matrices that R built from a formula.
 
     Args:
@@ -191,6 +215,7 @@ def estimate_regression(
             `prob`, `predictions`, `weights`, `simultaneous`. `cluster`: True with
             clusters. `used`: columns in the formula.
     """
+    checks.choice("model", options["model"], ("ols", "logit"))
     texts, sample, notes = joined(
         with_levels(columns, options),
         _gold(gold),
@@ -263,16 +288,14 @@ def estimate_regression(
             *more,
         ],
     )
-    return _estimates(
-        replace(
-            found,
-            predictions=predicted[0].kind,
-            widths=compared.widths,
-            simultaneous=options["simultaneous"],
-            agreement=agreement_line(sample) if isinstance(sample, GoldSample) else "",
-            is_weighted=options["weights"] is not None,
-            label_check=label_check_of(texts, sample, options["prob"]),
-        )
+    return replace(
+        found,
+        predictions=predicted[0].kind,
+        widths=compared.widths,
+        simultaneous=options["simultaneous"],
+        agreement=agreement_line(sample) if isinstance(sample, GoldSample) else "",
+        is_weighted=options["weights"] is not None,
+        label_check=label_check_of(texts, sample, options["prob"]),
     )
 
 
@@ -314,46 +337,128 @@ def _columns(columns: Sequence[Sequence[float]]) -> Floats:
     return np.asarray(np.array(columns, dtype=np.float64).T)
 
 
-def _estimates(found: Estimates) -> dict[str, Any]:
-    rows = found.rows
-    names = ("outcome", "term", "group", "method")
-    numbers = ("estimate", "std_error", "low", "high", "lam", "df")
-    return {
-        "rows": {
-            **{name: [getattr(row, name) for row in rows] for name in names},
-            **{name: [float(getattr(row, name)) for row in rows] for name in numbers},
-        },
-        "covariances": [
-            {"outcome": outcome, "method": method, "values": matrix.tolist()}
-            for (outcome, method), matrix in found.covariances.items()
-        ],
-        "n_texts": float(found.n_texts),
-        "n_gold": float(found.n_gold),
-        "design": found.design,
-        "notes": list(found.notes),
-        "line": str(found),
-        "predictions": found.predictions,
-        "widths": {
-            "predictions": [each.predictions for each in found.widths],
-            "method": [each.method for each in found.widths],
-            "width": [each.width for each in found.widths],
-        },
-        "simultaneous": found.simultaneous,
-        "agreement": found.agreement,
-        "is_weighted": found.is_weighted,
+_NAMES = ("outcome", "term", "group", "method")
+_NUMBERS = ("estimate", "std_error", "low", "high", "lam", "df")
+_ROW = {**dict.fromkeys(_NAMES, "text"), **dict.fromkeys(_NUMBERS, "number")}
+
+
+@form_of.register(Estimates)
+def _(found: Estimates) -> Part:
+    rows, methods = found.rows, found.methods
+    covariances = [
+        parts(
+            outcome=value(outcome),
+            method=value(method),
+            values=matrix(own.tolist(), names := [""] * len(own), names),
+        )
+        for (outcome, method), own in found.covariances.items()
+    ]
+    widths = {"predictions": "text", "method": "text", "width": "number"}
+    titles = [METHODS[method] for method in methods]
+    made = {
+        "rows": table_of_objects(rows, _ROW),
+        "names": vector("text", [_name(row, found) for row in rows]),
+        "covariances": items(covariances),
+        "model": value(found.model),
+        "methods": vector("text", methods),
+        "titles": {**vector("text", titles), "names": list(methods)},
+        "level": value(found.level),
+        "target": value(found.target),
+        "n_texts": vector("number", [found.n_texts]),
+        "n_gold": vector("number", [found.n_gold]),
+        "design": value(found.design),
+        "notes": vector("text", found.notes),
+        "grouped_by": vector("text", found.grouped_by),
+        "predictions": value(found.predictions),
+        "widths": table_of_objects(found.widths, widths),
+        "simultaneous": value(found.simultaneous),
+        "agreement": value(found.agreement),
+        "is_weighted": value(found.is_weighted),
         "label_check": _label_check(found),
-        "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }
+    content = json.dumps(estimates_dict(found), ensure_ascii=False)
+    return r_object("estimates", made, page=found, json=content)
 
 
-def _label_check(found: Estimates) -> dict[str, Any] | None:
+def _name(row: Estimate, found: Estimates) -> str:
+    """Return the name of a coefficient, share or mean."""
+    if found.model != "mean":
+        return row.term
+    outcomes = {each.outcome for each in found.rows if each.method == row.method}
+    words = [row.outcome] if len(outcomes) > 1 else []
+    return " ".join(filter(None, [*words, row.term, row.group]))
+
+
+def _label_check(found: Estimates) -> Part | None:
     check = found.label_check
     if check is None:
         return None
-    return {
-        "label": [clean_or_none(each) for each in check.labels],
-        "n_texts": [float(each) for each in check.n_texts],
-        "n_coded": [float(each) for each in check.n_coded],
-        "expected": list(check.expected),
-        "p_value": check.p_value,
-    }
+    columns = [vector("text", check.labels, "label")]
+    columns += [
+        vector("number", getattr(check, name), name)
+        for name in ("n_texts", "n_coded", "expected")
+    ]
+    made = table(columns, len(check.labels))
+    p_value = {**value(check.p_value), "name": "p_value"}
+    return {**made, "attributes": [p_value]}
+
+
+@boundary
+def estimate_limits(
+    columns: Mapping[str, Sequence[Any]], level: float, own_level: float
+) -> Part:
+    """Return confidence limits at another level, as a matrix.
+
+    If few label errors were observed, one side of an interval is longer than the other.
+    Another level multiplies each side by the ratio of the t quantiles, unless the side
+    was cut at a bound of the range: shares are from 0 to 1, differences of shares from
+    -1 to 1.
+
+    Args:
+        columns: Columns of the rows of one method.
+        level: The other level.
+        own_level: Level of the limits in `columns`.
+    """
+    level_of(level)
+    rows = {name: np.array(columns[name], dtype=float) for name in _NUMBERS}
+    is_share = np.array([term == "share" for term in columns["term"]])
+    bound = 1.0 if is_share.any() else math.inf
+    least = np.where(is_share, 0.0, -bound)
+    far = np.array([student_quantile(level, df) for df in rows["df"]])
+    longer = far / np.array([student_quantile(own_level, df) for df in rows["df"]])
+    limits = []
+    for end, bounds, sign in (
+        ("low", least, -1.0),
+        ("high", np.full(len(far), bound), 1.0),
+    ):
+        side = sign * (rows[end] - rows["estimate"]) * longer
+        is_cut = sign * rows[end] >= sign * bounds
+        side = np.where(is_cut, np.fmax(side, far * rows["std_error"]), side)
+        limits.append(np.clip(rows["estimate"] + sign * side, least, bound))
+    return array(np.column_stack(limits))
+
+
+@boundary
+def estimates_of_variants(variants: Sequence[str], fits: Sequence[str]) -> Part:
+    """Return estimates of several variants, from the JSON of each, as one.
+
+    Returns:
+        `estimates`, a table; `notes`; `page`, the printed lines; `json`, for plots and
+        reports.
+    """
+    known = [json.loads(fit) for fit in fits]
+    rows = [
+        {"variant": variant, **row}
+        for variant, fit in zip(variants, known, strict=True)
+        for row in fit["rows"]
+    ]
+    notes = list(dict.fromkeys(note for fit in known for note in fit["notes"]))
+    numbers = [
+        {k: math.nan if each is None else each for k, each in row.items()} for row in rows
+    ]
+    return parts(
+        estimates=table_of(rows, {"variant": "text", **_ROW}),
+        notes=vector("text", notes),
+        page=vector("text", estimate_lines(numbers, notes)),
+        json=value(json.dumps({**known[0], "notes": notes, "rows": rows})),
+    )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.arguments import given
 from llamaherd._r.boundary import boundary, form_of, renamed
 from llamaherd._r.forms import Part, r_object, table_of, value, vector
 from llamaherd.core.caller import one_warning
@@ -23,27 +22,29 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_files, read_gold
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import gold_size as gold_sizes
+from llamaherd.research.statistics.gold_size import GoldSize, PairedSize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.statistics.gold_size import GoldSize, PairedSize
+
+Size = GoldSize | PairedSize
 
 
 @boundary
-def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the number of texts to code, with a summary sentence in `line`."""
+def gold_size(width: float | None, options: Mapping[str, Any]) -> Size:
+    """Return the number of texts to code."""
     given: Any = {**options, **({} if width is None else {"width": width})}
-    size: GoldSize | PairedSize = gold_sizes.gold_size(**given)
-    if isinstance(size, gold_sizes.PairedSize):
-        return {"gold": float(size.gold), "line": str(size)}
-    return {
-        "gold": float(size.gold),
-        "dsl": None if size.dsl is None else float(size.dsl),
-        "ppi": None if size.ppi is None else float(size.ppi),
-        "kappa": size.kappa,
-        "line": str(size),
-    }
+    found: Size = gold_sizes.gold_size(**given)
+    return found
+
+
+@form_of.register(GoldSize)
+@form_of.register(PairedSize)
+def _(found: Size) -> Part:
+    names = ("gold", "dsl", "ppi", "kappa")
+    made = {n: vector("number", [getattr(found, n, None)]) for n in names}
+    return r_object("gold_size", made, page=found)
 
 
 @boundary
@@ -55,9 +56,9 @@ def gold_draw(
     Args:
         columns: Used columns of the data frame.
         n: Number of texts to draw.
-        options: Options of `gold_sample`. `seed`: a float, if any. `each`: columns of
-            probabilities if texts may have several labels, otherwise []. `codebook`: JSON
-            or None. `after`: sample as JSON, or None.
+        options: Options of `gold_sample`. `each`: columns of probabilities if texts may
+            have several labels, otherwise []. `codebook`: JSON or None. `after`: sample
+            as JSON, or None.
 
     Warns:
         UserWarning: See `gold_sample`.
@@ -69,8 +70,6 @@ def gold_draw(
     if each and arguments["confidence"] is None:
         probs = np.array(each, dtype=np.float64).T  # None becomes NaN
         arguments["confidence"] = confidence_of(probs).tolist()
-    if arguments.get("seed") is not None:
-        arguments["seed"] = given(arguments["seed"])
     if isinstance(arguments.get("allocation"), dict):
         sizes = arguments["allocation"]
         arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
@@ -90,8 +89,8 @@ def gold_draw(
 @boundary
 def gold_rows(
     columns: Mapping[str, Sequence[Any]], sample: str, options: Mapping[str, Any]
-) -> list[float]:
-    """Return the indices of a sample's texts in a data frame.
+) -> Part:
+    """Return the rows of a sample's texts in a data frame, from 1.
 
     Args:
         columns: Columns of the data frame that identify its texts.
@@ -106,7 +105,7 @@ def gold_rows(
         given[label] = [None] * int(options["n"])
     known.design.pop("split", None)  # all texts of the sample are looked up
     _, moved, _ = joined(given, known, label, options["text"], several=known.several)
-    return [float(row) for row in moved.rows]
+    return vector("integer", [row + 1 for row in moved.rows])
 
 
 @boundary
@@ -191,7 +190,7 @@ def _(found: GoldSample) -> Part:
         for name, value in found.design.items()
         if name != "history"
     }
-    parts = {
+    made = {
         "rows": vector("integer", [row + 1 for row in found.rows]),
         "ids": vector("text", found.ids),
         "texts": vector("text", found.texts),
@@ -207,7 +206,7 @@ def _(found: GoldSample) -> Part:
         "design": value(design),
         "history": table_of(found.history, waves),
     }
-    return r_object("gold", parts, page="\n".join(_page(found)), json=found.to_json())
+    return r_object("gold", made, page="\n".join(_page(found)), json=found.to_json())
 
 
 _DRAWN = {

@@ -23,8 +23,10 @@ from llamaherd._r.boundary import (
     form_of,
     recorded_warnings,
     unrecorded,
+    with_whole_seed,
 )
 from llamaherd._r.composites import FUNCTIONS, named_journal
+from llamaherd._r.results import labels_so_far
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.keeping import keep, kept
 from llamaherd.core.progress import JobProgress
@@ -200,8 +202,8 @@ def slow_start(name: str, arguments: Sequence[Any]) -> Status:
     """Start a decorated function of `llamaherd._r` that computes for a long time."""
     import llamaherd._r as functions  # noqa: PLC0415 - it imports this module
 
-    function = getattr(functions, name).__wrapped__
-    return {"job": lh.Job(CallWork(lambda _: function(*arguments), reports=False))}
+    function, read = getattr(functions, name).__wrapped__, map(with_whole_seed, arguments)
+    return {"job": lh.Job(CallWork(lambda _: function(*read), reports=False))}
 
 
 def call_result(job: lh.Job[Any]) -> Status:
@@ -222,7 +224,7 @@ def _collected(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - a part, or plain data
     return {
         "type": "ended",
         "finished": None if found.finished is None else form_of(found.finished),
-        "running": None if found.running is None else form_of(found.running),
+        "running": labels_so_far(found.running),
         "line": clean_or_none(line),
     }
 

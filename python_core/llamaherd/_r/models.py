@@ -6,16 +6,12 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import (
-    boundary,
-    clean,
-    renamed,
-)
+from llamaherd._r.boundary import boundary, clean, renamed
+from llamaherd._r.forms import Part, vector
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
 from llamaherd.model.dates import swap_date, template_date
 from llamaherd.native import shim
-from llamaherd.optimize.report import FileRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,13 +49,10 @@ def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @boundary
-def model_metadata(model: lh.Model) -> dict[str, list[str]]:
-    """Return the metadata as lists of keys and values, because R changes dict keys."""
+def model_metadata(model: lh.Model) -> Part:
+    """Return the metadata as texts with names."""
     metadata = lh.model_metadata(model)
-    return {
-        "keys": [clean(key) for key in metadata],
-        "values": [clean(value) for value in metadata.values()],
-    }
+    return {**vector("text", metadata.values()), "names": list(map(clean, metadata))}
 
 
 @boundary
@@ -173,28 +166,3 @@ def sha256(texts: Sequence[str | None]) -> list[str | None]:
         None if text is None else hashlib.sha256(text.encode()).hexdigest()
         for text in texts
     ]
-
-
-@boundary
-def optimize_start(
-    path: str, out: str | None, options: Mapping[str, Any]
-) -> dict[str, lh.OptimizeJob]:
-    """Start to requantize a model; use `job_wait` and `job_cancel` with the job."""
-    return {"job": lh.start_optimize(path, out, **options)}
-
-
-@boundary
-def optimize_result(job: lh.OptimizeJob) -> dict[str, Any] | None:
-    """Return the report, with its files as columns, original first; None if cancelled."""
-    report = job.result()
-    if report is None:
-        return None
-    return {
-        "path": clean(str(report.path)),
-        "chosen": report.chosen,
-        "verdict": clean(report.verdict),
-        "files": {
-            name: [getattr(row, name) for row in report.rows]
-            for name in FileRow.__annotations__
-        },
-    }

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean
-from llamaherd._r.contents import estimates_of
 from llamaherd._r.quotes import spans_label
+from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.plots import counts, fitting, intervals, planes
@@ -81,14 +81,15 @@ def _span_validation(given: Given) -> Plot:
         dict(zip(columns, values, strict=True))
         for values in zip(*columns.values(), strict=True)
     ]
-    make = OF_SPANS[given["type"]]
+    make = OF_SPANS[checks.choice("type", given["type"], tuple(OF_SPANS)) or ""]
     return make({"rows": rows, "level": given["level"]})
 
 
 def _validation(given: Given) -> Plot:
     """Plot a validation, given as `json`; `type` is the type of plot."""
+    kind = checks.choice("type", given["type"], tuple(OF_VALIDATION)) or ""
     try:
-        return OF_VALIDATION[given["type"]](json.loads(given["json"]))
+        return OF_VALIDATION[kind](json.loads(given["json"]))
     except ArgumentError as error:  # the argument has another name in R
         raise error.moved(argument="type") from None
 
@@ -108,15 +109,15 @@ def _coverage(given: Given) -> Plot:
 
 
 def _robustness(given: Given) -> Plot:
-    return intervals.robustness_plot(dict(given))
+    return intervals.robustness_plot(json.loads(given["json"]))
 
 
 def _estimates(given: Given) -> Plot:
-    return intervals.estimates_plot(estimates_of(given))
+    return intervals.estimates_plot(json.loads(given["json"]))
 
 
 def _variants(given: Given) -> Plot:
-    return intervals.variants_plot(estimates_of(given))
+    return intervals.variants_plot(json.loads(given["json"]))
 
 
 def _timeline(given: Given) -> Plot:

@@ -10,7 +10,7 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary
-from llamaherd._r.contents import estimates_of, evaluation_of, robustness_of
+from llamaherd._r.contents import evaluation_of, robustness_of
 from llamaherd._r.quotes import columns_of_quotes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.stats import ActorStats
@@ -40,8 +40,8 @@ def report(
             `run`: JSON. `original`: the model's own `labels` and `probs` if `labels` are
             recalibrated, otherwise None.
         path: Path of the report to write.
-        parts: `validation`, as JSON, or None; `estimates`, a list of those of R;
-            `robustness` and `evaluation`, as lists, or None.
+        parts: `validation`, as JSON, or None; `estimates`, a list of pairs of JSON and
+            title; `robustness` and `evaluation`, as lists, or None.
         options: `title`, or None; `texts`; `n_examples`.
     """
     return str(write_report(report_contents(coded, parts, options), path))
@@ -61,7 +61,10 @@ def report_contents(
         texts=options["texts"],
         n_examples=options["n_examples"],
         validation=None if validation is None else json.loads(validation),
-        estimates=[estimates_of(fields) for fields in parts["estimates"]],
+        estimates=[
+            {**json.loads(content), "title": title}
+            for content, title in parts["estimates"]
+        ],
         robustness=None if robustness is None else robustness_of(robustness),
         evaluation=None if evaluation is None else evaluation_of(evaluation),
     )

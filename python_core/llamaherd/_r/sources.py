@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean
-from llamaherd._r.forms import Part, table_of_objects
+from llamaherd._r.boundary import boundary, form_of
+from llamaherd._r.forms import Part, parts, r_object, table_of_objects, value, vector
 from llamaherd.core.files import sha256_of
 from llamaherd.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.hub.fetch import FetchWork
@@ -42,19 +42,20 @@ def fetch_start(
 
 
 @boundary
-def fetch_result(job: lh.Job[Path | None]) -> str | None:
-    """Wait for the file and return its path; None if cancelled."""
-    path = job.results()
-    return None if path is None else str(path)
-
-
-@boundary
 def cache_dir() -> str:
     """Return the folder for downloaded models."""
     return str(lh.model_cache_dir())
 
 
 _FILE = {"name": "text", "path": "text", "size_bytes": "number"}
+_SIZES = {
+    "billions": "number",
+    "quantization": "text",
+    "size_bytes": "number",
+    "fits": "flag",
+    "decode_per_s": "number",
+    "prefill_per_s": "number",
+}
 
 
 @boundary
@@ -84,30 +85,36 @@ def lib_path() -> str:
 
 
 @boundary
-def hardware_profile() -> dict[str, Any]:
-    """Return the hardware profile, with `sizes` as columns and a summary as `text`."""
-    profile = lh.hardware_profile()
-    names = [field.name for field in dataclasses.fields(lh.HardwareProfile)]
-    scalars = {
-        name: float(value)
-        if isinstance(value := getattr(profile, name), (int, float))
-        and not isinstance(value, bool)
-        else value
-        for name in names
-        if name not in {"sizes", "gpus", "cpu_features"}
+def hardware_profile() -> lh.HardwareProfile:
+    """Return the hardware profile."""
+    return lh.hardware_profile()
+
+
+@form_of.register
+def _(found: lh.HardwareProfile) -> Part:
+    gpu: Any = found.gpus[0] if found.gpus else None
+    made = {name: value(getattr(found, name)) for name in ("os", "release", "cpu")}
+    numbers = {
+        "ram_total": found.memory_bytes,
+        "ram_available": found.available_bytes,
+        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
+        "flops": found.flops,
     }
-    rows = [dataclasses.asdict(row) for row in profile.sizes]
-    return {
-        **scalars,
-        "cpu_features": list(profile.cpu_features),
-        # R's integers have 32 bits, and reticulate cuts off the others.
-        "gpus": [
-            {name: _plain(value) for name, value in dataclasses.asdict(gpu).items()}
-            for gpu in profile.gpus
-        ],
-        "sizes": {name: [_plain(row[name]) for row in rows] for name in rows[0]},
-        "text": clean(str(profile)),
+    made |= {name: vector("number", [number]) for name, number in numbers.items()}
+    made |= {
+        "cpu_cores": vector("integer", [found.cpu_cores]),
+        "cpu_features": vector("text", found.cpu_features),
+        "gpu": parts(
+            name=vector("text", [gpu and gpu.name]),
+            vram_bytes=vector("number", [gpu and gpu.memory_bytes]),
+            cores=vector("integer", [None]),
+            source=value(gpu.source if gpu else "undetected"),
+        ),
+        "uses_gpu": value(found.uses_gpu),
+        "detected_at": vector("time", [datetime.now(UTC)]),
+        "sizes": table_of_objects(found.sizes, _SIZES),
     }
+    return r_object("hardware", made, page=found)
 
 
 @boundary
@@ -140,10 +147,3 @@ def optimized_drop(work: str) -> None:
 def file_sha256(path: str) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal."""
     return sha256_of(Path(path))
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - values of several columns
-    """Return integers as floats, because sizes can exceed 32 bits."""
-    return (
-        float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    )

@@ -6,46 +6,46 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.boundary import boundary, form_of
+from llamaherd._r.forms import Part, attributed, factor, table, table_of, value, vector
 from llamaherd.research.codes.span_files import MarkedText, Unit
+from llamaherd.research.coding.span_type import PLACE
 from llamaherd.research.validation.spans import span_codes
-from llamaherd.research.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.codes.span_files import Format
 
-_OF_NUMBERS = ("value", "low", "high", "n")
-
 
 @boundary
-def spans_read(paths: Sequence[str], form: Format, text: str) -> dict[str, Any]:
-    """Read passages; return them as columns, and as JSON for `spans_validate`."""
-    return spans_for_r(lh.read_spans(paths, format=form, text=text))
+def spans_read(paths: Sequence[str], form: Format, text: str) -> lh.SpanCodes:
+    """Read passages."""
+    return lh.read_spans(paths, format=form, text=text)
 
 
-def spans_for_r(codes: lh.SpanCodes) -> dict[str, Any]:
-    """Return passages of human coders as columns, with positions that start at 1."""
-    rows = codes.rows()
+@form_of.register
+def _(found: lh.SpanCodes) -> Part:
+    """Return a row for each passage, with positions that start at 1, and JSON."""
+    rows = [{**row, "start": row["start"] + 1} for row in found.rows()]
     content = [
-        {"id": codes.ids[key], "text": key, "coder": coder, "units": units}
-        for coder, texts in codes.coders.items()
+        {"id": found.ids[key], "text": key, "coder": coder, "units": units}
+        for coder, texts in found.coders.items()
         for key, units in texts.items()
     ]
-    columns = {
-        name: [clean(row[name]) for row in rows]
-        for name in ("coder", "id", "label", "quote")
-    }
-    return {
-        **columns,
-        "start": [row["start"] + 1 for row in rows],
-        "end": [row["end"] for row in rows],
-        "coders": [clean(name) for name in codes.coders],
-        "labels": [clean(name) for name in codes.labels],
-        "n_texts": len(codes.ids),
-        "content": clean(json.dumps(content, ensure_ascii=False)),
-    }
+    made = [vector("text", [row[name] for row in rows], name) for name in ("coder", "id")]
+    made += [
+        factor([row["label"] for row in rows], found.labels, "label"),
+        vector("text", [row["quote"] for row in rows], "quote"),
+        *(vector("integer", [row[name] for row in rows], name) for name in PLACE),
+    ]
+    return attributed(
+        table(made, len(rows)),
+        "spans",
+        coders=vector("text", found.coders),
+        n_texts=vector("integer", [len(found.ids)]),
+        content=value(json.dumps(content, ensure_ascii=False)),
+    )
 
 
 @boundary
@@ -54,8 +54,8 @@ def spans_validate(
     spans: Sequence[str | None],
     content: str,
     options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Validate passages; return the measures as columns, notes and the printed text.
+) -> lh.SpanValidation:
+    """Validate passages.
 
     Args:
         texts: Texts coded by the model.
@@ -77,22 +77,20 @@ def spans_validate(
     )
     if not model.coders:
         model = lh.SpanCodes({"model": {}}, {})
-    found = lh.validate_spans(
-        model,
-        gold,
-        **options,
+    return lh.validate_spans(model, gold, **options)
+
+
+@form_of.register
+def _(found: lh.SpanValidation) -> Part:
+    kinds = dict.fromkeys(("part", "measure", "label"), "text")
+    kinds |= {**dict.fromkeys(("value", "low", "high"), "number"), "n": "integer"}
+    rows = [{**row, "label": row["label"] or None} for row in found.to_dicts()]
+    return attributed(
+        table_of(rows, kinds),
+        "span_validation",
+        notes=vector("text", found.notes),
+        level=value(found.level),
     )
-    rows = found.to_dicts()
-    return {
-        "columns": {
-            name: [
-                float(row[name]) if name in _OF_NUMBERS else clean(row[name])
-                for row in rows
-            ]
-            for name in COLUMNS
-        },
-        "notes": [clean(note) for note in found.notes],
-    }
 
 
 def _units(cell: str, first: int) -> tuple[Unit, ...]:

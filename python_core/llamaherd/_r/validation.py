@@ -10,10 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, renamed
-from llamaherd._r.forms import Part, table, value, vector
+from llamaherd._r.arguments import codebook
+from llamaherd._r.boundary import boundary, form_of, renamed
+from llamaherd._r.comparison import COHEN, shown_number
+from llamaherd._r.forms import (
+    Part,
+    attributed,
+    counts,
+    page_lines,
+    parts,
+    r_object,
+    table,
+    table_of,
+    table_of_objects,
+    value,
+    vector,
+)
 from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, BadArgumentError
+from llamaherd.core.decimals import decimals, limits
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research import statistics
 from llamaherd.research.codes import check_comparable, check_names, names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -25,11 +41,13 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.ratings import Agreement, Codes, Scale
+    from llamaherd.research.statistics.agreement import Agreement
+    from llamaherd.research.statistics.ratings import Codes, Scale
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
+_ROUNDING = 1e-9  # of shares of texts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,20 +125,16 @@ def _agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
             kappas |= {} if own is None else {"weighted kappa": own}
     rows = {"percent": rows.pop("percent"), **kappas, **rows}
     weights = options["weights"]
-    return _coefficients(
-        list(rows.values()),
-        list(rows),
-        level=value(options["level"]),
-        scale=value(scale),
-        is_weighted=value(weights is not None and len(set(weights)) > 1),
-    )
+    is_weighted = weights is not None and len(set(weights)) > 1
+    made = [dataclasses.replace(each, name=name) for name, each in rows.items()]
+    return _agreement_table(made, options["level"], scale, is_weighted=is_weighted)
 
 
 @boundary
 def validate(
     coded: Mapping[str, Any], gold: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return a validation as columns.
+) -> lh.Validation:
+    """Validate labels.
 
     Args:
         coded: `labels`. `names`: names of all labels, [] if unknown. `known`: lists of
@@ -131,21 +145,20 @@ def validate(
         gold: `codes`: a list for each coder. `coders`: names of the coders. `json`: the
             sample; None without a sample. `columns`: columns of the data that identify
             the texts of the sample.
-        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`. `weights`: numbers
-            or None.
+        options: Arguments of `validate`; those left out have their defaults.
     """
     texts, content = coded["texts"], coded["codebook"]
-    expected = coded.get("expected")
+    expected, probs = coded.get("expected"), coded["probs"]
     labels = _Coded(
         labels=list(coded["labels"]),
         names=tuple(coded["names"] or names_of(coded["known"])),
-        probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
+        probs=None if probs is None else np.array(probs, dtype=float),
         frame={
             **(gold.get("columns") or {}),
             **({} if texts is None else {_TEXT: list(texts)}),
         },
         text=None if texts is None else _TEXT,
-        codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
+        codebook=None if content is None else codebook(content),
         expected=None if expected is None else np.array(expected, dtype=float),
     )
     check_names(gold["coders"])
@@ -156,69 +169,87 @@ def validate(
             codes=[list(each) for each in gold["codes"]],
             coders=list(gold["coders"]),
         )
-    found = _validated(
-        labels,
-        codes,
-        labels=labels.names or None,
-        scale=options["scale"],
-        level=options["level"],
-        n_bootstrap=options["n_bootstrap"],
-        seed=options["seed"],
-        several=options["several"],
-        weights=options.get("weights"),
-    )
-    return _validation(found)
+    with renamed(labels="label_levels", levels="label_levels"):
+        return lh.validate(labels, codes, labels=labels.names or None, **options)
 
 
-def _validated(*args: Any, **options: Any) -> lh.Validation:  # noqa: ANN401 - of validate()
-    """Call `validate`; in errors, rename the argument for labels to `label_levels`."""
-    try:
-        return lh.validate(*args, **options)
-    except BadArgumentError as error:
-        if error.argument not in ("labels", "levels"):
-            raise
-        raise error.moved(argument="label_levels") from None
-
-
-def _validation(found: lh.Validation) -> dict[str, Any]:
-    rows = list(zip(*found.rows(), strict=True))
-    per_label = found.accuracy.per_label
-    return {
-        "n_texts": found.n_texts,
-        "n_gold": found.n_gold,
-        "coders": [clean(coder) for coder in found.coders],
-        "is_weighted": found.is_weighted,
-        "several": found.several,
-        "scale": found.scale,
-        "labels": [clean(str(label)) for label in found.labels],
-        "confusion": found.accuracy.confusion.tolist(),
-        "table": dict(zip(COLUMNS, map(list, rows), strict=True)),
-        "counts": [[s.n_gold, s.n_predicted] for s in per_label],
-        "shares": [s.share for s in per_label],
-        "model_agreement": _of_texts(found, found.model_agreement),
+@form_of.register
+def _(found: lh.Validation) -> Part:
+    table_of_labels = table_of(_label_rows(found), {**_LABEL, **_SCORES})
+    model = _of_texts(found, found.model_agreement)
+    kappas = [each for each in found.model_agreement if each.name == "kappa"]
+    cohen = [
+        {
+            "model_a": "model",
+            "model_b": "people",
+            "kappa": each.value,
+            "observed": each.observed,
+            "expected": each.expected,
+        }
+        for each in kappas
+    ]
+    alphas = [each.value for each in found.model_agreement if each.name == "alpha"]
+    confusion = counts(found.accuracy.confusion.tolist(), found.labels)
+    wrong = [
+        {"row": each.row + 1, "label": each.label, "truth": each.truth}
+        | {"prob": each.prob, "text": each.text}
+        for each in found.wrong
+    ]
+    kinds = {"row": "integer", "label": "text", "truth": "text", "prob": "number"}
+    if found.wrong and found.wrong[0].text is not None:
+        kinds["text"] = "text"
+    coverage, calibration = found.coverage, found.calibration
+    made = {
+        "n_texts": vector("integer", [found.n_texts]),
+        "n_gold": vector("integer", [found.n_gold]),
+        "coders": vector("text", found.coders),
+        "is_weighted": value(found.is_weighted),
+        "several": value(found.several),
+        "scale": value(found.scale),
+        "level": value(found.level),
+        "table": table_of(
+            [dict(zip(COLUMNS, r, strict=True)) for r in found.rows()], _ROW
+        ),
+        "labels": table_of_labels,
+        "model_agreement": model,
         "coder_agreement": _of_texts(found, found.coder_agreement),
         "label_agreement": _by_label(found),
         "pairs": _pairs(found),
-        "bins": None if found.calibration is None else _bins(found.calibration),
-        "coverage": None if found.coverage is None else _curve(found.coverage),
-        "confidence": None if found.confidence is None else found.confidence.tolist(),
-        "wrong": {
-            "row": [each.row + 1 for each in found.wrong],
-            "label": [clean(str(each.label)) for each in found.wrong],
-            "truth": [clean(str(each.truth)) for each in found.wrong],
-            "prob": [each.prob for each in found.wrong],
-        },
-        "warnings": [clean(warning) for warning in found.warnings],
-        "json": _json(found),
-        "page": clean(page_of(found, "llamaherd_validation", 1)).splitlines(),
+        "confusion": parts(
+            vs_gold=parts(model=None if found.several else confusion), pairwise=None
+        ),
+        "reliability": parts(
+            cohen=table_of(cohen, COHEN),
+            krippendorff=parts(alpha=vector("number", alphas)),
+        ),
+        "bins": None if calibration is None else _bins(calibration),
+        "coverage": None if coverage is None else _curve(coverage, found.level),
+        "prob": None if found.confidence is None else vector("number", found.confidence),
+        "wrong": table_of(wrong, kinds),
+        "warnings": vector("text", found.warnings),
     }
+    page = page_of(found, "llamaherd_validation", 1)
+    return r_object("validation", made, page=page, json=_json(found))
+
+
+def _label_rows(found: lh.Validation) -> list[dict[str, Any]]:
+    """Return a row for each label, with scores and their limits."""
+    rows = []
+    for scores in found.accuracy.per_label:
+        row = {"label": str(scores.label), "n_gold": scores.n_gold}
+        row |= {"n_model": scores.n_predicted, "share": scores.share}
+        for name in ("precision", "recall", "f1"):
+            own = getattr(scores, name)
+            row |= {name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
+        rows.append(row)
+    return rows
 
 
 def _json(found: lh.Validation) -> str:
     """Return the validation as JSON, without the data of single texts."""
     told = {name: v for name, v in found.to_dict().items() if name != "confidence"}
     told["wrong"] = [{**each, "text": None} for each in told["wrong"]]
-    return clean(json.dumps(told, ensure_ascii=False, default=str))
+    return json.dumps(told, ensure_ascii=False, default=str)
 
 
 @boundary
@@ -227,12 +258,12 @@ def coverage_curve(
     correct: Sequence[bool],
     weights: Sequence[float] | None,
     level: float,
-) -> dict[str, Any]:
-    """Return accuracy by coverage, as columns."""
+) -> Part:
+    """Return accuracy by coverage, as a table."""
     curve = statistics.coverage_curve(
         confidence, correct, unit_weights=weights, level=level
     )
-    return _curve(curve)
+    return _curve(curve, level)
 
 
 @boundary
@@ -241,112 +272,73 @@ def for_people(
     confidence: Sequence[float],
     accuracy: float,
     sure: bool,
-) -> dict[str, Any]:
-    """Return the row numbers, from 1, of the texts that human coders should code.
+) -> Part:
+    """Return the rows, from 1, of the texts that people should code.
 
     Args:
-        curve: Result of `coverage_curve`.
+        curve: Columns of the result of `coverage_curve`.
         confidence: Confidence of the labels of all texts.
         accuracy: Required accuracy of the labels that are kept.
         sure: True if the lower end of the accuracy's confidence interval must reach
             `accuracy`.
     """
-    made = statistics.CoverageCurve(
-        **{name: np.array(curve[name], dtype=float) for name in _CURVE}, n=curve["n"]
-    )
-    threshold = made.threshold_for(accuracy, sure=sure)
+    known = {name: np.array(curve[name], dtype=float) for name in _CURVE}
+    threshold = statistics.CoverageCurve(**known, n=0).threshold_for(accuracy, sure=sure)
     rows = statistics.for_people(confidence, threshold)
-    return {"rows": [row + 1 for row in rows], "threshold": threshold}
-
-
-@boundary
-def confusion_tables(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Compute the tables of R's `compute_confusion_matrices`.
-
-    Args:
-        columns: `sample`, `model`, `label` and, if there are human codes, `truth`.
-        options: `pairwise`; `levels`, or None.
-    """
-    found = lh.compute_confusion_matrices(
-        dict(columns),
-        pairwise=options["pairwise"],
-        label_levels=options["levels"],
-        sample_col="sample",
-        model_col="model",
-        label_col="label",
+    return parts(
+        rows=vector("integer", [row + 1 for row in rows]), threshold=value(threshold)
     )
-    return {
-        "levels": [clean(str(level)) for level in found.levels],
-        "vs_gold": [table.tolist() for table in found.vs_gold.values()],
-        "vs_gold_names": [clean(name) for name in found.vs_gold],
-        "pairwise": [table.tolist() for table in found.pairwise.values()],
-        "pairwise_names": [clean(name) for name in found.pairwise],
-    }
 
 
-@boundary
-def reliability(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Compute the coefficients of R's `intercoder_reliability`.
-
-    Args:
-        columns: `sample`, `model`, `label`.
-        options: `method`; `levels`, or None.
-    """
-    found = lh.intercoder_reliability(
-        dict(columns),
-        method=options["method"],
-        label_levels=options["levels"],
-        sample_col="sample",
-        model_col="model",
-        label_col="label",
-    )
-    alpha = found.krippendorff
-    return {
-        "cohen": _columns(found.cohen),
-        "krippendorff": None
-        if alpha is None
-        else {
-            "alpha": alpha.alpha,
-            "alpha_exact": alpha.alpha_exact,
-            "items": [clean(name) for name in alpha.per_item],
-            "per_item": list(alpha.per_item.values()),
-            "categories": [clean(name) for name in alpha.category_proportions],
-            "proportions": list(alpha.category_proportions.values()),
-        },
-    }
+_ROW = dict.fromkeys(("part", "measure", "label"), "text")
+_ROW |= {**dict.fromkeys(("value", "low", "high"), "number"), "n": "integer"}
+_LABEL = {"label": "text", "n_gold": "integer", "n_model": "integer", "share": "number"}
+_SCORES = {
+    f"{name}{end}": "number"
+    for name in ("precision", "recall", "f1")
+    for end in ("", "_low", "_high")
+}
+_AGREEMENT = {"name": "text"}
+_AGREEMENT |= dict.fromkeys(
+    ("value", "low", "high", "se", "observed", "expected"), "number"
+)
+_AGREEMENT |= dict.fromkeys(("n_units", "n_coders"), "integer")
 
 
-def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
-    """Convert dataclasses of one type to columns; {} for an empty sequence."""
-    names = [field.name for field in dataclasses.fields(found[0])] if found else []
-    return {name: [getattr(each, name) for each in found] for name in names}
+def _coefficients(found: Sequence[Agreement]) -> Part:
+    """Return a table of coefficients."""
+    made = table_of_objects(found, _AGREEMENT)
+    made["columns"][0]["name"] = "coefficient"
+    return made
 
 
-_NUMBERS = ("value", "low", "high", "se", "observed", "expected")
-
-
-def _coefficients(
-    found: Sequence[Agreement], names: Sequence[str] | None = None, **attributes: Part
+def _agreement_table(
+    found: Sequence[Agreement], level: float, scale: str, *, is_weighted: bool = False
 ) -> Part:
-    """Return a table of coefficients, of the class of agreement() with attributes."""
-    columns = [vector("text", names or [each.name for each in found], "coefficient")]
-    kinds = {**dict.fromkeys(_NUMBERS, "number"), "n_units": "integer"}
-    columns += [
-        vector(kind, [getattr(each, name) for each in found], name)
-        for name, kind in {**kinds, "n_coders": "integer"}.items()
-    ]
-    cls = "agreement" if attributes else ""
-    return table(columns, len(found), cls, **attributes)
+    """Return a table of coefficients of the class of agreement(), with its page."""
+    n = max((each.n_units for each in found), default=0)
+    coders = count_of(max((each.n_coders for each in found), default=0), "coder")
+    head = f"{count_of(n, 'unit')} with two codes or more, {coders}, {scale}"
+    wide = max((len(each.name) for each in found), default=0)
+    values = [shown_number(each.value) for each in found]
+    room = max(map(len, values), default=0)
+    lines = [f"<Agreement: {head}{', weighted' if is_weighted else ''}>"]
+    for each, shown in zip(found, values, strict=True):
+        ends = "" if math.isnan(each.low) else limits(each.low, each.high, 3)
+        lines.append(f"{each.name:{wide}} {shown:>{room}} {ends}".rstrip())
+    return attributed(
+        _coefficients(found),
+        "agreement",
+        level=value(level),
+        scale=value(scale),
+        is_weighted=value(is_weighted),
+        page=vector("text", page_lines("\n".join(lines), "llamaherd_agreement")),
+    )
 
 
 def _of_texts(found: lh.Validation, some: Sequence[Agreement]) -> Part | None:
     """Return the coefficients of a validation; None without any."""
-    level, scale = value(found.level), value(found.scale)
-    return _coefficients(some, level=level, scale=scale) if some else None
+    return _agreement_table(some, found.level, found.scale) if some else None
 
 
 def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | None:
@@ -379,17 +371,37 @@ def _pairs(found: lh.Validation) -> Part | None:
     return _grouped(rows, "first", "second")
 
 
-def _curve(curve: statistics.CoverageCurve) -> dict[str, Any]:
-    return {**{name: getattr(curve, name).tolist() for name in _CURVE}, "n": curve.n}
+def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
+    """Return a curve as a table; its page has the points at each tenth of coverage."""
+    columns = [vector("number", getattr(curve, name), name) for name in _CURVE]
+    n = len(curve.coverage)
+    reached = [curve.coverage >= p / 10 - _ROUNDING for p in range(1, 11)]
+    at = [int(is_reached.argmax()) for is_reached in reached if is_reached.any()]
+    rows = [
+        f"{decimals(curve.coverage[i]):>8} {decimals(curve.threshold[i]):>9}     "
+        f"{decimals(curve.accuracy[i])} {limits(curve.low[i], curve.high[i])}"
+        for i in dict.fromkeys([*at, n - 1] if n else [])
+    ]
+    head = ["coverage threshold accuracy"] if n else []
+    first = f"<CoverageCurve: of {count_of(curve.n, 'coded text')}>"
+    page = "\n".join([first, *head, *rows])
+    return attributed(
+        table(columns, n),
+        "coverage",
+        n=vector("integer", [curve.n]),
+        level=value(level),
+        page=vector("text", page_lines(page, "llamaherd_coverage")),
+    )
 
 
-def _bins(found: statistics.CalibrationError) -> dict[str, list[float]]:
-    columns = _columns(found.bins)
-    accuracy = columns.pop("accuracy") if columns else []
-    return {
-        **columns,
-        "accuracy": [each.value for each in accuracy],
-        "accuracy_low": [each.low for each in accuracy],
-        "accuracy_high": [each.high for each in accuracy],
-        "n": [each.n if not math.isnan(each.value) else 0 for each in accuracy],
-    }
+def _bins(found: statistics.CalibrationError) -> Part:
+    """Return the bins of a reliability diagram."""
+    names = [f.name for f in dataclasses.fields(found.bins[0])] if found.bins else []
+    rows = []
+    for each in found.bins:
+        own = each.accuracy
+        row = {name: getattr(each, name) for name in names if name != "accuracy"}
+        row |= {"accuracy": own.value, "accuracy_low": own.low}
+        row |= {"accuracy_high": own.high, "n": 0 if math.isnan(own.value) else own.n}
+        rows.append(row)
+    return table_of(rows, dict.fromkeys(rows[0] if rows else [], "number"))

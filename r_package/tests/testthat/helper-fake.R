@@ -9,13 +9,18 @@ skip_if_no_python <- function() {
 }
 
 local_fake <- function(env = parent.frame()) {
-  skip_if_no_python()
-  # Current versions of reticulate would download a Python.
-  withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "no", .local_envir = env)
+  skip_if_no_llamaherd()
   fake <- reticulate::import_from_path("fake_r", test_path("python"))
   old <- the$module
   the$module <- fake
-  withr::defer(the$module <- old, envir = env)
+  fake$begin()
+  withr::defer(
+    {
+      the$module <- old
+      fake$end()
+    },
+    envir = env
+  )
   fake
 }
 
@@ -32,11 +37,6 @@ local_context <- function(env = parent.frame()) {
   context_create(model_load(local_model_file(env)))
 }
 
-# Removes the paths of temporary folders from messages.
-without_folder <- function(path) {
-  \(lines) gsub(dirname(path), "<folder>", lines, fixed = TRUE)
-}
-
 # Statistics are computed by the real package, because a test of fake statistics would test only the
 # fake.
 skip_if_no_llamaherd <- function() {
@@ -45,11 +45,11 @@ skip_if_no_llamaherd <- function() {
   skip_if_not(llamaherd_available(), "the Python package llamaherd is missing")
 }
 
-# Replaces a function of the fake module, for tests of code that uses its results.
+# Uses models as well; seen() works as in local_fake().
 local_real <- function(env = parent.frame()) {
   skip_if_no_llamaherd()
   old <- the$module
-  the$module <- NULL
+  the$module <- reticulate::import_from_path("fake_r", test_path("python"))
   withr::defer(the$module <- old, envir = env)
 }
 
@@ -61,4 +61,65 @@ local_model_context <- function(env = parent.frame()) {
   model <- model_load(path)
   withr::defer(close(model), envir = env)
   context_create(model, n_ctx = 1024L, n_seq_max = 4L)
+}
+
+# Returns the expressions of a block of code.
+expressions_of <- function(block) {
+  if (is.call(block) && identical(block[[1]], quote(`{`))) {
+    as.list(block)[-1]
+  } else {
+    list(block)
+  }
+}
+
+# Checks that each expression of a block ends with an error of the package; assignments among them
+# are only evaluated.
+expect_refused <- function(block, class = "llamaherd_error") {
+  env <- parent.frame()
+  for (each in expressions_of(substitute(block))) {
+    if (is.call(each) && identical(each[[1]], quote(`<-`))) {
+      eval(each, env)
+    } else {
+      expect_error(eval(each, env), class = class, label = deparse1(each))
+    }
+  }
+}
+
+# Checks that a block runs, and that its values print within 80 columns.
+expect_page <- function(block) {
+  env <- parent.frame()
+  withr::local_options(width = 80)
+  for (each in expressions_of(substitute(block))) {
+    lines <- utils::capture.output({
+      found <- withVisible(eval(each, env))
+      if (found$visible) print(found$value)
+    })
+    expect_lte(max(0, nchar(lines, "width")), 80, label = deparse1(each))
+  }
+}
+
+# Checks that wrong values of arguments, by kind, cause errors that name the argument as R calls it.
+# Each argument gets one of the wrong values of its kind, in turn.
+wrong_values <- list(
+  flag = list(NA, c(TRUE, FALSE)),
+  number = list("x", data.frame(a = 1)),
+  whole = list(NA, 1.5),
+  text = list(3, c("a", "b")),
+  choice = list(NA, "nope")
+)
+
+expect_arguments_named <- function(call, ..., env = parent.frame()) {
+  kinds <- list(...)
+  for (kind in names(kinds)) {
+    for (arg in kinds[[kind]]) {
+      value <- wrong_values[[kind]][[1L + nchar(arg) %% 2L]]
+      tried <- call
+      tried[arg] <- list(value)
+      info <- deparse1(tried)
+      cnd <- tryCatch(suppressMessages(eval(tried, env)), error = identity)
+      expect_s3_class(cnd, "llamaherd_error_argument")
+      expect_identical(cnd$argument, arg, info = info)
+      expect_match(conditionMessage(cnd), arg, fixed = TRUE, info = info)
+    }
+  }
 }

@@ -5,6 +5,7 @@ library(llamaherd)
 Sys.setenv(RETICULATE_USE_MANAGED_VENV = "no")
 the <- getNamespace("llamaherd")$the
 the$module <- reticulate::import_from_path("fake_r", commandArgs(TRUE)[[2]])
+the$module$begin()
 
 path <- file.path(folder, "fake.gguf")
 writeLines("GGUF", path)

@@ -68,7 +68,7 @@ test_that("it is a data frame with intervals", {
   expect_s3_class(found[found$value > 0.75, ], "data.frame", exact = TRUE)
   expect_s3_class(as.data.frame(found), "data.frame", exact = TRUE)
   expect_warning(agreement(nmm, n_bootstrap = 100L), "have no effect")
-  expect_snapshot({
+  expect_page({
     agreement(nmm)
     agreement(c("a", "a"), c("a", "a"))
   })
@@ -119,7 +119,7 @@ test_that("coded texts are no codes of several coders", {
 
 test_that("what does not fit is refused", {
   skip_if_no_llamaherd()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     agreement(c("a", "b"))
     agreement(c("a", "b"), "a")
     agreement(list(1), list(2))

@@ -336,7 +336,7 @@ test_that("names of new columns are checked", {
   local_real()
   roles <- c("label", "prob", "p_yes", "error")
   named <- function(columns, existing = "text") {
-    new_names(roles, columns, existing, rlang::current_env())
+    new_names(roles, columns, existing)
   }
   expect_identical(named(NULL), rlang::set_names(roles))
   expect_identical(named("x_"), rlang::set_names(paste0("x_", roles), roles))
@@ -345,7 +345,7 @@ test_that("names of new columns are checked", {
     c(label = "Stra\u00dfe", prob = "prob", p_yes = "q_yes")
   )
   expect_identical(named(c(p_ = NA)), rlang::set_names(roles[-3]))
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     named(NULL, c("text", "prob"))
     named(c(x = "y"))
     named(c(prob = "label"))
@@ -363,12 +363,12 @@ test_that("coded data print", {
     context,
     columns = c(p_ = NA)
   )
-  expect_snapshot(print(coded[c("text", "label", "prob")]))
+  expect_page(print(coded[c("text", "label", "prob")]))
 })
 
 test_that("failures are one warning, or an error with what was coded", {
   context <- local_context()
-  expect_snapshot(invisible(annotate_texts(data_of(), text, book_of(), context)))
+  expect_page(invisible(annotate_texts(data_of(), text, book_of(), context)))
   condition <- rlang::catch_cnd(
     annotate_texts(data_of(), text, book_of(), context, on_error = "stop")
   )
@@ -381,7 +381,7 @@ test_that("wrong arguments of annotate_texts() are named", {
   context <- local_context()
   book <- book_of()
   data <- data.frame(t = "x", prob = 1)
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     annotate_texts("x", t, book, context)
     annotate_texts(data, , book, context)
     annotate_texts(data, nope, book, context)
@@ -404,7 +404,7 @@ test_that("Python names wrong values of options", {
     py_call("annotate_roles", book$content, coding_options(env), error_call = env)
   }
   expect_true("label" %in% as_text(coded_with()))
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     coded_with(method = "ask")
     coded_with(split = "second")
     coded_with(seed = -1)
@@ -414,8 +414,7 @@ test_that("Python names wrong values of options", {
 })
 
 test_that("variants are compared", {
-  fake <- local_fake()
-  context <- context_create(model_load(local_model_file()))
+  context <- local_model_context()
   short <- codebook("Short?", c("n", "yes"))
   found <- robustness(
     data_of()[-3, ],
@@ -424,14 +423,14 @@ test_that("variants are compared", {
     context,
     orders = list(c("n", "yes"))
   )
-  expect_snapshot(found)
-  expect_identical(found$summary$variant, c("codebook long", "codebook 2"))
+  expect_page(found)
+  expect_identical(found$summary$variant[1:2], c("codebook long", "codebook 2"))
   expect_identical(found$labels$row, c(1L, 3L))
   expect_s3_class(found$labels[["codebook long"]], "factor")
-  sent <- fake$seen("call_start")
+  sent <- the$module$seen("call_start")
   expect_match(sent, "'orders': [['n', 'yes']], 'seeds': []", fixed = TRUE)
   expect_match(sent, "'n_texts': None", fixed = TRUE)
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     robustness(data_of(), text, "book", context)
     robustness(data_of(), text, book_of(), list(context, 1))
     robustness(data_of(), text, book_of(), context, columns = "x")
@@ -439,13 +438,14 @@ test_that("variants are compared", {
 })
 
 test_that("variants start from how labels were made", {
-  context <- local_context()
+  context <- local_model_context()
+  other <- codebook("Other?", c("yes", "n"))
   coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
-  found <- robustness(coded, codebooks = book_of(), contexts = context)
+  found <- robustness(coded, codebooks = other, contexts = context)
   expect_identical(found$summary$variant, c("codebook coded", "codebook 1"))
   expect_match(the$module$seen("call_start"), "'run': '{\"model\"", fixed = TRUE)
   # Texts that were not labelled, or a data frame without the record of its labels.
-  books <- list(book_of(), book_of())
+  books <- list(book_of(), other)
   others <- list(
     robustness(cbind(coded, words = coded$text), words, books, context),
     robustness(as.data.frame(coded), text, books, context)
@@ -465,29 +465,25 @@ test_that("labels that say little are noted", {
   data <- data.frame(text = sprintf("t%d", 1:20))
   expect_message(
     annotate_texts(data, text, book_of(), context),
-    "all {alike}",
-    fixed = TRUE
+    "all {alike}"
   )
   expect_no_message(annotate_texts(data[1:19, , drop = FALSE], text, book_of(), context))
   expect_no_message(annotate_texts(data, text, book_of(), context, verbosity = -1))
 })
 
 test_that("each variant has an estimate by the same codes", {
-  context <- local_context()
+  context <- local_model_context()
   data <- data.frame(text = c("a", NA, letters[2:5]), label = "other", x = 1:6)
-  gold <- gold_sample(data, 4, text = text)
+  gold <- gold_sample(data["text"], 4, text = text)
   gold <- read_gold(data.frame(id = gold$ids, code = "yes"), gold)
-  run <- \(...) robustness(data, text, list(book_of(), book_of()), context, ...)
+  books <- list(book_of(), codebook("Other?", c("yes", "n")))
+  run <- \(...) robustness(data, text, books, context, ...)
   found <- run(gold = gold, outcome = "yes")
   rows <- found$estimates
   expect_identical(rows$variant, c("codebook 1", "codebook 2"))
   expect_identical(unique(rows$method), "dsl")
-  expect_identical(rows$estimate, c(0.5, 0.5))
-  expect_identical(found$notes, "few {codes}")
-  expect_match(found$page, "0.500 of 2", fixed = TRUE, all = FALSE)
+  expect_identical(rows$estimate[[1]], rows$estimate[[2]])
   seen <- the$module$seen("estimate_means")
-  expect_match(seen, "'label': ['yes', None, 'yes'", fixed = TRUE)
-  expect_match(seen, "'methods': ['dsl']", fixed = TRUE)
   expect_null(run()$estimates)
   formula <- label == "yes" ~ z
   # One warning names all variants.
@@ -508,8 +504,7 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
   data <- data.frame(text = "x")
   expect_message(
     annotate_texts(data, text, book, context, journal = TRUE),
-    file.path(basename(getwd()), "0123.journal"),
-    fixed = TRUE
+    paste0(basename(getwd()), "[/\\\\][0-9a-f]+-fake.journal")
   )
   expect_no_message(annotate_texts(data, text, book, context, journal = "a.journal"))
   told <- capture.output(type = "message", {

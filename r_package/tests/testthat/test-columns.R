@@ -1,6 +1,6 @@
 columns_of <- function(text, schema, dotted = FALSE) {
   skip_if_no_llamaherd()
-  json <- check_schema(schema, "schema", 1L, globalenv())
+  json <- check_schema(schema, "schema", 1L)
   text_columns(text, schema_columns(json), dotted)
 }
 
@@ -145,7 +145,7 @@ test_that("schemas that differ by prompt have their columns together", {
     type_object(a = type_enum("x"), b = type_integer()),
     type_object(a = type_enum("y"), b = type_number(), c = type_string())
   )
-  json <- check_schema(schemas, "schema", 2L, globalenv())
+  json <- check_schema(schemas, "schema", 2L)
   frame <- text_columns(
     c('{"a":"x","b":1}', '{"a":"y","b":2,"c":"z"}'),
     schema_columns(json)

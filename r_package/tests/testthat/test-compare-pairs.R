@@ -121,10 +121,10 @@ test_that("strengths are plotted", {
 })
 
 test_that("texts need different names", {
-  expect_named(pair_texts(c("x", "y"), environment()), c("1", "2"))
-  expect_named(pair_texts(c(p = "x", q = "y"), environment()), c("p", "q"))
+  expect_named(pair_texts(c("x", "y")), c("1", "2"))
+  expect_named(pair_texts(c(p = "x", q = "y")), c("p", "q"))
   bad <- function(x) {
-    expect_error(pair_texts(x, environment()), class = "llamaherd_error_argument")
+    expect_error(pair_texts(x), class = "llamaherd_error_argument")
   }
   bad(c(a = "x", a = "y"))
   bad(c(a = "x", "y"))

@@ -3,9 +3,9 @@ test_that("a context is made and prints", {
   model <- model_load(local_model_file())
   context <- context_create(model, n_ctx = "auto", n_seq_max = 8)
   expect_s3_class(context, "llamaherd_context")
-  expect_snapshot(context)
+  expect_page(context)
   close(context)
-  expect_snapshot(context)
+  expect_page(context)
 })
 
 test_that("settings arrive with Python's types", {
@@ -50,7 +50,7 @@ test_that("Python's errors keep their meaning", {
     context_create(model, n_ctx = 13),
     class = "llamaherd_error_argument"
   )
-  expect_snapshot(context_create(model, n_ctx = 14), error = TRUE)
+  expect_refused(context_create(model, n_ctx = 14))
   condition <- rlang::catch_cnd(context_create(model, n_ctx = 14))
   expect_s3_class(condition, c("llamaherd_error_internal", "llamaherd_error"))
   expect_match(condition$python$traceback, "Traceback")
@@ -78,7 +78,7 @@ test_that("a context that the memory cannot hold is refused when it is created",
 test_that("wrong arguments are named with their values", {
   local_fake()
   model <- model_load(local_model_file())
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     context_create("model")
     context_create(model, n_gpu = 1)
     context_create(model, 512, 1, 1, 1, "auto", NULL, 7)
@@ -104,14 +104,14 @@ test_that("a context can be many processes", {
     "'deterministic': True, 'n_actors': 12, 'num_cpus': 2}",
     fixed = TRUE
   )
-  expect_snapshot(context)
+  expect_page(context)
   answers <- generate_parallel(context, c("a", "b"))
   actors <- attr(answers, "stats")$actors
   expect_identical(actors$actor, as.double(0:11))
   expect_identical(actors$n_done, rep(2, 12))
   expect_identical(actors$node[[1]], "größe")
   close(context)
-  expect_snapshot(context)
+  expect_page(context)
   expect_error(generate_parallel(context, "a"), class = "llamaherd_error_context")
 })
 
@@ -133,7 +133,7 @@ test_that("actors are one on each machine unless there is a number", {
 test_that("wrong clusters are named", {
   local_fake()
   model <- model_load(local_model_file())
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     context_create(model, cluster = "nowhere:1")
     context_create(model, cluster = "lokal")
     context_create(model, cluster = 3)

@@ -29,26 +29,11 @@ test_that("printed numbers have a point", {
   frame <- data.frame(label = c("a", "b"), value = c(0.25, 1234.5))
   as_class <- \(class, ...) structure(frame, class = c(class, "data.frame"), ...)
   all <- list(
-    structure(
-      list(method = "batch", n = 3L, prior = c(0.25, 0.75), names = c("a", "b")),
-      class = "llamaherd_calibration"
-    ),
     structure(matrix(c(0.25, 0.5), 1L), class = c("llamaherd_vectors", "matrix")),
     as_class("llamaherd_span_validation"),
     as_class("llamaherd_spans"),
     as_class("llamaherd_pair_agreement"),
-    new_table(frame, NULL, finish_reason = c("stop", "stop")),
-    new_coverage(
-      list(
-        threshold = 0.9,
-        coverage = 0.25,
-        accuracy = 0.75,
-        low = 0.5,
-        high = 0.8,
-        n = 8
-      ),
-      0.95
-    )
+    as_class("llamaherd_table", finish_reason = c("stop", "stop"))
   )
   for (x in all) {
     shown <- capture.output(print(x))

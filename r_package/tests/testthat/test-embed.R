@@ -35,7 +35,7 @@ test_that("arguments reach Python as it takes them", {
 test_that("what fails is a row of NA, with one warning", {
   model <- local_model()
   texts <- c(a = "x", b = NA, c = "fail", d = "y")
-  expect_snapshot(vectors <- embed_parallel(model, texts))
+  expect_page(vectors <- embed_parallel(model, texts))
   expect_identical(is.na(unname(vectors[, 1])), c(FALSE, TRUE, TRUE, FALSE))
   expect_false(any(is.nan(vectors[2:3, ])))
   expect_identical(
@@ -43,12 +43,12 @@ test_that("what fails is a row of NA, with one warning", {
     c(NA, "the text is NA", "it {failed}", NA)
   )
   expect_no_warning(embed_parallel(model, texts, verbosity = -1))
-  expect_snapshot(invisible(embed_parallel(model, "x", verbosity = 2)))
+  expect_page(invisible(embed_parallel(model, "x", verbosity = 2)))
 })
 
 test_that("bad arguments are named", {
   model <- local_model()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     embed_parallel("model", "x")
     embed_parallel(model, 1)
   })

@@ -6,53 +6,65 @@ data <- data.frame(
 )
 
 local_gold <- function() {
-  gold <- gold_sample(data, 4, text = text, label = label)
-  read_gold(data.frame(id = 1:4, code = c("yes", "yes", "no", NA)), gold)
+  gold <- gold_sample(data, 6, text = text, label = label)
+  read_gold(data.frame(id = 1:6, code = c("yes", "yes", "no", NA, NA, NA)), gold)
 }
 
-estimated <- \(...) suppressWarnings(estimate(data, local_gold(), ...))
+# The codes are too few for estimates: what arrives in Python is tested.
+estimated <- \(...) {
+  try(suppressWarnings(estimate(data, local_gold(), ...)), silent = TRUE)
+}
+
+coded_by_hand <- function(n = 400) {
+  data <- data.frame(
+    label = rep(c("yes", "no"), n / 2),
+    party = rep(c("A", "B"), each = n / 2)
+  )
+  data$code <- ifelse(seq_len(n) %% 4 < 2, replace(data$label, 1:20, "no"), NA)
+  data
+}
 
 test_that("estimates are a list with a row for each number and method", {
   local_fake()
-  expect_warning(
-    fit <- estimate(data, local_gold(), by = party, outcome = "no"),
-    "few {codes}",
-    fixed = TRUE
-  )
+  data <- coded_by_hand()
+  fit <- estimate(data, "code", by = party, outcome = "no", prob = "simple")
   expect_s3_class(fit, "llamaherd_estimates")
   frame <- as.data.frame(fit)
-  expect_identical(dim(frame), c(8L, 10L))
+  expect_identical(dim(frame), c(12L, 10L))
   expect_identical(unique(frame$method), c("dsl", "ppi", "gold", "naive"))
-  expect_identical(frame$lam, rep(NA_real_, 8))
-  expect_identical(fit$notes, "few {codes}")
-  expect_output(print(fit), "shares:\n  a line")
-  seen <- the$module$seen("estimate_means")
-  expect_match(seen, "'outcome': ['no']", fixed = TRUE)
+  expect_match(the$module$seen("estimate_means"), "'outcome': ['no']", fixed = TRUE)
+  few <- data[1:12, ]
+  expect_warning(
+    estimate(few, "code", outcome = "no", prob = "simple"),
+    class = "llamaherd_warning_python"
+  )
 })
 
 test_that("coefficients, covariances and intervals are those of one method", {
   local_fake()
-  fit <- estimated(by = party)
-  expect_identical(coef(fit), c("share A" = 0.5, "share B" = 1.5))
-  expect_identical(coef(fit, method = "ppi"), c("share A" = 2.5, "share B" = 3.5))
+  of <- \(...) estimate(coded_by_hand(), "code", outcome = "yes", prob = "simple", ...)
+  fit <- of(by = party)
+  rows <- as.data.frame(fit)
+  rows <- rows[rows$method == "dsl", ]
+  names <- c("share A", "share B", "difference A - B")
+  expect_identical(names(coef(fit))[1:2], names[1:2])
+  expect_identical(unname(coef(fit)), rows$estimate)
+  expect_false(identical(coef(fit, method = "naive"), coef(fit)))
   expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
-  expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
-  reach <- 0.2 * stats::qt(0.95, 10) / stats::qt(0.975, 10)
-  # The interval of a share ends at 1.
-  expect_equal(unname(confint(fit, level = 0.9)), rbind(0.5 + c(-reach, reach), c(1, 1)))
-  names <- list(c("share A", "share B"), c("share A", "share B"))
-  expect_equal(vcov(fit), matrix(c(0.01, 0, 0, 0.01), 2, dimnames = names))
-  expect_identical(nobs(fit), 6L)
-  fit <- estimated(methods = "gold")
+  expect_equal(unname(confint(fit)), cbind(rows$low, rows$high))
+  narrow <- confint(fit, level = 0.9)
+  expect_true(all(narrow[, 1] > rows$low & narrow[, 2] < rows$high))
+  expect_equal(unname(diag(vcov(fit))), rows$std_error[1:2]^2)
+  expect_identical(rownames(vcov(fit)), names(coef(fit))[1:2])
+  expect_identical(nobs(fit), 400L)
+  fit <- of(methods = "gold")
   expect_error(coef(fit, method = "dsl"), "`methods` must be \"gold\"")
   expect_error(vcov(fit, outcome = "sad"), "`outcome` must be \"yes\"")
 })
 
 test_that("a formula is evaluated with labels and with codes", {
   local_fake()
-  fit <- estimated(label == "yes" ~ party + age)
-  expect_identical(fit$model, "ols")
-  expect_named(coef(fit), c("(Intercept)", "partyB", "age"))
+  estimated(label == "yes" ~ party + age)
   seen <- the$module$seen("estimate_regression")
   # Rows 3 and 5 have a missing value, row 4 has no code, and no row has party C.
   expect_match(seen, "'kept': [0.0, 1.0, 3.0, 5.0]", fixed = TRUE)
@@ -67,7 +79,7 @@ test_that("a saved estimate contains no variables of the function that made it",
   local_fake()
   make <- function() {
     secret <- "not to be saved"
-    estimated(label == "yes" ~ party)
+    estimate(coded_by_hand(), "code", label == "yes" ~ party, prob = "simple")
   }
   saved <- serialize(make(), NULL)
   expect_length(grepRaw("not to be saved", saved, fixed = TRUE), 0L)
@@ -76,8 +88,7 @@ test_that("a saved estimate contains no variables of the function that made it",
 
 test_that("labels on the right have the codes' values", {
   local_fake()
-  fit <- estimated(age ~ label, model = "ols")
-  expect_named(coef(fit), c("(Intercept)", "labelyes"))
+  estimated(age ~ label, model = "ols")
   seen <- the$module$seen("estimate_regression")
   expect_match(
     seen,
@@ -97,13 +108,14 @@ test_that("codes without a design need their probabilities", {
   local_fake()
   codes <- c("yes", "no", NA, NA, NA, "no")
   expect_error(estimate(data, codes), "no inclusion", class = "llamaherd_error_argument")
-  suppressWarnings(estimate(cbind(data, hand = codes), "hand", prob = "simple"))
+  sent <- \(...) try(suppressWarnings(estimate(...)), silent = TRUE)
+  sent(cbind(data, hand = codes), "hand", prob = "simple")
   seen <- the$module$seen("estimate_means")
   expect_match(seen, "['yes', 'no', None, None, None, 'no']", fixed = TRUE)
   expect_match(seen, "'prob': 'simple'", fixed = TRUE)
-  suppressWarnings(estimate(data, codes, prob = rep(0.5, 6)))
+  sent(data, codes, prob = rep(0.5, 6))
   expect_match(the$module$seen("estimate_means"), "'prob': [0.5, 0.5", fixed = TRUE)
-  suppressWarnings(estimate(data, codes, label == "yes" ~ age, prob = "simple"))
+  sent(data, codes, label == "yes" ~ age, prob = "simple")
   expect_match(
     the$module$seen("estimate_regression"),
     "'y': [1.0, 0.0, 0.0]",
@@ -113,7 +125,7 @@ test_that("codes without a design need their probabilities", {
 
 test_that("arguments that are none are named", {
   local_fake()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     estimate(1:3, local_gold())
     estimate(data, local_gold(), ~party)
     estimate(data, local_gold(), label ~ party)
@@ -300,19 +312,19 @@ test_that("an ordinal label is compared by its order", {
   expect_equal(coef(by_order), coef(by_name))
   levels <- coef(estimate(data, code, x ~ label, prob = "simple"))
   expect_named(levels, c("(Intercept)", "labelmid", "labelhigh"))
-  expect_error(confint(by_order, level = 90), "above 0 and below 1")
+  expect_error(confint(by_order, level = 90), class = "llamaherd_error_argument")
 })
 
 test_that("a formula is evaluated on all rows, with codes in place of labels", {
   local_fake()
-  fit <- estimated(label == "yes" ~ I(age - mean(age, na.rm = TRUE)))
+  estimated(label == "yes" ~ I(age - mean(age, na.rm = TRUE)))
   seen <- the$module$seen("estimate_regression")
   # The mean of all ages is 3.6; rows 1 and 2 have a code and an age.
   expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
   scores <- data$age
-  expect_no_error(estimated(label == "yes" ~ scores))
+  expect_s3_class(estimated(label == "yes" ~ scores), "llamaherd_estimates")
   expect_error(
-    estimated(age ~ I((label == "yes") - (label == "yes")[2])),
+    estimate(data, local_gold(), age ~ I((label == "yes") - (label == "yes")[2])),
     "use only each row's own label",
     class = "llamaherd_error_argument"
   )
@@ -321,7 +333,10 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
     label = label == "yes",
     code = c(TRUE, FALSE, TRUE, NA, NA, NA)
   )
-  fit <- suppressWarnings(estimate(flags, code, label ~ party, prob = "simple"))
+  try(
+    suppressWarnings(estimate(flags, code, label ~ party, prob = "simple")),
+    silent = TRUE
+  )
   expect_match(
     the$module$seen("estimate_regression"),
     "'y': [1.0, 0.0, 1.0]",
@@ -482,7 +497,7 @@ test_that("filtered data have the intervals of a group", {
 test_that("all warnings of a call are one warning", {
   caught <- list()
   withCallingHandlers(
-    warn_python(c("few {codes}", "few errors", "few {codes}"), NULL),
+    warn_python(c("few {codes}", "few errors", "few {codes}")),
     warning = \(cnd) {
       caught[[length(caught) + 1]] <<- cnd
       rlang::cnd_muffle(cnd)
@@ -491,5 +506,5 @@ test_that("all warnings of a call are one warning", {
   expect_length(caught, 1)
   expect_s3_class(caught[[1]], "llamaherd_warning_python")
   expect_match(conditionMessage(caught[[1]]), "2 warnings:.*few [{]codes[}].*few errors")
-  expect_no_warning(warn_python(character(), NULL))
+  expect_no_warning(warn_python(character()))
 })

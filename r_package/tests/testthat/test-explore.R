@@ -144,24 +144,23 @@ test_that("templates become sections", {
       Notes = list(More = "much", Less = list(Deep = "down"))
     )
   )
-  input <- explore_input(spec, NULL)
+  input <- explore_input(spec)
   expect_identical(input$sample_id, c("a", "b"))
   expect_identical(input$truth, c("x", "y"))
-  expect_snapshot(cat(input$prompts[[2]]))
-  frame <- explore_input(list(prompts = data.frame(Text = c("One.", "Two."))), NULL)
+  frame <- explore_input(list(prompts = data.frame(Text = c("One.", "Two."))))
   expect_identical(frame$prompts, c("## Text\nOne.", "## Text\nTwo."))
   expect_identical(frame$sample_id, 1:2)
-  made <- explore_input(
-    list(prompts = \(spec) paste(spec$instruction, "now"), instruction = "Go"),
-    NULL
-  )
+  made <- explore_input(list(
+    prompts = \(spec) paste(spec$instruction, "now"),
+    instruction = "Go"
+  ))
   expect_identical(made$prompts, "Go now")
 })
 
 test_that("wrong arguments are explained", {
   local_fake()
-  expect_snapshot(explore(list(list(predictor = \(...) 1)), prompts = "a")) # numbers are labels
-  expect_snapshot(error = TRUE, {
+  expect_page(explore(list(list(predictor = \(...) 1)), prompts = "a")) # numbers are labels
+  expect_refused({
     explore(list(), prompts = "a")
     explore(list(mean), prompts = "a")
     explore(list(list(model = "m.gguf")), prompts = "a")

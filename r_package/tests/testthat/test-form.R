@@ -34,7 +34,8 @@ example_object <- function(json = NULL) {
       part("number", "bias", values = list(1, 2), names = list("low", "high"))
     ),
     page = list("<llamaherd_robustness> 2 texts", "{braces} stay"),
-    json = json
+    json = json,
+    is_fixed = !is.null(json)
   ))
 }
 

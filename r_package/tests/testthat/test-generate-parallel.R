@@ -44,7 +44,7 @@ test_that("chat prompts are what users say", {
   expect_match(the$module$seen("generate_start"), "[[{'role': 'user'", fixed = TRUE)
   generate_parallel(context, "x")
   expect_no_match(the$module$seen("generate_start"), "chat")
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     generate_parallel(context, "x", system = "Be brief.")
     generate_parallel(context, "x", chat = NA)
     generate_parallel(context, list("x", 1:3), chat = TRUE)
@@ -217,9 +217,7 @@ test_that("choices arrive as lists of texts", {
 test_that("what is cut off under a grammar or choices is told once", {
   context <- local_context()
   prompts <- c(a = "x", b = "raw {pol}", c = "raw sp", d = "fail badly")
-  expect_snapshot(
-    answers <- generate_parallel(context, prompts, choices = c("a", "b"))
-  )
+  expect_page(answers <- generate_parallel(context, prompts, choices = c("a", "b")))
   expect_identical(attr(answers, "complete"), c(TRUE, FALSE, FALSE, FALSE))
   classes <- character()
   withCallingHandlers(
@@ -257,20 +255,17 @@ test_that("what is cut off under a grammar or choices is told once", {
 test_that("failures are NA with one warning", {
   context <- local_context()
   prompts <- c(a = "x", b = "fail too {long}", c = "fail twice", d = "y")
-  expect_snapshot(answers <- generate_parallel(context, prompts))
+  expect_page(answers <- generate_parallel(context, prompts))
   expect_identical(plain(answers), c(a = "x!", b = NA, c = NA, d = "y!"))
   expect_identical(attr(answers, "errors"), c(NA, "too {long}", "twice", NA))
   expect_silent(generate_parallel(context, prompts, verbosity = -1))
-  expect_snapshot(answers <- generate_parallel(context, paste("fail", 1:5)))
+  expect_page(answers <- generate_parallel(context, paste("fail", 1:5)))
 })
 
 test_that("on_error = 'stop' is an error that has the results", {
   context <- local_context()
   prompts <- c("x", "fail badly")
-  expect_snapshot(
-    generate_parallel(context, prompts, on_error = "stop"),
-    error = TRUE
-  )
+  expect_refused(generate_parallel(context, prompts, on_error = "stop"))
   condition <- rlang::catch_cnd(generate_parallel(
     context,
     prompts,
@@ -310,7 +305,7 @@ test_that("clean removes markers and white space", {
 
 test_that("verbosity 2 adds a line of statistics", {
   context <- local_context()
-  expect_snapshot(answers <- generate_parallel(context, "x", verbosity = 2))
+  expect_page(answers <- generate_parallel(context, "x", verbosity = 2))
 })
 
 test_that("progress can be shown", {
@@ -333,9 +328,9 @@ test_that("the bar leaves room for the counts", {
 
 test_that("wrong arguments are named with their values", {
   context <- local_context()
-  expect_snapshot(generate_parallel(context, "x", choices = 1)) # numbers are labels
-  expect_snapshot(generate_parallel(context, c("x", "y"), choices = list("a", 5)))
-  expect_snapshot(error = TRUE, {
+  expect_page(generate_parallel(context, "x", choices = 1)) # numbers are labels
+  expect_page(generate_parallel(context, c("x", "y"), choices = list("a", 5)))
+  expect_refused({
     generate_parallel("context", "x")
     generate_parallel(context, 1:3)
     generate_parallel(context, data.frame(x = "a"))

@@ -22,13 +22,13 @@ test_that("a loop of single calls tells of the first cut answer only", {
 
 test_that("a failure is an error", {
   context <- local_context()
-  expect_snapshot(generate(context, "fail for {reasons}"), error = TRUE)
+  expect_refused(generate(context, "fail for {reasons}"))
   expect_error(generate(context, "fail"), class = "llamaherd_error_generation")
 })
 
 test_that("wrong prompts are named", {
   context <- local_context()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     generate(context, c("a", "b"))
     generate(context, NA_character_)
     generate(context, NULL)

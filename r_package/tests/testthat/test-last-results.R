@@ -110,7 +110,7 @@ test_that("the part that was running is kept beside the finished parts", {
     )
   )
   ended <- \(finished, running) {
-    from_python(list(type = "ended", finished = finished, running = running))
+    from_python(list(type = "ended", finished = finished, running = running))$value
   }
   done <- list(type = "value", value = "done")
   expect_null(ended(NULL, NULL))

@@ -6,7 +6,7 @@ test_that("a methods paragraph is asked for with all parts", {
   expect_error(methods_text(data), class = "llamaherd_error_argument")
   expect_error(methods_text(coded, 3), "`validation`", class = "llamaherd_error_argument")
   expect_error(methods_text("none.html"), "`x`", class = "llamaherd_error_argument")
-  parts <- parts_for_report(NULL, NULL, NULL, NULL, rlang::current_env())
+  parts <- parts_for_report(NULL, NULL, NULL, NULL)
   expect_named(parts, c("validation", "estimates", "robustness", "evaluation"))
 })
 

@@ -3,7 +3,7 @@
 test_that("mistakes say what to do", {
   context <- local_context()
   model <- context$model
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     generate_parallel(model, "a")
     generate_parallel("model.gguf", "a")
     context_create(context)
@@ -22,7 +22,7 @@ test_that("mistakes say what to do", {
     generate_parallel(context, "a", no_such_thing_at_all = 1)
   })
   close(context)
-  expect_snapshot(generate_parallel(context, "a"), error = TRUE)
+  expect_refused(generate_parallel(context, "a"))
 })
 
 test_that("mistakes in coding and believing say what to do", {
@@ -45,7 +45,7 @@ test_that("mistakes in coding and believing say what to do", {
   expect_identical(bring_back(sheet[6:1, ])$gold, coded$gold)
   hand <- speeches
   hand$code <- c("pro", "con", rep(NA, 22))
-  expect_snapshot(error = TRUE, transform = without_folder(path), {
+  expect_refused({
     codebook("Is it?", c("pro", "con"), examples = data.frame(text = "a", label = "prro"))
     bring_back(replace(sheet, "text", list(sort(sheet$text))))
     bring_back(replace(sheet, "code", "prro"))
@@ -72,7 +72,19 @@ test_that("a missing argument is named, also where it may be a column", {
 
 test_that("an error of a function that another one calls has its name", {
   error <- tryCatch(validate_models(data.frame(x = 1)), error = identity)
-  expect_identical(rlang::call_name(conditionCall(error)), "compute_confusion_matrices")
+  expect_identical(rlang::call_name(conditionCall(error)), "validate_models")
+})
+
+test_that("functions that lapply() and do.call() call have their defaults and arguments", {
+  context <- local_context()
+  expect_identical(plain(lapply("x", generate_parallel, context = context)[[1]]), "x!")
+  data <- data.frame(label = rep(c("a", "b"), 40), code = c("a", "b", NA, NA))
+  fit <- do.call(estimate, list(data, "code", prob = "simple", methods = "gold"))
+  expect_identical(fit$target, "population")
+  for (call in list(\() do.call(gold_size, list("x")), \() lapply("x", gold_size))) {
+    cnd <- expect_error(call(), class = "llamaherd_error_argument")
+    expect_identical(cnd$argument, "width")
+  }
 })
 
 test_that("an error of Python has the name of an exported function", {
@@ -102,7 +114,7 @@ test_that("texts may be a factor", {
   texts <- factor(c(x = "b", y = "a"))
   names(texts) <- c("x", "y")
   expect_identical(check_text(texts), c("b", "a"))
-  given <- pair_texts(texts, rlang::current_env())
+  given <- pair_texts(texts)
   expect_identical(given, list(x = "b", y = "a"))
 })
 

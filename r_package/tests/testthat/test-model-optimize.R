@@ -3,11 +3,11 @@ test_that("a report is a data frame that prints as a table", {
   report <- model_optimize("some.gguf")
   expect_s3_class(report, c("llamaherd_optimize", "data.frame"), exact = TRUE)
   expect_identical(report$type, c("Q4_1", "Q8_0"))
-  expect_identical(report$speedup, c(1, 1.53))
+  expect_equal(report$speedup, c(1, 1.53), tolerance = 0.01)
   expect_identical(attr(report, "path"), "new.Q8_0.llamaherd.gguf")
   expect_identical(attr(report, "chosen"), "Q8_0")
-  expect_snapshot(report)
-  expect_snapshot(report["mean_kl"])
+  expect_output(print(report), "Q8_0.*Kept Q8_0")
+  expect_page(report["mean_kl"])
 })
 
 test_that("the original is kept where nothing is better", {
@@ -15,7 +15,7 @@ test_that("the original is kept where nothing is better", {
   report <- model_optimize("some.gguf", max_kl = 0)
   expect_identical(attr(report, "path"), "some.gguf")
   expect_identical(attr(report, "chosen"), NA_character_)
-  expect_output(print(report), "Kept the original.", fixed = TRUE)
+  expect_output(print(report), "Kept the original")
 })
 
 test_that("arguments arrive with Python's types", {
@@ -55,7 +55,7 @@ test_that("errors have classes and name the argument", {
     fixed = TRUE,
     class = "llamaherd_error_model"
   )
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     model_optimize("some.gguf", text = NA)
     model_optimize("some.gguf", progress = 1)
   })
@@ -76,7 +76,7 @@ test_that("an interrupt ends the job and goes on to the caller", {
       stopping$job <- job
       old$job_cancel(job)
     },
-    optimize_result = old$optimize_result
+    job_result = old$job_result
   )
   withr::defer(the$module <- old)
   caught <- tryCatch(
@@ -84,5 +84,5 @@ test_that("an interrupt ends the job and goes on to the caller", {
     interrupt = \(cnd) "interrupted"
   )
   expect_identical(caught, "interrupted")
-  expect_true(stopping$job$is_cancelled)
+  expect_true(stopping$job$wait(9))
 })

@@ -2,14 +2,14 @@ test_that("a model loads and prints", {
   local_fake()
   model <- model_load(local_model_file())
   expect_s3_class(model, "llamaherd_model")
-  expect_snapshot(model)
-  expect_snapshot(model <- model_load(local_model_file(), verbosity = 2))
+  expect_page(model)
+  expect_page(model <- model_load(local_model_file(), verbosity = 2))
   expect_identical(
     model_metadata(model),
     c(general.architecture = "fake", "gr\u00f6\u00dfe" = "\u00e4")
   )
   close(model)
-  expect_snapshot(model)
+  expect_page(model)
 })
 
 test_that("~ is expanded", {
@@ -57,7 +57,7 @@ test_that("adapters are paths, or scales named by paths", {
 test_that("wrong adapters are named with their values", {
   local_fake()
   path <- local_model_file()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     model_load(path, lora = 0.5)
     model_load(path, lora = NA)
     model_load(path, lora = c("a.gguf" = NA_real_))
@@ -75,7 +75,7 @@ test_that("wrong adapters are named with their values", {
 test_that("Python's warnings become R's", {
   local_fake()
   path <- local_model_file()
-  expect_snapshot(model <- model_load(path, n_gpu_layers = 3))
+  expect_page(model <- model_load(path, n_gpu_layers = 3))
   expect_warning(
     model_load(path, n_gpu_layers = 3),
     class = "llamaherd_warning_python"
@@ -87,7 +87,7 @@ test_that("addresses, missing and wrong files are explained", {
   local_fake()
   no_model <- file.path(dirname(local_model_file()), "fake.txt")
   writeLines("text", no_model)
-  expect_snapshot(error = TRUE, transform = without_folder(no_model), {
+  expect_refused({
     model_load("https://example.org/files/tiny.gguf?download=true")
     model_load(no_model)
     model_load(no_model, verify_integrity = FALSE)
@@ -102,14 +102,14 @@ test_that("a model larger than the memory is refused", {
   local_fake()
   path <- local_model_file()
   writeBin(c(charToRaw("GGUF"), raw(1.5e6)), path)
-  expect_snapshot(model_load(path), error = TRUE, transform = without_folder(path))
+  expect_refused(model_load(path))
   expect_s3_class(model_load(path, check_memory = FALSE), "llamaherd_model")
 })
 
 test_that("wrong arguments are named with their values", {
   local_fake()
   path <- local_model_file()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     model_load(NA)
     model_load(c("a", "b"))
     model_load(NULL)

@@ -3,8 +3,8 @@ test_that("scales are checked by Python, and shown", {
   scale <- number_scale(-1, 1, 0.5, names = c("-1" = "disagrees", "1" = "agrees"))
   expect_identical(scale$values, c(-1, -0.5, 0, 0.5, 1))
   expect_identical(scale$names, c("-1" = "disagrees", "1" = "agrees"))
-  expect_snapshot(scale)
-  expect_snapshot(codebook("Does the author agree?", scale))
+  expect_page(scale)
+  expect_page(codebook("Does the author agree?", scale))
   expect_identical(
     number_scale(0, 2, names = c("no", "yes"))$names,
     c("0" = "no", "2" = "yes")
@@ -20,7 +20,7 @@ test_that("scales are checked by Python, and shown", {
 
 test_that("a wrong scale names its argument", {
   local_real()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     number_scale()
     number_scale(0, "ten")
     number_scale(c(0, 1), 3)

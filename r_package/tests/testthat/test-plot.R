@@ -52,7 +52,7 @@ classes_of <- function() {
     check.names = FALSE
   )
   logprobs <- matrix(log(probs), 3, dimnames = list(NULL, kinds))
-  new_table(frame, NULL, logprobs = logprobs)
+  structure(frame, class = c("llamaherd_table", "data.frame"), logprobs = logprobs)
 }
 
 curve_of <- function() {
@@ -63,7 +63,8 @@ curve_of <- function() {
     low = c(0.8, 0.75, 0.7),
     high = c(1, 0.95, 0.9)
   )
-  new_coverage(c(columns, n = 80), 0.9)
+  frame <- as.data.frame(columns)
+  structure(frame, class = c("llamaherd_coverage", "data.frame"), level = 0.9, n = 80L)
 }
 
 agreement_of <- function() {
@@ -78,66 +79,38 @@ agreement_of <- function() {
   structure(frame, class = c("llamaherd_agreement", "data.frame"), level = 0.95)
 }
 
-estimates_of <- function() {
-  rows <- expand.grid(
-    method = c("dsl", "ppi", "gold", "naive"),
-    outcome = kinds,
-    stringsAsFactors = FALSE
-  )
-  rows$term <- "share"
-  rows$group <- ""
-  rows$estimate <- seq(0.2, 0.5, length.out = 12)
-  rows$low <- rows$estimate - 0.05
-  rows$high <- rows$estimate + 0.05
-  structure(
-    list(
-      rows = rows,
-      methods = c("dsl", "ppi", "gold", "naive"),
-      level = 0.95,
-      n_texts = 1000,
-      n_gold = 100,
-      model = "mean",
-      formula = NULL
-    ),
-    class = "llamaherd_estimates"
-  )
+estimates_of <- function(...) {
+  n <- 320
+  data <- data.frame(label = rep(kinds, length.out = n), x = sin(seq_len(n)) / 1000)
+  data$tag <- rep(c(TRUE, FALSE), each = n / 2)
+  data$code <- ifelse(seq_len(n) %% 4 == 0, data$label, NA)
+  suppressWarnings(estimate(data, "code", prob = "simple", ...))
 }
 
-robustness_of <- function(n = 7) {
-  shares <- matrix(seq(0.1, 0.9, length.out = 3 * n), n, dimnames = list(NULL, kinds))
-  structure(
-    list(
-      summary = data.frame(
-        variant = paste(long, seq_len(n)),
-        flips = c(0, rep(0.2, n - 1)),
-        shares,
-        check.names = FALSE
-      ),
-      labels = data.frame(row = 1:50),
-      ranges = data.frame(
-        label = kinds,
-        min = apply(shares, 2, min),
-        max = apply(shares, 2, max)
-      )
-    ),
-    class = "llamaherd_robustness"
-  )
+# Robustness of labels to seven codebooks, and to three with estimates; computed once.
+made <- new.env()
+
+robustness_of <- function(n = 7, n_texts = 5, ..., env = parent.frame()) {
+  context <- local_model_context(env)
+  data <- data.frame(text = sprintf("Text %d is short.", seq_len(n_texts)))
+  books <- lapply(seq_len(n), \(i) codebook(paste("Which", i), kinds))
+  books <- rlang::set_names(books, paste(long, seq_len(n)))
+  suppressWarnings(robustness(data, text, books, context, ...))
 }
 
-judged_of <- function(term = "share") {
-  found <- robustness_of(3)
-  found$fit <- estimates_of()
-  found$fit$formula <- if (term != "share") label == "no" ~ x
-  found$estimates <- data.frame(
-    variant = rep(found$summary$variant, each = 2),
-    outcome = "a",
-    term = term,
-    group = rep(c("A", "B"), 3),
-    estimate = 1:6 / 10,
-    low = 0:5 / 10,
-    high = 2:7 / 10
-  )
-  found
+several_of <- function(env = parent.frame()) {
+  made$several <- made$several %||% robustness_of(env = env)
+  made$several
+}
+
+judged_of <- function(env = parent.frame()) {
+  if (is.null(made$judged)) {
+    data <- data.frame(text = sprintf("Text %d is short.", 1:16))
+    gold <- gold_sample(data, 12, text = text, seed = 1)
+    gold <- read_gold(data.frame(id = gold$ids, code = kinds[1:2]), gold)
+    made$judged <- robustness_of(3, 16, gold = gold, outcome = "no", env = env)
+  }
+  made$judged
 }
 
 result_of <- function(n = 40) {
@@ -242,7 +215,8 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
 
 test_that("other tables are drawn as data frames", {
   withr::local_pdf(NULL)
-  expect_null(plot(new_table(data.frame(x = 1:3, label = 3:1), NULL)))
+  other <- data.frame(x = 1:3, label = 3:1)
+  expect_null(plot(structure(other, class = c("llamaherd_table", "data.frame"))))
 })
 
 test_that("coefficients of agreement are shown with their intervals", {
@@ -295,9 +269,8 @@ all_of <- function() {
     curve_of(),
     agreement_of(),
     estimates_of(),
-    robustness_of(),
+    several_of(),
     judged_of(),
-    judged_of("x"),
     result_of(),
     attr(result_of(), "stats")
   )
@@ -393,7 +366,7 @@ test_that("what it takes no model for is beside the accuracy alone", {
 
 test_that("without ggplot2 the error names it, and base graphics are refused", {
   expect_error(
-    check_ggplot2(environment(), is_installed = FALSE),
+    check_ggplot2(is_installed = FALSE),
     "ggplot2, which is not installed",
     class = "llamaherd_error_package"
   )
@@ -407,44 +380,27 @@ test_that("without ggplot2 the error names it, and base graphics are refused", {
 
 test_that("each coefficient has an axis of its own", {
   local_plots()
-  fit <- estimates_of()
-  fit$formula <- label == "no" ~ party
-  fit$rows$term <- rep(c("(Intercept)", "party", "age"), each = 4)
-  fit$rows$outcome <- "label"
-  fit$rows[9:12, c("estimate", "low", "high")] <- c(1:4, 0:3, 2:5) * 1000
+  fit <- estimates_of(label == "no" ~ tag + x)
   shown <- print(plot(fit))
-  expect_identical(levels(shown$data$panel), c("(Intercept)", "party", "age"))
-  expect_identical(nrow(shown$data), 12L)
+  expect_identical(levels(shown$data$panel), names(coef(fit)))
+  expect_identical(nrow(shown$data) %% 3L, 0L)
   ranges <- lapply(ggplot2::ggplot_build(shown)$layout$panel_params, \(p) p$x.range)
-  expect_gt(ranges[[3]][[2]], 4000)
-  expect_lt(ranges[[1]][[2]], 1)
+  expect_gt(diff(ranges[[3]]), 9 * diff(ranges[[1]]))
 })
 
 test_that("rows of groups name their column, and axes their unit and level", {
   local_plots()
-  fit <- estimates_of()
-  fit$rows <- fit$rows[1:4, ]
-  fit$rows$group <- "TRUE"
-  fit$grouped_by <- "hashtag"
-  expect_identical(rows_of_plot(plot(fit)), "hashtag: TRUE")
-  fit$formula <- label == "no" ~ x
-  fit$model <- "logit"
+  rows <- rows_of_plot(plot(estimates_of(by = tag, outcome = "no")))
+  expect_match(rows, "tag: TRUE", all = FALSE)
+  fit <- estimates_of(label == "no" ~ x, model = "logit")
   expect_match(plot(fit)$labels$x, "log odds")
-  judged <- judged_of()
-  judged$fit$level <- 0.9
-  expect_match(plot(judged)$labels$x, "with 90% interval", fixed = TRUE)
-})
-
-test_that("methods are called as in Python's plots", {
-  skip_if_no_llamaherd()
-  intervals <- reticulate::import("llamaherd.research.plots.intervals")
-  expect_identical(as.list(method_names), intervals$METHODS)
+  expect_match(plot(judged_of())$labels$x, "with 95% interval", fixed = TRUE)
 })
 
 test_that("names that plots cut stay different", {
   local_plots()
   expect_identical(nlevels(plot(judged_of())$data$series), 3L)
-  expect_identical(nlevels(plot(robustness_of())$data$series), 7L)
+  expect_identical(nlevels(plot(several_of())$data$series), 7L)
   mark <- list(x = 1:2, y = 1:2, low = c(NaN, 1), high = c(NaN, 3), series = c(0, 1))
   data <- mark_data(mark, c("a", "a"), character())
   expect_identical(levels(data$series), c("a", "a.1"))
@@ -524,16 +480,18 @@ test_that("plots write the name of each row, column and series, on small devices
         expect_gte(found, if (type == "labels") 1 else 2)
       }
     }
-    fit <- drawn_texts(\() print(plot(estimates_of())), size[[1]], size[[2]])
-    expect_true(all(method_names %in% gsub("\\\\", "", fit)))
+    found <- estimates_of()
+    fit <- drawn_texts(\() print(plot(found)), size[[1]], size[[2]])
+    expect_true(all(c("corrected (DSL)", "human codes only") %in% gsub("\\\\", "", fit)))
   }
 })
 
 test_that("texts fit the device that is open", {
   local_plots()
+  found <- several_of()
   of_size <- function(width, height) {
     withr::local_pdf(NULL, width = width, height = height)
-    plot(robustness_of())
+    plot(found)
   }
   low <- of_size(6.5, 3.6)$theme$axis.text.y$size
   expect_lt(low, of_size(6.5, 12)$theme$axis.text.y$size)

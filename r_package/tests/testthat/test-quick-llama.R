@@ -49,9 +49,9 @@ test_that("model and context are kept until something changes", {
 test_that("without a model the largest chat model of the cache is taken, and said", {
   local_quick()
   withr::local_options(llamaherd.model = NULL)
-  expect_message(path <- default_model(0L, NULL), "small-Instruct.gguf.*largest chat")
+  expect_message(path <- default_model(0L), "small-Instruct.gguf.*largest chat")
   expect_identical(path, "/cache/small-Instruct.gguf")
-  expect_silent(default_model(-1L, NULL))
+  expect_silent(default_model(-1L))
 })
 
 test_that("nothing is downloaded without a word", {
@@ -59,13 +59,13 @@ test_that("nothing is downloaded without a word", {
   withr::local_options(llamaherd.model = NULL)
   before <- the$module$seen("fetch_start")
   none <- data.frame(name = character(), path = character(), size_bytes = double())
-  expect_snapshot(default_model(0L, NULL, none), error = TRUE)
+  expect_refused(default_model(0L, none))
   expect_identical(the$module$seen("fetch_start"), before)
 })
 
 test_that("wrong questions are refused before a model is loaded", {
   local_quick()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     quick_llama(NULL)
     quick_llama(character())
     quick_llama(c("a", ""))

@@ -6,18 +6,18 @@ local_result <- function(env = parent.frame()) {
 
 test_that("results print", {
   result <- local_result()
-  expect_snapshot(result)
-  expect_snapshot(print(unname(result), n = 2))
-  expect_snapshot(attr(result, "stats"))
+  expect_page(result)
+  expect_page(print(unname(result), n = 2))
+  expect_page(attr(result, "stats"))
   long <- suppressWarnings(generate_parallel(
     local_context(),
     strrep("word ", 50)
   ))
-  expect_snapshot(print(long, width = 40))
+  expect_output(print(long, width = 40))
   prompts <- c("x", "y\n")
   names(prompts) <- c(strrep("a long name ", 20), strrep("\u732b", 100))
   named <- generate_parallel(local_context(), prompts)
-  expect_snapshot(print(named, width = 60))
+  expect_page(print(named, width = 60))
   lines <- utils::capture.output(print(named, width = 80))
   expect_lte(max(nchar(lines, "width")), 80)
   expect_match(lines[[2]], " x!$")

@@ -13,8 +13,8 @@ coded_rows <- function(n, context = local_context(parent.frame())) {
 
 test_that("coded texts print as ten rows, the label first of all", {
   coded <- coded_rows(12)
-  expect_snapshot(print(coded, width = 80))
-  expect_snapshot(print(coded[1:2, ], width = 40))
+  expect_page(print(coded, width = 80))
+  expect_page(print(coded[1:2, ], width = 40))
   expect_output(print(coded, n = 2L), "... 10 more rows", fixed = TRUE)
   lines <- capture.output(print(coded, width = 60))
   expect_true(all(nchar(lines[-1], "width") <= 60))
@@ -34,6 +34,10 @@ test_that("cells are short, whatever is in them", {
   expect_identical(cells_of(list(1, "a")), c("<numeric>", "<character>"))
   expect_identical(cells_of(c(1 / 3, NA)), c("0.333", "   NA"))
   expect_identical(cells_of(as.Date("2020-01-02")), "2020-01-02")
+  # No column hides that a share is not 0 or 1.
+  expect_identical(cells_of(c(0.9996, 0.5)), c("0.9996", "0.5000"))
+  expect_identical(cells_of(c(0.00004, 1, NA)), c("4e-05", "1e+00", "   NA"))
+  expect_identical(cells_of(c(1, 0, 3)), c("1", "0", "3"))
 })
 
 test_that("tibbles print, whether tibble is there and loaded or not", {

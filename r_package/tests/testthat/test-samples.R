@@ -28,8 +28,8 @@ test_that("samples print, are cut and make tables", {
     c(a = "draw yes no", b = "draw one fail"),
     n = 2
   ))
-  expect_snapshot(samples)
-  expect_snapshot(print(unname(samples), n = 1))
+  expect_page(samples)
+  expect_page(print(unname(samples), n = 1))
   part <- samples["b"]
   expect_s3_class(part, "llamaherd_samples")
   expect_named(part, "b")
@@ -62,7 +62,7 @@ test_that("samples fit into a column of a tibble", {
 
 test_that("what goes wrong is told of samples", {
   context <- local_context()
-  expect_snapshot({
+  expect_page({
     invisible(generate_parallel(context, c(a = "x", "draw b fail"), n = 2))
     invisible(generate_parallel(
       context,
@@ -71,7 +71,7 @@ test_that("what goes wrong is told of samples", {
       choices = list("y", c("yes", "no"))
     ))
   })
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     generate_parallel(context, c("x", "draw b fail"), n = 2, on_error = "stop")
   })
 })
@@ -105,7 +105,7 @@ test_that("a key makes the labels", {
   expect_false("name" %in% names(votes))
   votes <- vote(whole, ~ ifelse(attr(.x, "complete"), .x, NA))
   expect_identical(votes$majority, c("x!", NA))
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     vote("yes")
     vote(list(1))
     vote(list(c("a", "b")), \(x) "a")

@@ -5,12 +5,6 @@ test_that("settings of steps arrive", {
   annotate_texts(data, t, book, context, until = 60, embeddings = "e.gguf", unsure = 0.2)
   seen <- the$module$seen("annotate_start")
   expect_match(seen, "'until': 60, 'embeddings': 'e.gguf', 'unsure': 0.2", fixed = TRUE)
-  annotate_texts(data, t, book, context, larger = context)
-  expect_match(
-    the$module$seen("annotate_start"),
-    "'unsure': 0.1, 'larger': ",
-    fixed = TRUE
-  )
 })
 
 test_that("the print names the steps", {

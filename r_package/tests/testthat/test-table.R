@@ -13,7 +13,7 @@ prompts <- c(
 test_that("answers with a schema are a data frame", {
   skip_if_not_installed("tibble") # prints it
   context <- local_context()
-  expect_snapshot({
+  expect_page({
     answers <- generate_parallel(context, prompts, schema = schema)
     answers
   })
@@ -180,7 +180,7 @@ test_that("a table prints its first rows, without tibble too", {
 
 test_that("wrong settings of schemas are named", {
   context <- local_context()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     generate_parallel(context, "x", schema = 1)
     generate_parallel(context, c("x", "y", "z"), schema = list(schema, schema))
     generate_parallel(context, "x", schema = "no_such.json")

@@ -80,7 +80,7 @@ test_that("a vector of texts gives a vector of prompts", {
 test_that("wrong arguments are named with their values", {
   local_fake()
   model <- model_load(local_model_file())
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     tokenize("model", "a")
     tokenize(model, NA_character_)
     tokenize(model, 1)

@@ -1,9 +1,9 @@
 test_that("thinking() prints and checks its arguments", {
-  expect_snapshot({
+  expect_page({
     thinking()
     thinking(64, start = "<reason>", end = "</reason>", message = "\nSo:")
   })
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     thinking(1.5)
     thinking(start = 3)
   })
@@ -42,7 +42,7 @@ test_that("arguments of chats arrive in Python", {
 
 test_that("arguments of chats are checked", {
   context <- local_context()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     generate_parallel(context, "a", thinking = 64)
     generate(context, "a", prefix = "So")
     classify_parallel(context, "a", c("x", "y"), template = "t")
@@ -52,16 +52,11 @@ test_that("arguments of chats are checked", {
 })
 
 test_that("results have thoughts", {
-  columns <- list(
-    thinking = list("Hm.", NULL, "So"),
-    n_thinking_tokens = list(3L, NULL, 64L),
-    thinking_complete = list(TRUE, NULL, FALSE)
+  thoughts <- data.frame(
+    thinking = c("Hm.", NA, "So"),
+    n_thinking_tokens = c(3L, NA, 64L),
+    thinking_complete = c(TRUE, NA, FALSE)
   )
-  thoughts <- thoughts_of(columns)
-  expect_identical(thoughts$thinking, c("Hm.", NA, "So"))
-  expect_identical(thoughts$n_thinking_tokens, c(3L, NA, 64L))
-  expect_identical(thoughts$thinking_complete, c(TRUE, NA, FALSE))
-  expect_null(thoughts_of(NULL))
   fields <- data.frame(thinking = 1:3, x = 4:6)
   expect_named(
     with_thoughts(fields, thoughts),

@@ -33,7 +33,7 @@ test_that("a model is measured by people's codes", {
   expect_identical(found$wrong$truth, truth[model != truth])
   expect_identical(as.data.frame(found), found$table)
   expect_identical(found$prob, prob)
-  expect_snapshot(found)
+  expect_page(found)
 })
 
 test_that("labels are columns, factors and text", {
@@ -254,7 +254,7 @@ test_that("people get what the model is not sure of", {
   none <- coverage_curve(double(), logical())
   expect_identical(nrow(none), 0L)
   expect_identical(attr(texts_for_people(none, 0, 0.5), "threshold"), Inf)
-  expect_snapshot({
+  expect_page({
     curve
     none
   })
@@ -288,7 +288,7 @@ test_that("nothing to compare is told", {
 
 test_that("what does not fit is refused", {
   skip_if_no_llamaherd()
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     validate(mean)
     validate(data.frame(x = 1), 1)
     validate(c("a", "b"), "a")
@@ -314,9 +314,9 @@ test_that("models in a long table are compared on a page", {
   )
   found <- validate(long)
   expect_s3_class(found, "llamaherd_comparison")
-  expect_named(found, c("confusion", "reliability"))
-  expect_snapshot(found)
-  expect_snapshot(validate(long[-4], include_confusion = FALSE))
+  expect_named(found, c("confusion", "reliability", "page"))
+  expect_page(found)
+  expect_page(validate(long[-4], include_confusion = FALSE))
 })
 
 test_that("the first line of a weighted validation is whole", {
@@ -406,7 +406,7 @@ test_that("coded texts and samples know that there are several labels", {
 
 test_that("columns may be named without quotes; a variable with other values is an error", {
   frame <- data.frame(topic = c("a", "b"), human = c("a", "b"), text = c("x", "y"))
-  named <- \(x, ...) column_or_object(rlang::enquo(x), frame, "x", NULL, ...)
+  named <- \(x, ...) column_or_object(rlang::enquo(x), frame, "x", ...)
   expect_identical(named(human), "human")
   expect_identical(named(c(topic, human)), c("topic", "human"))
   expect_identical(named(text), "text") # there is a function text()
@@ -428,7 +428,7 @@ test_that("columns may be named without quotes; a variable with other values is 
 
 test_that("a name in an expression of columns is not ambiguous", {
   frame <- data.frame(p = c(0.5, 0.25), other = 1:2)
-  values <- \(x) column_or_values(rlang::enquo(x), frame, "x", NULL)
+  values <- \(x) column_or_values(rlang::enquo(x), frame, "x")
   expect_identical(values(1 / p), c(2, 4))
   expect_identical(values(p), "p")
   p <- c(1, 1)
@@ -504,7 +504,7 @@ test_that("arguments of several models are validate_models()'s, and still taken"
     validate(labels, labels, TRUE, c("b", "a")),
     validate(labels, labels, label_levels = c("b", "a"))
   )
-  expect_snapshot(error = TRUE, {
+  expect_refused({
     validate(labels, labels, n_boot = 5)
     validate(labels, labels, TRUE, scale = "metric")
     validate_models(annotations)

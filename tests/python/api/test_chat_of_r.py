@@ -8,6 +8,7 @@ import llamaherd as lh
 import pytest
 import tiny_models
 from llamaherd import _r
+from plain_forms import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,11 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
 
 def value(status: dict[str, Any]) -> Any:
     assert status["ok"], status["message"]
-    return status["value"]
+    return plain(status["value"])
+
+
+def turns_of(chat: lh.Chat) -> dict[str, list[Any]]:
+    return value(_r.chat_turns(chat))["turns"]
 
 
 def chat_of(context: lh.Context, turns: list[dict[str, Any]] | None = None) -> lh.Chat:
@@ -58,18 +63,18 @@ def test_a_question_in_steps(context: lh.Context) -> None:
     assert (result["thinking"], result["n_thinking_tokens"]) == (None, 0)
     assert result["finish_reason"] == "length"
     assert 0 < result["n_computed_tokens"] <= result["n_prompt_tokens"]
-    assert value(_r.chat_turns(chat)) == {
-        "system": "S",
-        "role": ["user", "assistant"],
-        "content": ["One", text],
-        "thinking": [None, None],
-        "interrupted": [False, False],
+    assert value(_r.chat_turns(chat))["system"] == "S"
+    assert turns_of(chat) == {
+        "role": ["system", "user", "assistant"],
+        "content": ["S", "One", text],
+        "thinking": [None, None, None],
+        "interrupted": [False, False, False],
     }
     again = value(_r.chat_ask(chat, None, {"temperature": 2.0}))["reply"]
     value(_r.chat_result(again))
-    turns = value(_r.chat_turns(chat))
-    assert turns["content"][0] == "One"
-    assert turns["content"][1] not in {"", text}
+    turns = turns_of(chat)
+    assert turns["content"][1] == "One"
+    assert turns["content"][2] not in {"", text}
 
 
 def test_frequent_polls_do_not_delay_a_long_question(smollm2: lh.Model) -> None:
@@ -96,9 +101,9 @@ def test_ctrl_c_in_r_keeps_what_was_written(context: lh.Context) -> None:
     assert result["text"] is None
     assert result["partial"].startswith(first)
     assert result["finish_reason"] == "cancelled"
-    turns = value(_r.chat_turns(chat))
-    assert turns["interrupted"] == [False, True]
-    assert turns["content"][1] == result["partial"]
+    turns = turns_of(chat)
+    assert turns["interrupted"] == [False, False, True]
+    assert turns["content"][2] == result["partial"]
 
 
 def test_memory_from_r(context: lh.Context) -> None:
@@ -108,21 +113,20 @@ def test_memory_from_r(context: lh.Context) -> None:
     assert value(_r.chat_undo(chat))["content"][0] == "Three"
     assert value(_r.chat_forget(chat, 1))["content"][0] == "One"
     value(_r.chat_set_system(chat, None))
-    turns = value(_r.chat_turns(chat))
-    assert turns["system"] is None
+    assert value(_r.chat_turns(chat))["system"] is None
+    turns = turns_of(chat)
     assert turns["content"][0] == "Two"
     first, second = value(_r.chat_fork(chat, 2))["pythons"]
-    assert value(_r.chat_turns(second)) == value(_r.chat_turns(first)) == turns
+    assert turns_of(second) == turns_of(first) == turns
     job = value(_r.chat_ask_all(chat, ["A", "B"], {"temperature": 0.5}))["job"]
-    columns = value(_r.job_result(job))
-    assert len(columns["texts"]) == 2
+    assert len(value(_r.job_result(job))) == 2
     # R sends NULL for a missing value.
     saved = [
         {"role": role, "content": text, "reasoning_content": None, "interrupted": False}
         for role, text in zip(turns["role"], turns["content"], strict=True)
     ]
-    again = value(_r.chat_turns(chat_of(context, saved)))
-    assert again == {**turns, "system": "S"}
+    again = turns_of(chat_of(context, saved))
+    assert again["content"] == ["S", *turns["content"]]
 
 
 def test_errors_are_data(context: lh.Context) -> None:

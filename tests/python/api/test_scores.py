@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from llamaherd import _r
 from llamaherd.journal.journal import Journal
+from plain_forms import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -531,48 +532,42 @@ def test_r_gets_columns(context: lh.Context) -> None:
 
     def value(status: dict[str, object]) -> dict[str, object]:
         assert status["ok"], status
-        return status["value"]
+        return plain(status["value"])
+
+    def result(started: dict[str, object]) -> dict[str, object]:
+        return value(_r.job_result(value(started)["job"]))
 
     prompts = [PROMPTS[0], None, PROMPTS[1]]
     labels = {"labels": ["good", "bad"], "names": ["plus", "minus"], "normalize": "pmi"}
     for chat in ({}, {"chat": True, "system": "Judge."}):
-        job = value(_r.classify_start(context, prompts, {**options, **labels, **chat}))
-        found = value(_r.classify_result(job["job"]))
-        assert found["names"] == ["plus", "minus"]
-        assert found["labels"][1] is None
-        assert [len(row) for row in found["probs"]] == [2, 2, 2]
-        assert len(found["coverage"]) == len(found["errors"]) == 3
+        found = result(_r.classify_start(context, prompts, {**options, **labels, **chat}))
+        assert found["label"][1] is None
+        assert len(found["p_plus"]) == len(found["p_minus"]) == len(found["errors"]) == 3
+        assert [len(row) for row in found["logprobs"]] == [2, 2, 2]
         assert found["errors"][1] is not None
     twice = {**labels, "labels": ["good", "good"]}
     refused = _r.classify_start(context, prompts, {**options, **twice})
     assert "twice" in refused["message"]
-    stored = value(_r.calibration_fit(found["probs"], ["plus", "minus"], "batch"))
-    applied = value(_r.calibration_apply(stored, found["probs"], ["plus", "minus"]))
-    assert applied["labels"][1] is None
-    assert np.array(applied["probs"])[::2].sum(axis=1) == pytest.approx(1)
-    assert '"names": []' in value(_r.calibration_fit(found["probs"], [], "batch"))
+    rows = list(map(list, zip(found["p_plus"], found["p_minus"], strict=True)))
+    stored = value(_r.calibration_fit(rows, ["plus", "minus"], "batch"))["json"]
+    applied = value(_r.calibration_apply(stored, rows, ["plus", "minus"]))
+    assert applied["label"][1] is None
+    sums = np.array([applied["p_plus"], applied["p_minus"]])[:, ::2].sum(axis=0)
+    assert sums == pytest.approx(1)
+    assert value(_r.calibration_fit(rows, [], "batch"))["names"] is None
     assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
-    job = value(
-        _r.score_start(
-            context,
-            prompts,
-            {**options, "continuations": [[" a", " b c"], [" a"], [" a"]]},
-        )
-    )
-    found = value(_r.score_result(job["job"]))
+    own = {**options, "continuations": [[" a", " b c"], [" a"], [" a"]]}
+    found = result(_r.score_start(context, prompts, own))
     assert [row and len(row) for row in found["token_logprobs"]] == [1, 2, None, 1]
-    assert len(found["logprobs"]) == 4
+    assert len(found["logprob"]) == 4
     assert len(found["errors"]) == 3
-    job = value(
+    found = result(
         _r.perplexity_start(context, prompts, {**options, "parse_special": False})
     )
-    found = value(_r.perplexity_result(job["job"]))
     assert np.isnan(found["n_tokens"][1])
-    assert found["perplexities"][0] > 1
-    job = value(
-        _r.classify_start(context, [None], {**options, **labels, "on_error": "stop"})
-    )
-    assert value(_r.classify_result(job["job"]))["finish_reasons"] == ["error"]
+    assert found["perplexity"][0] > 1
+    stops = {**options, **labels, "on_error": "stop"}
+    assert result(_r.classify_start(context, [None], stops))["finish_reason"] == ["error"]
 
 
 def test_a_wrong_prompt_is_named_with_its_place(context: lh.Context) -> None:

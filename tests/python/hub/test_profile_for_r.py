@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 from llamaherd._r import sources
 from llamaherd.hub.profile import Gpu
+from plain_forms import plain
 
 if TYPE_CHECKING:
     import pytest
@@ -19,6 +20,8 @@ def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None
     profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
     monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
     status = sources.hardware_profile()
-    [found] = status["value"]["gpus"]
-    assert found == {"name": "a GPU", "memory_bytes": 24.0 * 2**30, "source": "libllama"}
-    assert isinstance(found["memory_bytes"], float)
+    found = plain(status["value"])["gpu"]
+    assert (found["name"], found["source"]) == (["a GPU"], "libllama")
+    [size] = found["vram_bytes"]
+    assert isinstance(size, float)
+    assert size == 24.0 * 2**30

@@ -16,6 +16,7 @@ from llamaherd._r.arguments import given
 from llamaherd._r.composites import form_of
 from llamaherd.core.keeping import keep
 from llamaherd.core.stats import Progress
+from plain_forms import plain
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def test_codebooks_are_compared_chosen_and_evaluated(
     choice = called(
         "best_codebook", comparison={".class": "comparison", "content": found["json"]}
     )
-    assert part(choice, "codebook")["value"]["hash"] == BOOK.hash
+    assert plain(choice)["codebook"]["hash"] == BOOK.hash
     made = called(
         "evaluate_codebook",
         choice={".class": "choice", "content": choice["json"]},
@@ -218,14 +219,15 @@ def test_pairs_are_stored_as_json(context: lh.Context) -> None:
         comparison={".class": "pairs", "content": found["json"]},
         known=[1.0, 2.0, 3.0],
     )
-    assert column(part(rows, "table"), "measure") == ["pearson", "spearman"]
+    assert plain(rows)["measure"] == ["pearson", "spearman"]
     for text in ("{}", "[1]", '{"llamaherd_pairs": 2}', "no"):
         with pytest.raises(lh.ArgumentError, match="not a stored comparison"):
             lh.PairComparison.from_json(text)
 
 
 def test_plain_values_stay_as_they_are() -> None:
-    assert called("drawn_rows", texts=["x", None, "y"], n_texts=None, seed=1.0) == [0, 2]
+    rows = called("drawn_rows", texts=["x", None, "y"], n_texts=None, seed=1.0)
+    assert plain(rows) == [1, 3]
     assert form_of({"a": 1}) == {"a": 1}
     assert called("candidate", codebook=book_of_r(), settings={"chat": True}) is None
 
@@ -345,7 +347,7 @@ def test_an_error_keeps_the_results_that_it_has(
     job = started("fails")
     assert result(job)["message"] == "no memory"
     assert value(_r.job_keep(job)) is None
-    assert value(result(job))["finished"]["type"] == "codebook"
+    assert value(result(job))["finished"]["class"] == "llamaherd_codebook"
 
 
 def test_statistics_run_as_jobs() -> None:

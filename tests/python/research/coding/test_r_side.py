@@ -9,6 +9,7 @@ import llamaherd as lh
 import pytest
 from llamaherd import _r
 from llamaherd.model.dates import template_date
+from plain_forms import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,9 +28,9 @@ def coded(context: lh.Context, book: dict[str, Any], **options: Any) -> dict[str
     content = json.dumps(book)
     status = _r.annotate_start(context, ["x", None, "y"], content, options)
     assert status["ok"], status
-    status = _r.annotate_result(status["value"]["job"])
+    status = _r.job_result(status["value"]["job"])
     assert status["ok"], status
-    return status["value"]
+    return plain(status["value"])
 
 
 def test_places_count_from_one() -> None:
@@ -75,14 +76,13 @@ def test_columns_are_those_that_were_told(context: lh.Context) -> None:
         for role in set(roles) - {"label", "error"}:
             assert all(isinstance(value, float) for value in found["columns"][role])
         assert json.loads(found["run"])["versions"]["R"] == "4.2.2"
-        assert "prompts" in found["stats"]["line"]
+        assert "prompts" in found["stats"]["page"][0]
 
 
 def test_a_codebook_is_described() -> None:
-    made = _r.codebook_make(json.dumps(BOOK))["value"]
+    made = plain(_r.codebook_make(json.dumps(BOOK))["value"])
     assert made["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
-    assert made["names"] == ["a", "b"]
-    assert made["page"][0].startswith("<Codebook> one label per text")
-    preview = _r.codebook_preview(made["json"], "T", None, False)["value"]
+    assert made["page"][0].startswith("<llamaherd_codebook> one label per text")
+    preview = plain(_r.codebook_preview(made["content"], "T", None, False)["value"])
     assert preview["prompt"].endswith("Text: T\nLabel:")
     assert preview["tokens"] is None

@@ -16,6 +16,7 @@ from llamaherd.research.selection.measures import (
     n_more_examples,
 )
 from llamaherd.research.selection.part_codes import GivenLabels
+from plain_forms import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,8 +99,9 @@ def test_a_model_is_asked_with_the_settings(
             lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
         options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
         found = choose_examples(gold, 2, BOOK, **options, context=context)
-    assert found["effect"].startswith("The 2 examples change the accuracy")
-    assert found["is_gain"] in {True, False}
+    made = plain(found)
+    assert made["effect"].startswith("The 2 examples change the accuracy")
+    assert made["is_gain"] in {True, False}
     with pytest.raises(TypeError, match="calibrate is used only with a context"):
         lh.choose_examples(gold, 2, BOOK, calibrate="batch")
 

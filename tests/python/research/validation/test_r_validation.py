@@ -8,6 +8,7 @@ from typing import Any
 import llamaherd as lh
 import pytest
 from llamaherd import _r
+from plain_forms import attributes, plain
 
 COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": None, "seed": None}
 OPTIONS = {**COMMON, "several": None}
@@ -29,8 +30,8 @@ def test_agreement_is_a_table() -> None:
     codes = [["a", "b", "a", None], ["a", "b", "b", "a"]]
     made = value(_r.agreement(codes, MORE))
     assert made["class"] == "llamaherd_agreement"
-    of = {each["name"]: each["value"] for each in made["attributes"]}
-    assert of == {"level": 0.95, "scale": "nominal", "is_weighted": False}
+    of = attributes(made)
+    assert (of["level"], of["scale"], of["is_weighted"]) == (0.95, "nominal", False)
     found = columns_of(made)
     assert found["coefficient"] == ["percent", "kappa", "alpha", "ac1"]
     assert found["value"][1] == lh.cohen_kappa(*codes).value
@@ -58,10 +59,11 @@ def test_validation_is_columns() -> None:
     }
     own = {"coders": ["ann"], "json": None, "columns": {}}
     gold = {**own, "codes": [["a", "b", "b", "a"]]}
-    found = value(_r.validate(coded, gold, OPTIONS))
+    found = plain(value(_r.validate(coded, gold, OPTIONS)))
     assert found["coders"] == ["ann"]
-    assert found["confusion"] == [[1, 1], [0, 1]]
-    assert found["wrong"] == {"row": [3], "label": ["a"], "truth": ["b"], "prob": [0.6]}
+    assert found["confusion"]["vs_gold"]["model"] == [[1, 1], [0, 1]]
+    wrong = {"row": [3], "label": ["a"], "truth": ["b"], "prob": [0.6], "text": ["y"]}
+    assert found["wrong"] == wrong
     assert len(set(map(len, found["table"].values()))) == 1
     assert found["page"][0].startswith("<llamaherd_validation> 4 of 4 texts")
     assert any(line.startswith("3  0.60  a, people: b") for line in found["page"])
@@ -75,38 +77,39 @@ def test_validation_is_columns() -> None:
     drawn["columns"] = {"key": [1.0, 2.0, 3.0, 4.0]}  # the same texts in another order
     back = {name: (given or [])[::-1] or None for name, given in coded.items()}
     back["names"] = ["a", "b"]
-    weighted = value(_r.validate(back, drawn, OPTIONS))
+    weighted = plain(value(_r.validate(back, drawn, OPTIONS)))
     assert weighted["is_weighted"]
     assert weighted["wrong"]["row"] == [2]
     told = json.loads(weighted["json"])
     assert told["design"] == sample.design
     assert told["source"]["n"] == 4
-    plain = {**coded, "names": [], "probs": None, "texts": None}
-    found = value(_r.validate(plain, gold, OPTIONS))
-    assert (found["bins"], found["coverage"], found["confidence"]) == (None, None, None)
+    bare = {**coded, "names": [], "probs": None, "texts": None}
+    found = plain(value(_r.validate(bare, gold, OPTIONS)))
+    assert (found["bins"], found["coverage"], found["prob"]) == (None, None, None)
 
 
 def test_agreement_on_several_labels_is_columns() -> None:
     none = {"probs": None, "texts": None, "codebook": None}
     coded = {"labels": ["a; b", "b"], "names": ["a", "b"], **none}
     gold = {"codes": [["b;a", "a"]], "coders": ["ann"], "json": None, "columns": {}}
-    found = value(_r.validate(coded, gold, {**OPTIONS, "several": True}))
+    found = plain(value(_r.validate(coded, gold, {**OPTIONS, "several": True})))
     assert found["several"] is True
-    assert found["confusion"] == []
-    of = columns_of(found["label_agreement"])
+    assert found["confusion"]["vs_gold"]["model"] is None
+    of = found["label_agreement"]
     assert of["label"] == ["a"] * 4 + ["b"] * 4
     assert set(of["between"]) == {"model and people"}
     assert of["coefficient"] == ["percent", "kappa", "alpha", "ac1"] * 2
-    one = value(_r.validate(coded, gold, OPTIONS))
+    one = plain(value(_r.validate(coded, gold, OPTIONS)))
     assert (one["several"], one["label_agreement"]) == (False, None)
 
 
 def test_coverage_goes_to_r_and_back() -> None:
-    curve = value(_r.coverage_curve([0.9, 0.8, 0.7], [True, True, False], None, 0.95))
+    curve = _r.coverage_curve([0.9, 0.8, 0.7], [True, True, False], None, 0.95)
+    curve = plain(value(curve))
     assert curve["accuracy"] == pytest.approx([1, 1, 2 / 3])
-    found = value(_r.for_people(curve, [0.75, 0.95, 0.8], 0.9, False))
+    found = plain(value(_r.for_people(curve, [0.75, 0.95, 0.8], 0.9, False)))
     assert found == {"rows": [1], "threshold": 0.8}
-    none = value(_r.for_people(curve, [0.75], 0.99, True))
+    none = plain(value(_r.for_people(curve, [0.75], 0.99, True)))
     assert none == {"rows": [1], "threshold": float("inf")}
 
 
@@ -117,12 +120,12 @@ def test_tables_and_reliability_are_lists() -> None:
         "label": ["a", "b", "a", "a"],
     }
     options = {"pairwise": True, "levels": None}
-    found = value(_r.confusion_tables({**columns, "truth": ["a", "b"] * 2}, options))
-    assert found["levels"] == ["a", "b"]
-    assert found["vs_gold_names"] == ["m", "n"]
-    assert found["pairwise"] == [[[1, 0], [1, 0]]]
-    found = value(_r.reliability(columns, {"method": "auto", "levels": None}))
+    tables = _r.confusion_tables({**columns, "truth": ["a", "b"] * 2}, options)
+    found = plain(value(tables))
+    assert list(found["vs_gold"]) == ["m", "n"]
+    assert found["pairwise"] == {"m vs n": [[1, 0], [1, 0]]}
+    found = plain(value(_r.reliability(columns, {"method": "auto", "levels": None})))
     assert found["cohen"]["kappa"] == [0]
-    assert found["krippendorff"]["items"] == ["1", "2"]
-    found = value(_r.reliability(columns, {"method": "cohen", "levels": None}))
-    assert found["krippendorff"] is None
+    assert len(found["krippendorff"]["per_item"]) == 2
+    found = plain(value(_r.reliability(columns, {"method": "cohen", "levels": None})))
+    assert list(found) == ["cohen"]

@@ -66,59 +66,122 @@ choose_examples <- function(
   context = NULL,
   ...
 ) {
-  error_call <- rlang::current_env()
   check_given(gold)
   check_given(k)
   check_codebook(codebook)
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
-    abort_argument("embeddings", "a matrix of numbers", embeddings, error_call)
+    abort_argument("embeddings", "a matrix of numbers", embeddings)
   }
   found <- call_python(
     "choose_examples",
     list(
-      gold = gold_given(gold, error_call),
+      gold = gold_given(gold),
       k = py_value(k),
       codebook = as_python(codebook),
       by = py_value(by),
-      coded = if (!is.null(coded)) labels_given(coded, error_call),
+      coded = if (!is.null(coded)) labels_given(coded),
       embeddings = if (!is.null(embeddings)) {
         tagged("array", content = rows_of(unclass(embeddings)))
       },
-      context = if (!is.null(context)) check_context(context, "context", error_call),
+      context = if (!is.null(context)) check_context(context, "context"),
       settings = list(...)
-    ),
-    error_call = error_call
+    )
   )
-  effect <- found[["effect"]]
-  if (isTRUE(found[["is_gain"]])) {
+  effect <- found$effect
+  if (isTRUE(found$is_gain)) {
     cli::cli_inform("{effect}.")
   } else if (!is.null(effect)) {
-    warn("{effect}.", "examples", error_call)
+    warn("{effect}.", "examples")
   }
-  from_python(found[["codebook"]])
+  found$codebook
 }
 
 #' @rdname choose_examples
 #' @export
 disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
-  error_call <- rlang::current_env()
   found <- call_python(
     "disagreements",
     list(
-      coded = labels_given(coded, error_call),
-      gold = gold_given(gold, error_call),
+      coded = labels_given(coded),
+      gold = gold_given(gold),
       parts = py_values(parts),
       peek = py_value(peek)
-    ),
-    error_call = error_call
+    )
   )
   missing <- found$n_missing
   if (missing > 0) {
     warn(
       "{missing} coded text{?s} {?has/have} no label and {?is/are} left out.",
-      "failed",
-      error_call
+      "failed"
     )
   }
   found$table
+}
+
+#' Split a gold-standard sample to explore, select and evaluate
+#'
+#' @description
+#' If you choose the best of several codebooks and measure its accuracy on the same texts, the
+#' measured accuracy is too high. `gold_split()` therefore divides a gold-standard sample at random
+#' into three parts:
+#'
+#' * `explore`: write codebooks, inspect wrong labels ([disagreements()]), choose examples
+#'   ([choose_examples()]);
+#' * `select`: compare codebooks ([compare_codebooks()]);
+#' * `evaluate`: measure the chosen codebook, once ([evaluate_codebook()]).
+#'
+#' Each stratum of the draw is divided, so that each part is itself a probability sample. The
+#' inclusion probability of a text in a part is its probability in the draw, times the share of the
+#' drawn texts of its stratum that are in the part. `gold_part()` returns a part, which [validate()]
+#' and [estimate()] accept like any other sample.
+#'
+#' The split is stored in the sample: [write_gold()] writes the split and [read_gold()] reads it.
+#' `gold_size(compare =)` computes how many texts `select` needs.
+#'
+#' @param gold A `llamaherd_gold`, with or without codes; or the path of its CSV file: the split is
+#'   then stored in the JSON file next to the CSV file.
+#' @param explore,select,evaluate Shares of the texts, with sum 1. `explore` may be 0.
+#' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
+#' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked until
+#'   [evaluate_codebook()] has unlocked it.
+#' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`.
+#'   `gold_part()` returns a sample with only the texts of the part.
+#' @seealso [compare_codebooks()], [gold_sample()], [gold_size()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' gold <- gold_sample(news, 60, text = text, names = unique(news$topic), seed = 1)
+#' gold <- gold_split(gold, 0.2, 0.4, 0.4, seed = 1)
+#' table(gold$parts)
+#' gold_part(gold, "explore")
+gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed = NULL) {
+  check_given(gold)
+  arguments <- c(
+    py_arguments("explore", "select", "evaluate", "seed"),
+    list(gold = gold_given(gold))
+  )
+  call_python("gold_split", arguments)
+}
+
+#' @rdname gold_split
+#' @export
+gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
+  arguments <- list(
+    gold = tagged("gold", content = check_gold(gold)),
+    part = py_value(part)
+  )
+  call_python("gold_part", arguments)
+}
+
+# Converts a sample for Python, or returns the path of its CSV file.
+gold_given <- function(gold) {
+  check_given(gold)
+  if (rlang::is_string(gold)) {
+    return(expand_path(gold))
+  }
+  if (!inherits(gold, "llamaherd_gold")) {
+    must <- "a <llamaherd_gold> made by gold_sample() or read_gold(), or the path of its CSV file"
+    abort_argument("gold", must, gold)
+  }
+  as_python(gold, "gold")
 }

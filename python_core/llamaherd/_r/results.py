@@ -1,0 +1,291 @@
+"""Results of calls that run a model, in the form of `forms`, and jobs of these calls."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean_or_none, form_of
+from llamaherd._r.forms import (
+    Part,
+    array,
+    attributed,
+    factor,
+    items,
+    parts,
+    r_object,
+    table,
+    table_of,
+    table_of_objects,
+    value,
+    vector,
+)
+from llamaherd._r.quotes import labels_of, text_of, with_places_of_r
+from llamaherd.core.embeddings import Embeddings, EmbedStats
+from llamaherd.core.failure import codes_of
+from llamaherd.core.results import THOUGHT_COLUMNS, thought_cells
+from llamaherd.core.stats import ActorStats
+from llamaherd.optimize.report import FileRow, OptimizeReport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_THOUGHT_KINDS = ("text", "integer", "flag")  # of `THOUGHT_COLUMNS`
+_TIMES = ("queue_s", "first_token_s", "wall_s")
+# Columns of coded texts, by role; all others are numbers.
+_KINDS_OF_ROLES = {"quote": "text", "step": "text", "start": "integer", "end": "integer"}
+
+
+@boundary
+def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
+    """Wait until a job ends; return its results in the form of `forms`.
+
+    For every value of `on_error`, the results contain the failed prompts. R itself raises
+    the error about failed prompts, with indices from 1.
+    """
+    try:
+        return form_of(job.results())
+    except lh.GenerationError as error:
+        return form_of(error.results)
+
+
+@form_of.register(Path)
+def _(found: Path) -> str:
+    return str(found)
+
+
+@form_of.register
+def _(found: lh.Stats) -> Part:
+    numbers = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    actors = numbers.pop("actors")
+    kinds = dict.fromkeys((f.name for f in dataclasses.fields(ActorStats)), "number")
+    kinds["node"] = "text"
+    made = {name: value(float(n)) for name, n in numbers.items()}
+    if actors:
+        made["actors"] = table_of_objects(actors, kinds)
+    return r_object("stats", made, page=found)
+
+
+@form_of.register(EmbedStats)
+def _(found: EmbedStats) -> Part:
+    numbers = dataclasses.asdict(found)
+    return r_object("stats", {k: value(n) for k, n in numbers.items()}, page=found)
+
+
+@form_of.register
+def _(found: lh.Results) -> Part:
+    every = [result for samples in found.samples for result in samples]
+    usage = {
+        **dict.fromkeys(("n_prompt_tokens", "n_reused_tokens"), "integer"),
+        "n_generated_tokens": "integer",
+        "seed": "number",
+    }
+    cells = thought_cells(lh.Results(every, found.stats)) if found.has_thoughts else {}
+    return attributed(
+        vector("text", map(text_of, every)),
+        "result",
+        errors=_errors(result.error for result in every),
+        finish_reason=vector("text", [result.finish_reason for result in every]),
+        partial=vector("text", [result.partial for result in every]),
+        complete=vector("flag", [result.complete for result in every]),
+        usage=table_of_objects(every, usage),
+        timing=_timing([result.stats for result in every]),
+        thoughts=table(_thoughts(cells), len(every)) if cells else None,
+        logprobs=value(_logprobs(every)),
+        stats=form_of(found.stats),
+    )
+
+
+@form_of.register
+def _(found: lh.ClassifyResults) -> Part:
+    names, between = found.names, found.between
+    columns = [factor(found.labels, names, "label")]
+    columns += [
+        vector("number", getattr(found, name), name)
+        for name in ("prob", "margin", "entropy", "coverage")
+    ]
+    columns += [
+        vector("number", probs, f"p_{name}")
+        for name, probs in zip(names, found.probs.T, strict=True)
+    ]
+    further = found.further()
+    if "between" in further:
+        columns.append(vector("number", further["between"], "between"))
+    return _task_table(
+        [*columns, *_thoughts(further)],
+        found,
+        logprobs=array(found.logprobs, names),
+        between=None if between is None else array(between, names),
+        timing=_timing(found.requests),
+        notes=vector("text", found.notes),
+    )
+
+
+@form_of.register
+def _(found: lh.ScoreResults) -> Part:
+    """Return a row for each continuation; NA after a failure."""
+    places = [(i, j) for i, n in enumerate(found.n_given) for j in range(n)]
+    made = found.continuations
+    rows = [None if (own := made[i]) is None else own[j] for i, j in places]
+    tokens = [
+        None if row is None else vector("number", row.token_logprobs) for row in rows
+    ]
+    counts = [None if row is None else len(row.token_logprobs) for row in rows]
+    columns = [
+        vector(
+            "number", [None if row is None else row.logprob for row in rows], "logprob"
+        ),
+        vector("integer", counts, "n_tokens"),
+        items(tokens, "token_logprobs"),
+        *_thoughts(found.further([i for i, _ in places])),
+    ]
+    return _task_table(columns, found, n=len(rows))
+
+
+@form_of.register
+def _(found: lh.PerplexityResults) -> Part:
+    known = zip(found.n_tokens, found.token_logprobs, strict=True)
+    counts = [None if own is None else n for n, own in known]
+    columns = [vector("number", found.perplexity, "perplexity")]
+    return _task_table([*columns, vector("integer", counts, "n_tokens")], found)
+
+
+@form_of.register(Embeddings)
+def _(found: Embeddings) -> Part:
+    return attributed(
+        array(found.vectors),
+        "vectors",
+        errors=_errors(found.errors),
+        stats=form_of(found.stats),
+    )
+
+
+@form_of.register(OptimizeReport)
+def _(found: OptimizeReport) -> Part:
+    kinds = dict.fromkeys(FileRow.__annotations__, "number") | {"type": "text"}
+    return attributed(
+        table_of_objects(found.rows, kinds),
+        "optimize",
+        path=value(str(found.path)),
+        chosen=vector("text", [found.chosen]),
+        verdict=value(found.verdict),
+        page=vector("text", str(found).split("\n")),
+    )
+
+
+@form_of.register
+def _(found: lh.Coded) -> Part:
+    """Return new columns by role, and their record.
+
+    `columns` leaves out the fields of generated answers, which R reads from `answers`,
+    JSON with R's positions of quotes.
+    """
+    frame = {role: found.frame[name] for role, name in found.columns.items()}
+    frame = with_places_of_r(frame, found.codebook)
+    roles = list(frame)
+    # The columns about thoughts come directly before the column of errors.
+    thoughts = roles[-4:-1] if found.run["settings"].get("thinking") else []
+    is_generated = found.codebook.kind.is_generated
+    own = [*thoughts, roles[-1]] if is_generated else roles
+    kinds = dict(zip(thoughts, _THOUGHT_KINDS, strict=False))
+    columns = []
+    for role in own:
+        if role == roles[-1]:
+            columns.append(vector("text", found.errors, role))
+        elif role == "label" and not is_generated:
+            columns.append({**_labels(found), "name": role})
+        else:
+            kind = kinds.get(role) or _KINDS_OF_ROLES.get(role, "number")
+            columns.append(vector(kind, frame[role], role))
+    answers = labels_of(found.labels, found.codebook) if is_generated else None
+    return parts(
+        columns=table(columns, len(found.labels)),
+        labels=vector("text", found.labels),
+        answers=None if answers is None else vector("text", answers),
+        errors=vector("text", found.errors),
+        error_codes=vector("text", codes_of(found.errors)),
+        names=vector("text", found.names),
+        run=value(json.dumps(found.run, ensure_ascii=False)),
+        stats=form_of(found.stats),
+        notes=vector("text", found.notes),
+    )
+
+
+def labels_so_far(found: lh.Coded | None) -> Part | None:
+    """Return texts with their labels; None without any label."""
+    if found is None or all(label is None for label in found.labels):
+        return None
+    rows = zip(found.frame[found.text], found.labels, found.errors, strict=True)
+    names = ("text", "label", "error")
+    dicts = [dict(zip(names, row, strict=True)) for row in rows]
+    return table_of(dicts, dict.fromkeys(names, "text"))
+
+
+def _labels(found: lh.Coded) -> Part:
+    """Return labels as R's factor, numbers, or texts if a text may have several."""
+    known = found.codebook.numbers
+    if known is not None:
+        number_of = dict(zip(found.codebook.names, map(float, known), strict=True))
+        numbers = [None if each is None else number_of[each] for each in found.labels]
+        is_whole = all(each.is_integer() for each in number_of.values())
+        return vector("integer" if is_whole else "number", numbers)
+    if found.codebook.kind.is_several:
+        return vector("text", found.labels)
+    is_ordered = found.codebook.type == "ordinal"
+    return factor(found.labels, found.names, ordered=is_ordered)
+
+
+def _thoughts(cells: Mapping[str, Sequence[Any]]) -> list[Part]:
+    """Return the columns about thoughts; [] without thoughts."""
+    kinds = zip(THOUGHT_COLUMNS, _THOUGHT_KINDS, strict=True)
+    return [vector(kind, cells[name], name) for name, kind in kinds if name in cells]
+
+
+def _timing(requests: Sequence[Any]) -> Part:
+    """Return times in seconds since the call began; NA for a missing time."""
+    rows = [{name: getattr(each, name, None) for name in _TIMES} for each in requests]
+    return table_of(rows, dict.fromkeys(_TIMES, "number"))
+
+
+def _errors(errors: Any) -> Part:  # noqa: ANN401 - texts or None
+    return vector("text", map(clean_or_none, errors))
+
+
+def _task_table(
+    columns: Sequence[Part],
+    found: lh.ClassifyResults | lh.ScoreResults | lh.PerplexityResults,
+    n: int | None = None,
+    **attributes: Part | None,
+) -> Part:
+    """Return a table of a call, with attributes that have an element per prompt."""
+    return attributed(
+        table(columns, len(found) if n is None else n),
+        "table",
+        errors=_errors(found.errors),
+        finish_reason=vector("text", found.finish_reasons),
+        stats=form_of(found.stats),
+        **attributes,
+    )
+
+
+def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None] | None:
+    """Return log-probabilities; alternatives of all tokens are in one list."""
+    if all(result.logprobs is None for result in results):
+        return None
+    return [
+        None
+        if result.logprobs is None
+        else {
+            "tokens": result.tokens,
+            "logprobs": list(result.logprobs),
+            "n_top": [len(top) for top in result.top_logprobs or []],
+            "top_tokens": [token for top in result.top_logprobs or [] for token in top],
+            "top_logprobs": [
+                number for top in result.top_logprobs or [] for number in top.values()
+            ],
+        }
+        for result in results
+    ]

@@ -1,0 +1,44 @@
+"""Reads results in the form in which they go to R, as R's from_python() does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def plain(part: Any) -> Any:
+    """Return dicts of columns and of named parts, lists, and values.
+
+    An object has its printed lines as `page`, and its JSON as `json`.
+    """
+    if not isinstance(part, dict) or "type" not in part:
+        return part
+    kind = part["type"]
+    if kind in ("value", "json"):
+        return part["value"]
+    if kind in ("table", "list", "object"):
+        own = part["columns" if kind == "table" else "parts"]
+        if kind == "list" and not any(each.get("name") for each in own):
+            return [plain(each) for each in own]
+        made = {each["name"]: plain(each) for each in own}
+        if kind == "object":
+            made |= {"page": part["page"], "json": part["json"]}
+        return made | attributes(part)
+    if kind == "factor":
+        return [part["levels"][each - 1] if each else None for each in part["values"]]
+    return _rows(part) if kind in ("matrix", "counts") else part["values"]
+
+
+def attributes(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a vector or a table."""
+    return {each["name"]: plain(each) for each in part.get("attributes", ())}
+
+
+def _rows(part: dict[str, Any]) -> list[list[float]]:
+    values: Any = part["values"]
+    if "size" in part:
+        values = np.frombuffer(values, dtype=f"<f{part['size']}").tolist()
+    n = part["columns"]
+    n = n if isinstance(n, int) else len(n)
+    return [values[i : i + n] for i in range(0, len(values), n)]
