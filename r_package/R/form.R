@@ -130,8 +130,13 @@ as.data.frame.llamaherd_object <- function(x, ...) {
   if (is.data.frame(x)) {
     return(plain_frame(x))
   }
-  is_table <- vapply(unclass(x), is.data.frame, NA)
-  x[[which(is_table)[[1]]]]
+  parts <- unclass(x)
+  tables <- Filter(is.data.frame, parts)
+  if (length(tables) > 0) {
+    return(tables[[1]])
+  }
+  is_value <- vapply(parts, \(part) is.atomic(part) && length(part) == 1, NA)
+  as.data.frame(parts[is_value & !names(parts) %in% c("page", "json")])
 }
 
 #' @exportS3Method tibble::as_tibble
