@@ -24,6 +24,7 @@ from llamaherd.core.thinking import Thinking, checked_thinking
 from llamaherd.core.words import setting
 from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import detokenize
+from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
@@ -134,11 +135,15 @@ def prepare_classify(
     does not close it. For `places` see `make_requests`.
     """
     context = open_context(ctx)
-    model = context.model
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
     texts = listed(prompts)
+    if isinstance(context, Elsewhere):
+        asked = context.labelling(texts, known, options)
+        call = scoring(context, asked.requests, options, asked.convert, journal=journal)
+        return HostedCall(context, call, prompts)
+    model = context.model
     given = rendered_prompts(model, texts, options, [True] * len(texts))
     n_beside = int(normalize == "pmi" and bool(given))
     if n_beside:

@@ -8,7 +8,7 @@ from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.running import none_answered, run_to_end, start, stream_pieces
 from llamaherd.asks.keywords import GenerateSettings, PromptSettings
 from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests, schemas_of
+from llamaherd.asks.requests import schemas_of
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import SamplingParams
@@ -246,8 +246,7 @@ def generate(
                 "Context.submit(stream=True) returns both",
                 argument="logprobs",
             )
-        n_ctx = context.options["n_ctx"]
-        requests, _ = make_requests(context.model, single(prompt), options, n_ctx=n_ctx)
+        requests, _ = context.requests(single(prompt), options)
         is_all = options.stream == "all"
         return stream_pieces(context, requests[0], with_thought=is_all)
     call = _make_call(context, single(prompt), options)
@@ -262,10 +261,7 @@ def _make_call(
     places: Sequence[int] | None = None,
 ) -> Call:
     context.check_open()
-    n_ctx = context.options["n_ctx"]
-    requests, base = make_requests(
-        context.model, prompts, options, places=places, n_ctx=n_ctx
-    )
+    requests, base = context.requests(prompts, options, places)
     return Call(
         requests,
         seed=base,

@@ -11,8 +11,6 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from llamaherd.core.errors import LlamaHerdError
-from llamaherd.core.words import terms_of
-from llamaherd.remote.jobs import LANGUAGE
 from llamaherd.server.batches.inside import ask
 from llamaherd.server.batches.lines import (
     RequestLine,
@@ -404,11 +402,10 @@ class BatchRun:
 
     async def _answer(self, request: RequestLine) -> tuple[int, str]:
         """Run a request; return the status and the JSON of its answer or error."""
-        path, terms = self._batch.endpoint, self._batch.metadata.get(LANGUAGE)
         try:
             if request.error is not None:
                 raise request.error
-            return await ask(self._app, path, request.body, terms_of(terms, JSON))
+            return await ask(self._app, self._batch.endpoint, request.body, JSON)
         except ApiError as error:  # only this request fails
             return error.status, dumps(error.body)
 

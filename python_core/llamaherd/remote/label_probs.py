@@ -1,0 +1,175 @@
+"""Probabilities of labels, from the tokens of an answer that is one of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from llamaherd.asks.labels import by_name
+from llamaherd.asks.scores import ClassifyResults, softmax
+from llamaherd.core.plurals import part_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.asks.calibration import Floats
+    from llamaherd.asks.labels import Labels
+    from llamaherd.asks.options import ClassifyOptions
+    from llamaherd.core.results import Results
+
+# Largest share of the labels' probability that alternatives may have which continue to
+# several labels. With more, the probabilities of these labels are not known.
+_MOST_SHARED = 0.01
+
+
+class Piece(NamedTuple):
+    """A token of an answer.
+
+    Attributes:
+        token: Text.
+        logprob: Log-probability.
+        others: Most likely tokens at this place with their log-probabilities.
+    """
+
+    token: str
+    logprob: float
+    others: Sequence[tuple[str, float]]
+
+
+def label_scores(
+    written: str, labels: Sequence[str], label: str, pieces: Sequence[Piece]
+) -> array[float]:
+    """Return scores of labels: log-probabilities, then 1 for the label of the answer.
+
+    The answer is walked token by token. An alternative of a token that continues to one
+    other label only gives this label the probability of the answer so far, times its own.
+    A label that no alternative leads to has the log-probability -inf.
+
+    Args:
+        written: The whole answer: a label, perhaps inside a JSON object.
+        labels: All labels.
+        label: Label of the answer.
+        pieces: Tokens of the answer; [] without log-probabilities.
+
+    Returns:
+        float64[2 k]: the log-probability of each of the k labels, all NaN if they cannot
+        be known; then 1 for the label of the answer and 0 for the others.
+    """
+    k = len(labels)
+    mark = array("d", [float(each == label) for each in labels])
+    logs = _logprobs(_whole_answers(written, labels, label), labels.index(label), pieces)
+    return array("d", [math.nan] * k if logs is None else logs) + mark
+
+
+def _whole_answers(written: str, labels: Sequence[str], label: str) -> list[str]:
+    """Return the answer with each label in place of its own."""
+    own = json.dumps(label, ensure_ascii=False)
+    is_json = written.lstrip().startswith("{") and own in written
+    if is_json:
+        before, _, after = written.rpartition(own)
+        return [
+            f"{before}{json.dumps(each, ensure_ascii=False)}{after}" for each in labels
+        ]
+    before, _, after = written.partition(label)
+    return [f"{before}{each}{after}" for each in labels]
+
+
+def _logprobs(
+    answers: Sequence[str], chosen: int, pieces: Sequence[Piece]
+) -> list[float] | None:
+    """Return the log-probability of each answer; None if they cannot be known."""
+    found = [-math.inf] * len(answers)
+    prefix, path, shared = "", 0.0, -math.inf
+    alive = _fitting(answers, range(len(answers)), "")
+    for piece in pieces:
+        if len(alive) == 1:
+            break
+        for token, logprob in piece.others:
+            if token == piece.token or not token:
+                continue
+            fits = _fitting(answers, alive, prefix + token)
+            if len(fits) == 1:
+                found[fits[0]] = _added(found[fits[0]], path + logprob)
+            elif fits:
+                shared = _added(shared, path + logprob)
+        path += piece.logprob
+        prefix += piece.token
+        before, alive = alive, _fitting(answers, alive, prefix)
+        if chosen not in alive or (len(before) > len(alive) and not piece.others):
+            return None
+    if len(alive) > 1:  # a longer label starts with the answer, and its share is unknown
+        return None
+    found[chosen] = _added(found[chosen], path)
+    total = -math.inf
+    for each in found:
+        total = _added(total, each)
+    is_known = shared - _added(total, shared) <= math.log(_MOST_SHARED)
+    return found if is_known else None
+
+
+def _fitting(answers: Sequence[str], alive: Sequence[int], prefix: str) -> list[int]:
+    """Return the answers that start with a text."""
+    return [j for j in alive if answers[j].startswith(prefix)]
+
+
+def _added(one: float, other: float) -> float:
+    """Return log(exp(one) + exp(other))."""
+    high, low = max(one, other), min(one, other)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def classified(
+    results: Results, labels: Labels, options: ClassifyOptions, *, is_by_name: bool
+) -> ClassifyResults:
+    """Convert the scores of prompts to the result of a classification.
+
+    Args:
+        results: Results of the prompts, with scores of k labels: k log-probabilities,
+            then k probabilities; where the log-probabilities are NaN, 1 marks the label.
+        labels: Labels.
+        options: Options of the call.
+        is_by_name: Whether the scores are of names, with probabilities as the engine
+            normalized them. Otherwise they are of the texts that the model reads.
+    """
+    k = len(labels.names if is_by_name else labels.readings)
+    scores = np.full((len(results), 2 * k), np.nan)
+    for i, result in enumerate(results):
+        if result.scores is not None:
+            scores[i] = result.scores
+    logs, probs = scores[:, :k], scores[:, k:]
+    answers = None
+    if not is_by_name:
+        answers = tuple(
+            None if np.isnan(row).any() else labels.names[labels.name_of[row.argmax()]]
+            for row in probs
+        )
+        logs = by_name(logs, labels)
+        probs = softmax(logs)
+        if not np.isnan(logs[[answer is not None for answer in answers]]).any():
+            answers = None
+    return ClassifyResults(
+        names=labels.names,
+        probs=probs,
+        logprobs=logs,
+        normalize=options.normalize,
+        errors=[result.error for result in results],
+        finish_reasons=[result.finish_reason for result in results],
+        stats=results.stats,
+        requests=tuple(result.stats for result in results),
+        answers=answers,
+        notes=() if answers is None else (_note(answers, probs),),
+    )
+
+
+def _note(answers: Sequence[str | None], probs: Floats) -> str:
+    """Return the note on prompts that have a label without probabilities."""
+    is_bare = [answer is not None for answer in answers] & np.isnan(probs).any(axis=1)
+    return (
+        f"{part_of(int(is_bare.sum()), len(answers), 'prompt')} a label without "
+        "probabilities, which are NaN: the engine gave no log-probabilities that tell "
+        "labels apart"
+    )
