@@ -49,8 +49,8 @@ _COMMON = [
         "--out",
         "output",
         metavar="FILE",
-        help=".csv, .tsv, .jsonl or .parquet. Default: stdout, in JSON lines if INPUT "
-        "is JSON lines, otherwise in CSV.",
+        help=".csv, .tsv, .jsonl, .ndjson (also with .gz or .zst) or .parquet. Default: "
+        "stdout, in JSON lines if INPUT is JSON lines, otherwise in CSV.",
     ),
     _files(
         "--overwrite",
@@ -65,7 +65,13 @@ _COMMON = [
     _files(
         "--delimiter",
         metavar="CHAR",
-        help="Delimiter of CSV. Default: comma, or tab for .tsv.",
+        help="Delimiter of CSV. Default: comma. In .tsv it is a tab.",
+    ),
+    _files(
+        "--limit",
+        type=_COUNT,
+        metavar="N",
+        help="Read only the first N rows.",
     ),
     _files("--prefix", metavar="TEXT", help="Prefix of the names of new columns."),
     _files(
@@ -117,6 +123,11 @@ _COMMON = [
         "--save",
         metavar="FILE.toml",
         help="Only write a description of the run, for `llamaherd run FILE.toml`.",
+    ),
+    _parts(
+        "--show-prompt",
+        is_flag=True,
+        help="Only print the prompt of the first row, as the model reads it.",
     ),
     _parts("-q", "--quiet", is_flag=True, help="No progress bar."),
 ]

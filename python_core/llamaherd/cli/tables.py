@@ -66,7 +66,10 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     shard, save = given.pop("shard", None), given.pop("save", None)
     overwrite = given.pop("overwrite", False)
     is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
+    is_shown = given.pop("show_prompt", False)
     spec = _spec(task, given.pop("table"), given)
+    if is_shown and ("path" in spec.model or not spec.made.chat):
+        return _show_prompt(spec)
     if "path" not in spec.model:
         raise click.UsageError("Missing option '-m' / '--model': the model to use.")
     if save is not None:
@@ -100,6 +103,17 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 return failed(error)
             raise
     return ended(outcome)
+
+
+def _show_prompt(spec: RunSpec) -> int:
+    """Print the prompt of the first row, and return the exit status."""
+    from llamaherd.tables.execution import first_prompt  # noqa: PLC0415
+    from llamaherd.tables.spec_file import changed  # noqa: PLC0415
+
+    if spec.made.chat:
+        spec = changed(spec, {"model.path": str(_model_file(spec, show=False))})
+    click.echo(first_prompt(spec))
+    return ExitStatus.DONE
 
 
 def _model_file(spec: RunSpec, show: bool) -> Path:

@@ -20,9 +20,10 @@ from llamaherd.tables.meter import Meter
 from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
 from llamaherd.tables.record import record_of
 from llamaherd.tables.sharding import own_rows
-from llamaherd.tables.spec import STREAM
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import RowKeeper, Store
+from llamaherd.tables.stored import STREAM
+from llamaherd.tables.table import growing
 from llamaherd.tables.writing import check_reader, checked_output, writing
 
 if TYPE_CHECKING:
@@ -180,6 +181,31 @@ def do_run(
         )
 
 
+def first_prompt(spec: RunSpec) -> str:
+    """Return the prompt of the first row as the model reads it.
+
+    The model is loaded only if its chat template is needed.
+
+    Raises:
+        ValueError: The input has no row, or its first row cannot be used.
+    """
+    with ExitStack() as stack:
+        source = stack.enter_context(opened(spec))
+        spec.template.check(list(source.table.columns))
+        block = next(source.table.blocks(1), None)
+        problem = "has no row" if block is None else block.rows[0].problem
+        text = ""
+        if block is not None and not problem:
+            text, problem = spec.template.filled(block.rows[0].values)
+        if problem:
+            raise ArgumentError(problem, argument="input")
+        model = None
+        if spec.made.chat:
+            with of_table("model"):
+                model = stack.enter_context(Model(spec.path, **spec.loading))
+        return spec.made.prompt(text, model)
+
+
 def check_shardable(spec: RunSpec) -> None:
     """Check that rows of a run can be computed without the other rows.
 
@@ -254,7 +280,10 @@ class _Run:
         types, meta = record.types, record.meta()
         size = max(1, record.n_rows) if self._task.reads_all else size
         with writing(self._spec, source, types, meta) as writer:
-            for block in source.table.blocks(size):
+            # The reader of a stream sees the first rows soon.
+            is_early = self._spec.output == STREAM and not self._task.reads_all
+            table = source.table
+            for block in growing(table, size) if is_early else table.blocks(size):
                 positions = range(block.start, block.start + len(block.rows))
                 values = self._answered(positions, block.rows, meter, store)
                 writer.write(block, list(zip(*values, strict=True)))

@@ -21,7 +21,8 @@ from llamaherd.structured.columns import (
     VECTOR,
     Column,
 )
-from llamaherd.tables.spec import STREAM, canonical_json
+from llamaherd.tables.spec import canonical_json
+from llamaherd.tables.stored import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,7 +193,7 @@ def record_of(
         n_rows=source.table.n_rows,
         columns=[[name, _written_type(each)] for name, each in columns.items()],
         n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
-        path="" if spec.input == STREAM else str(spec.at("input")),
+        path="" if is_stream(spec.input) else str(spec.at("input")),
         n_own=source.table.n_rows,
     )
 

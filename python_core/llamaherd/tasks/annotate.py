@@ -14,6 +14,7 @@ from llamaherd.research.coding.annotate import prepare_coding
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.columns import types_of
 from llamaherd.research.coding.notes import notes_of
+from llamaherd.research.coding.prompts import prompt_preview
 from llamaherd.research.coding.settings import checked_settings
 from llamaherd.run.hosted import HostedCall
 from llamaherd.structured.columns import NUMBER, Column
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.journal.journal import Journal
+    from llamaherd.model.model import Model
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.settings import Settings
     from llamaherd.run.host import Host
@@ -77,6 +79,25 @@ class Annotate(Task["Coded"]):
         """Expected tokens per answer: one per label; for fields half of the limit."""
         is_fields = self.codebook.kind.is_generated
         return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
+
+    @property
+    def chat(self) -> bool:
+        """See `Task`."""
+        return self._checked.chat
+
+    def prompt(self, text: str, model: Model | None) -> str:
+        """See `Task`; with several labels, the prompt for the first one."""
+        settings = self._checked
+        return prompt_preview(
+            self.codebook,
+            text,
+            model,
+            chat=settings.chat,
+            thinking=settings.thinking,
+            variables=settings.variables,
+            template=settings.template,
+            merge_system=settings.merge_system,
+        ).prompt
 
     @property
     def columns(self) -> dict[str, Column]:
