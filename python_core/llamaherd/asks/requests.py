@@ -110,6 +110,7 @@ def make_requests(
     ]
     requests = []
     capacity = capacity_of(n_ctx, model.n_ctx_train)
+    warn_idle(each, of_call.stop)
     cuts, thoughts = ChoiceCuts(model, parse_special, chat=chat), Thoughts()
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
         thought = thoughts.of(every[i].thought, own)
@@ -209,7 +210,6 @@ def asked_of(prompts: object, options: GenerateOptions) -> Asked:
     if options.chat and options.show_schema:
         given = with_schemas(given, [own.schema for own in each])
     _check_samples(options.n, each)
-    warn_idle(each, of_call.stop)
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
     return Asked(given, each, of_call, constraints, base)
 

@@ -147,8 +147,8 @@ def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
         raise click.UsageError("--prob and --prob-column exclude each other.")
     if is_stream(given["output"]):
         raise click.UsageError(
-            f"-o {given['output']}: the design of the sample is written next to its sheet "
-            "(FILE.csv.json), so the sheet must be a file."
+            f"-o {given['output']}: the design of the sample is written next to its "
+            "sheet (FILE.csv.json), so the sheet must be a file."
         )
     check_free(given["output"], overwrite=given["overwrite"])
     named = [given[each] for each in ("prob_column", "weights", "confidence")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.requests import asked_of, samples_of
 from llamaherd.core import checks
+from llamaherd.core.effects import warn_idle
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.failure import Failure
 from llamaherd.core.request import TokenTree
@@ -26,7 +28,7 @@ from llamaherd.run.elsewhere import Elsewhere, LabelRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import NoReturn
+    from contextlib import AbstractContextManager
 
     from llamaherd.asks.labels import Labels
     from llamaherd.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from llamaherd.remote.request import Form
     from llamaherd.run.embed_job import EmbedWork
     from llamaherd.run.embedders import EmbedSpec
+    from llamaherd.run.embedding import Embedder
 
 KEY_VARIABLE = "LLAMAHERD_API_KEY"
 
@@ -102,12 +105,12 @@ def connected(
     timeout_s: float = 600.0,
 ) -> RemoteEngine:
     """Connect as `connect`, with a key that another program such as R has read."""
-    place = ""
+    place, link = "", url
     if isinstance(url, RemoteServer):
-        url, key, place = url.url, url.key, f"server {url.name}"
+        place, link, key = f"server {url.name}", url.url, url.key
     checks.integer("n_at_once", n_at_once, 1, 1024)
     address = checked_address(
-        url,
+        link,
         key_variable=key_variable,
         key=key,
         retries=checks.integer("retries", retries, 0, 100),
@@ -257,6 +260,7 @@ class RemoteEngine(Elsewhere):
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
         asked = asked_of(prompts, options)
         self._form.check(options, asked.each)
+        warn_idle(asked.each, asked.of_call.stop)
         at = range(len(asked.prompts)) if places is None else places
         requests: list[Request] = []
         for i, prompt in enumerate(asked.prompts):
@@ -267,7 +271,7 @@ class RemoteEngine(Elsewhere):
             usual = MAX_TOKENS_OF_CHAT if options.chat and is_free else own.n_answer
             request = self._request(
                 prompt,
-                lambda i=i, prompt=prompt: self._form.prompt(i, prompt, options),
+                partial(self._form.prompt, i, prompt, options),
                 problem=problem,
                 max_tokens=limit or usual,
                 sampling=own,
@@ -288,12 +292,11 @@ class RemoteEngine(Elsewhere):
         **more: Any,  # noqa: ANN401 - fields of SentRequest
     ) -> SentRequest:
         """Return the request of a prompt; a missing or empty prompt fails alone."""
+        path, content = ("", {}) if isinstance(prompt, Refused) else make()
         if isinstance(prompt, Refused):
-            path, content, problem = "", {}, prompt.failure
-        else:
-            path, content = make()
-            if not prompt:
-                problem = Failure("the prompt is empty", "empty")
+            problem = prompt.failure
+        elif not prompt:
+            problem = Failure("the prompt is empty", "empty")
         text = as_json({"model": self.name, **content})
         return SentRequest(
             tokens=content_hash(path, text),
@@ -319,9 +322,7 @@ class RemoteEngine(Elsewhere):
         requests = [
             self._request(
                 prompt,
-                lambda i=i, prompt=prompt: self._form.label_prompt(
-                    i, prompt, labels, options
-                ),
+                partial(self._form.label_prompt, i, prompt, labels, options),
                 max_tokens=limit,
                 sampling=sampling,
                 tree=tree,
@@ -343,10 +344,9 @@ class RemoteEngine(Elsewhere):
         )
         return embedding_work(embedder, texts, options)
 
-    def lent_embedder(self, spec: EmbedSpec) -> NoReturn:
+    def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
         """Refuse: see `embedding`."""
-        del spec
-        return self.model
+        raise refuse("ctx", f"an embedder of {spec}")
 
 
 def _as_text(prompt: object) -> str:

@@ -167,9 +167,13 @@ def classified(
 
 def _note(answers: Sequence[str | None], probs: Floats) -> str:
     """Return the note on prompts that have a label without probabilities."""
-    is_bare = [answer is not None for answer in answers] & np.isnan(probs).any(axis=1)
+    is_unknown = np.isnan(probs).any(axis=1).tolist()
+    n_bare = sum(
+        answer is not None and unknown
+        for answer, unknown in zip(answers, is_unknown, strict=True)
+    )
     return (
-        f"{part_of(int(is_bare.sum()), len(answers), 'prompt')} a label without "
+        f"{part_of(n_bare, len(answers), 'prompt')} a label without "
         "probabilities, which are NaN: the engine gave no log-probabilities that tell "
         "labels apart"
     )

@@ -342,10 +342,10 @@ def _first_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _choice_of(written: str, choices: Sequence[str]) -> str | None:
     """Return the choice that an answer is: alone, or as the property of an object."""
-    text = written
-    if text.lstrip().startswith("{"):
+    text: object = written
+    if written.lstrip().startswith("{"):
         try:
-            read = json.loads(text)
+            read = json.loads(written)
         except ValueError:
             return None
         text = read.get(_ANSWER) if isinstance(read, dict) else None

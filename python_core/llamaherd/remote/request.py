@@ -148,8 +148,9 @@ def text_of(value: object) -> str:
 def count_of_tokens(answer: Mapping[str, Any], *names: str) -> int | None:
     """Return a number of tokens from the usage of an answer; None if it has none."""
     usage = answer.get("usage")
-    for name in names if isinstance(usage, dict) else ():
-        value = usage.get(name)
+    given: dict[str, Any] = usage if isinstance(usage, dict) else {}
+    for name in names:
+        value = given.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
     return None

@@ -95,8 +95,8 @@ def _with_probabilities(results: ClassifyResults) -> list[str | None]:
     if results.answers is None:
         return errors
     generate = setting("method", "generate")
-    is_known = ~np.isnan(results.probs).any(axis=1)
-    if not is_known.any() and any(results.answers):
+    is_known: list[bool] = (~np.isnan(results.probs)).all(axis=1).tolist()
+    if not any(is_known) and any(results.answers):
         raise ArgumentError(
             "needs probabilities of labels, which this engine does not give: use "
             f"{generate}, which needs none",

@@ -105,11 +105,15 @@ def record_of(
             "chat": frame.chat,
             "chat_template": template,
         },
-        "model": context.record if is_elsewhere else model_record(context.model),
+        "model": _model_of(context),
         "context": context.options,
         "versions": {**versions_here(), **_CALLERS.get(), **dict(versions or {})},
         "machine": machine(),
     }
+
+
+def _model_of(host: Host) -> dict[str, Any]:
+    return host.record if isinstance(host, Elsewhere) else model_record(host.model)
 
 
 def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
