@@ -1,7 +1,7 @@
 // The page of a coder: a text, the labels, and the codes so far.
 
 import { FieldForm } from "/fields.js";
-import { Problem } from "/field_input.js";
+import { Problem } from "/inputs.js";
 import { ask, element } from "/requests.js";
 import { MarkedText } from "/texts.js";
 
