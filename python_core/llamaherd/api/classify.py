@@ -26,6 +26,7 @@ from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import detokenize
 from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.slow_file import note_slow_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -139,6 +140,7 @@ def prepare_classify(
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
     texts = listed(prompts)
+    note_slow_file(context, len(texts))
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
         call = scoring(context, asked.requests, options, asked.convert, journal=journal)

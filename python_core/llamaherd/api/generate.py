@@ -18,6 +18,7 @@ from llamaherd.model.conversations import single
 from llamaherd.run.call import Call
 from llamaherd.run.context import as_context
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.slow_file import note_slow_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -166,6 +167,7 @@ def prepare_generate(
     """
     context = as_context(ctx)
     call = _make_call(context, prompts, options, places)
+    note_slow_file(context, len(call.requests))
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None

@@ -64,6 +64,10 @@ class LanguageTerms:
     memory: str = "--memory"
     names: str = "see --alias and --any-model"
 
+    def faster(self, path: str) -> str:
+        """Return how the caller lets a faster file of a model be written."""
+        return f"{self.call('model_optimize').removesuffix('()')}({json.dumps(path)})"
+
     def model(self, model: object) -> str:
         """Return the name by which messages call a model."""
         return repr(model)

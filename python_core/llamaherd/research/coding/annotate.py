@@ -32,6 +32,7 @@ from llamaherd.research.coding.texts import checked_texts
 from llamaherd.research.coding.work import CodingWork
 from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.slow_file import note_slow_file
 
 if TYPE_CHECKING:
     from llama_cpp import Llama
@@ -194,6 +195,7 @@ def prepare_coding(
         with chat_date(known or None) as day:
             settings = replace(settings, date=day.isoformat())
     texts = checked_texts(frames.column(frame, text, "text"), text)
+    note_slow_file(context, len(texts))
     roles = roles_of(codebook, settings)
     work = CodingWork(
         frame=frame,
