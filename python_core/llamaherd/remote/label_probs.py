@@ -167,10 +167,9 @@ def classified(
 
 def _note(answers: Sequence[str | None], probs: Floats) -> str:
     """Return the note on prompts that have a label without probabilities."""
-    is_unknown = np.isnan(probs).any(axis=1).tolist()
     n_bare = sum(
-        answer is not None and unknown
-        for answer, unknown in zip(answers, is_unknown, strict=True)
+        answer is not None and bool(np.isnan(row).any())
+        for answer, row in zip(answers, probs, strict=True)
     )
     return (
         f"{part_of(n_bare, len(answers), 'prompt')} a label without "

@@ -155,11 +155,11 @@ def do_run(
                 model.file.remember(known)
         task = spec.made.of_model(model)
         columns = prefixed(spec, task, source.table.columns)
-        record = record_of(spec, model, source, columns)
-        if output is not None:
-            warn_of_other_run(output, old_record, record, path)
         if journal is not None:  # in prompts, a resumed run uses the date of its start
             stack.enter_context(chat_date(first_day(str(journal.path))))
+        record = record_of(spec, model, source, columns, task.record(host))
+        if output is not None:
+            warn_of_other_run(output, old_record, record, path)
         run = _Run(
             spec, task=task, source=source, record=record, host=host, journal=journal
         )

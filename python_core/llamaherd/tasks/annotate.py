@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,15 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.model.chat import writes_date
+from llamaherd.model.dates import template_date
+from llamaherd.model.model import Model
 from llamaherd.research.coding.annotate import prepare_coding
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.columns import types_of
 from llamaherd.research.coding.notes import notes_of
-from llamaherd.research.coding.prompts import prompt_preview
+from llamaherd.research.coding.prompts import frame_of, prompt_preview
+from llamaherd.research.coding.record import record_of
 from llamaherd.research.coding.settings import checked_settings
 from llamaherd.run.hosted import HostedCall
 from llamaherd.structured.columns import NUMBER, Column
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.journal.journal import Journal
-    from llamaherd.model.model import Model
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.settings import Settings
     from llamaherd.run.host import Host
@@ -98,6 +101,18 @@ class Annotate(Task["Coded"]):
             template=settings.template,
             merge_system=settings.merge_system,
         ).prompt
+
+    def record(self, host: Host | Model) -> dict[str, Any]:
+        """See `Task`; `report` needs it."""
+        settings = self._checked
+        if isinstance(host, Model):
+            return {}
+        if settings.chat and writes_date(host.model, settings.template):
+            settings = replace(settings, date=template_date(None).date().isoformat())
+        frame = frame_of(self.codebook, chat=settings.chat)
+        found = record_of(host, self.codebook, frame, settings)
+        del found["started"]
+        return found
 
     @property
     def columns(self) -> dict[str, Column]:

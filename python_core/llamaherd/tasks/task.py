@@ -81,6 +81,10 @@ class Task(ABC, Generic[_R]):
         """
         return text
 
+    def record(self, host: Host | Model) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Return a record of how the texts are coded, without times; {} by default."""
+        return {}
+
     @property
     @abstractmethod
     def columns(self) -> dict[str, Column]:

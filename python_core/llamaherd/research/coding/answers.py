@@ -95,7 +95,7 @@ def _with_probabilities(results: ClassifyResults) -> list[str | None]:
     if results.answers is None:
         return errors
     generate = setting("method", "generate")
-    is_known: list[bool] = (~np.isnan(results.probs)).all(axis=1).tolist()
+    is_known = [not bool(np.isnan(row).any()) for row in results.probs]
     if not any(is_known) and any(results.answers):
         raise ArgumentError(
             "needs probabilities of labels, which this engine does not give: use "
