@@ -61,29 +61,40 @@ def label_scores(
     """
     k = len(labels)
     mark = array("d", [float(each == label) for each in labels])
-    logs = _logprobs(_whole_answers(written, labels, label), labels.index(label), pieces)
+    n_before, answers = _whole_answers(written, labels, label)
+    logs = _logprobs(answers, labels.index(label), pieces, n_before)
     return array("d", [math.nan] * k if logs is None else logs) + mark
 
 
-def _whole_answers(written: str, labels: Sequence[str], label: str) -> list[str]:
-    """Return the answer with each label in place of its own."""
+def _whole_answers(
+    written: str, labels: Sequence[str], label: str
+) -> tuple[int, list[str]]:
+    """Return where the label begins, and the answer with each label in its place."""
     own = json.dumps(label, ensure_ascii=False)
     is_json = written.lstrip().startswith("{") and own in written
     if is_json:
         before, _, after = written.rpartition(own)
-        return [
-            f"{before}{json.dumps(each, ensure_ascii=False)}{after}" for each in labels
-        ]
+        each = (json.dumps(one, ensure_ascii=False) for one in labels)
+        return len(before) + 1, [f"{before}{text}{after}" for text in each]
     before, _, after = written.partition(label)
-    return [f"{before}{each}{after}" for each in labels]
+    return len(before), [f"{before}{text}{after}" for text in labels]
 
 
 def _logprobs(
-    answers: Sequence[str], chosen: int, pieces: Sequence[Piece]
+    answers: Sequence[str], chosen: int, pieces: Sequence[Piece], n_before: int
 ) -> list[float] | None:
-    """Return the log-probability of each answer; None if they cannot be known."""
+    """Return the log-probability of each answer; None if they cannot be known.
+
+    Args:
+        answers: Answers, which differ in their labels.
+        chosen: Index of the answer that was given.
+        pieces: Its tokens.
+        n_before: Number of characters before the label. Tokens of these, which the form
+            of the answer forces, do not count.
+    """
     found = [-math.inf] * len(answers)
-    prefix, path, shared = "", 0.0, -math.inf
+    prefix, pieces = _without_form(pieces, n_before)
+    path, shared = 0.0, -math.inf
     alive = _fitting(answers, range(len(answers)), "")
     for piece in pieces:
         if len(alive) == 1:
@@ -109,6 +120,16 @@ def _logprobs(
         total = _added(total, each)
     is_known = shared - _added(total, shared) <= math.log(_MOST_SHARED)
     return found if is_known else None
+
+
+def _without_form(pieces: Sequence[Piece], n_before: int) -> tuple[str, Sequence[Piece]]:
+    """Return the text of the tokens before the label, and the other tokens."""
+    text = ""
+    for i, piece in enumerate(pieces):
+        if len(text + piece.token) > n_before:
+            return text, pieces[i:]
+        text += piece.token
+    return text, ()
 
 
 def _fitting(answers: Sequence[str], alive: Sequence[int], prefix: str) -> list[int]:

@@ -261,8 +261,9 @@ def test_probabilities_come_from_the_log_probabilities_of_a_forced_choice() -> N
 
 
 def test_probabilities_are_read_inside_a_json_object() -> None:
-    start = [_token('{"', ('{"', 1.0)), _token("answer", ("answer", 1.0))]
-    start += [_token('": "', ('": "', 1.0))]
+    # Tokens that the form forces are improbable, and other tokens could begin it.
+    start = [_token('{"', ('{"', 1e-4), ("{", 0.3), ("The", 0.5))]
+    start += [_token("answer", ("answer", 0.1)), _token('": "', ('": "', 0.2))]
     tokens = [*start, _token("no", ("no", 0.6), ("yes", 0.3))]
     reply = said('{"answer": "no"}', logprobs={"content": tokens})
     out, server = _labelled("openai", reply, ["yes", "no"])
