@@ -22,6 +22,7 @@ from llamaherd.cli.conventions import (
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
 from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.progress import say
 
 if TYPE_CHECKING:
@@ -212,10 +213,13 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         path = journal_path(spec, shard)
         if path is None:
-            warn("ended early; no results are kept, because there was no journal")
+            n = getattr(error, "n_written", 0) if spec.output == "-" else 0
+            rows = f"stdout has {count_of(n, 'row')}, and " if n else ""
+            others = "no other results" if n else "no results"
+            warn(f"ended early; {rows}{others} are kept, because there was no journal")
         else:
             warn(f"ended early: {path} has the finished rows, and the same command "
                  "continues from there")  # fmt: skip

@@ -382,7 +382,7 @@ def _pieces(logprobs: object) -> list[Piece]:
                 strict=True,
             )
         ]
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, WrongAnswerError):
         return []
 
 
@@ -392,4 +392,4 @@ def _number(value: object) -> float:
         return 0.0
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return min(0.0, float(value))
-    raise TypeError(value)
+    raise WrongAnswerError("has a log-probability that is not a number")

@@ -279,7 +279,7 @@ class _Run:
         meter.n_total = record.n_rows
         types, meta = record.types, record.meta()
         size = max(1, record.n_rows) if self._task.reads_all else size
-        with writing(self._spec, source, types, meta) as writer:
+        with writing(self._spec, source, types, meta) as writer, _written() as n_written:
             # The reader of a stream sees the first rows soon.
             is_early = self._spec.output == STREAM and not self._task.reads_all
             table = source.table
@@ -287,6 +287,7 @@ class _Run:
                 positions = range(block.start, block.start + len(block.rows))
                 values = self._answered(positions, block.rows, meter, store)
                 writer.write(block, list(zip(*values, strict=True)))
+                n_written[0] += len(block.rows)
 
     def shard(
         self, shard: tuple[int, int], model: Model, meter: Meter, size: int
@@ -385,6 +386,17 @@ class _Run:
                 store.add(list(finished), list(finished.values()))
             raise
         return dict(zip(positions, answers, strict=True))
+
+
+@contextmanager
+def _written() -> Iterator[list[int]]:
+    """Yield a list with the number of written rows, which Ctrl-C then carries."""
+    n_written = [0]
+    try:
+        yield n_written
+    except KeyboardInterrupt as error:
+        vars(error)["n_written"] = n_written[0]
+        raise
 
 
 def _is_last(block: Block, n_rows: int) -> bool:
