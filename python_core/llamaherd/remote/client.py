@@ -271,10 +271,10 @@ def _message(answer: httpx.Response) -> str:
     try:
         found = answer.json()
     except ValueError:
-        return answer.text[:_SHOWN].strip() or "no message"
+        return " ".join(answer.text.split())[:_SHOWN] or "no message"
     error = found.get("error", found) if isinstance(found, dict) else found
     text = error.get("message", error) if isinstance(error, dict) else error
-    return str(text)[:_SHOWN]
+    return " ".join(str(text).split())[:_SHOWN]
 
 
 def _pause_s(n_tries: int) -> float:
