@@ -451,3 +451,54 @@ def test_the_body_is_valid_for_each_kind_of_server() -> None:
             assert body["chat_template_kwargs"] == {"enable_thinking": False}
             assert body["stop"] == ["\n"]
             assert "seed" in body
+
+
+def test_a_try_that_takes_too_long_is_given_up_and_sent_again() -> None:
+    leave = threading.Event()
+
+    def answer(path: str, body: dict[str, Any], n: int) -> Reply:
+        if n == 1:
+            leave.wait(600)
+        return _echo(path, body, n)
+
+    with openai_server(answer) as server:
+        try:
+            with lh.connect(server.url, timeout_s=0.2) as engine:
+                assert lh.generate(engine, "a", chat=True).text == "re: a"
+            with lh.connect(server.url, timeout_s=0.05, retries=0) as engine:
+                out = lh.generate_parallel(engine, ["b"], chat=True)
+                assert out[0].error_code == "engine"
+        finally:
+            leave.set()
+
+
+def test_a_redirection_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLAMAHERD_API_KEY", KEY)
+    with openai_server(_echo) as other:
+        reply = 307, {}, {"location": f"{other.url}/chat/completions"}
+        with openai_server(lambda *_: reply) as server, lh.connect(server.url) as engine:
+            out = lh.generate_parallel(engine, ["a"], chat=True)
+        assert "307" in str(out[0].error)
+        assert not other.asked
+
+
+def test_a_model_whose_name_has_a_slash_has_a_journal_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with openai_server(lambda *_: said("yes")) as server:
+        server.models = ["owner/model"]
+        book = lh.Codebook("Is it?", ["yes", "no"])
+        with lh.connect(server.url) as engine:
+            for _ in range(2):
+                lh.annotate(
+                    {"t": ["a", "b"]},
+                    "t",
+                    book,
+                    engine,
+                    chat=True,
+                    method="generate",
+                    journal=True,
+                )
+    assert len(list(tmp_path.glob("*-owner-model.journal"))) == 1
+    assert len(server.asked) == 2
