@@ -27,14 +27,21 @@ test_that("an engine elsewhere answers, labels, embeds and codes as a context do
 
   engine <- connect(server)
   withr::defer(close(engine))
-  expect_match(format(engine), "<llamaherd_engine> tiny at http://127.0.0.1", fixed = TRUE)
+  expect_match(
+    format(engine),
+    "<llamaherd_engine> tiny at http://127.0.0.1",
+    fixed = TRUE
+  )
   context <- context_create(model_load(server$model), n_threads = 1)
   texts <- c(x = "a", y = NA, z = "b")
   sent <- suppressWarnings(generate_parallel(engine, texts, max_tokens = 3L))
   here <- suppressWarnings(generate_parallel(context, texts, max_tokens = 3L))
   expect_identical(as.vector(sent), as.vector(here))
   expect_identical(names(sent), names(texts))
-  expect_identical(generate(engine, "a", choices = c("yes", "no")) %in% c("yes", "no"), TRUE)
+  expect_identical(
+    generate(engine, "a", choices = c("yes", "no")) %in% c("yes", "no"),
+    TRUE
+  )
 
   labels <- c(pos = "good", neg = "bad")
   sent <- suppressWarnings(classify_parallel(engine, c("It is", "They are"), labels))
@@ -67,7 +74,10 @@ test_that("what an engine elsewhere cannot do is an error that names the argumen
   expect_error(perplexity(engine, "a"), class = "llamaherd_error_argument")
   withr::local_envvar(LAB_KEY = "wrong")
   expect_error(connect(server$url, key_variable = "LAB_KEY"), "LAB_KEY")
-  message <- tryCatch(connect(server$url, key_variable = "LAB_KEY"), error = conditionMessage)
+  message <- tryCatch(
+    connect(server$url, key_variable = "LAB_KEY"),
+    error = conditionMessage
+  )
   expect_no_match(message, "wrong")
 })
 
@@ -204,4 +214,3 @@ test_that("settings become arguments of the command", {
   one <- setting_flags(list(model.tensor_split = 1))
   expect_identical(one, list("--set", "model.tensor_split=[1]"))
 })
-
