@@ -292,11 +292,13 @@ class RemoteEngine(Elsewhere):
         **more: Any,  # noqa: ANN401 - fields of SentRequest
     ) -> SentRequest:
         """Return the request of a prompt; a missing or empty prompt fails alone."""
-        path, content = ("", {}) if isinstance(prompt, Refused) else make()
+        path, content = "", {}
         if isinstance(prompt, Refused):
             problem = prompt.failure
         elif not prompt:
             problem = Failure("the prompt is empty", "empty")
+        else:
+            path, content = make()
         text = as_json({"model": self.name, **content})
         return SentRequest(
             tokens=content_hash(path, text),

@@ -57,7 +57,8 @@ def embedding_work(
 def _text(i: int, given: object) -> Text:
     if isinstance(given, Refused):
         return Text(tokens=array("i"), problem=given.failure)
-    text = checks.text(Argument("texts", (i,)), given)
+    is_empty = isinstance(given, list) and not given  # as R sends a missing text
+    text = "" if is_empty else checks.text(Argument("texts", (i,)), given)
     if not text.strip():
         return Text(tokens=array("i"), problem=Failure("the text is empty", "empty"))
     return Text(tokens=array("i", list(text.encode())))

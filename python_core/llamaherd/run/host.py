@@ -66,6 +66,11 @@ class Host(ClosedByWith):
         return self.model.file
 
     @property
+    def file_stem(self) -> str:
+        """Name of the model as a part of names of files, without a folder."""
+        return self.file.name.replace("/", "-").removesuffix(".gguf")
+
+    @property
     def loras(self) -> Sequence[Lora]:
         """Adapters of the model."""
         return self.model.loras

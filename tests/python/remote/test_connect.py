@@ -331,7 +331,7 @@ def _vectors(_path: str, body: dict[str, Any], _n: int) -> Reply:
 
 
 def test_vectors_come_in_order_and_a_bad_text_fails_alone() -> None:
-    texts = ["a", "bb", "bad", None, "a", "", "ccc"]
+    texts: list[Any] = ["a", "bb", "bad", None, "a", [], "ccc"]
     with openai_server(_vectors) as server, lh.connect(server.url) as engine:
         out = lh.embed_parallel(engine, texts, normalize=False)
         assert out.vectors.shape == (7, 3)
@@ -502,3 +502,16 @@ def test_a_model_whose_name_has_a_slash_has_a_journal_of_its_own(
                 )
     assert len(list(tmp_path.glob("*-owner-model.journal"))) == 1
     assert len(server.asked) == 2
+
+
+def test_empty_prompts_fail_alone() -> None:
+    def answer(_path: str, body: dict[str, Any], _n: int) -> Reply:
+        return 200, {"choices": [{"text": body["prompt"] + "!"}]}, {}
+
+    with openai_server(answer) as server, lh.connect(server.url) as engine:
+        out = lh.generate_parallel(engine, ["a", [], None, ""])
+        assert out.texts == ["a!", None, None, None]
+        assert out.error_codes == [None, "empty", "missing", "empty"]
+        with pytest.raises(lh.ArgumentTypeError) as caught:
+            lh.generate_parallel(engine, ["a", [1, 2]])
+        assert caught.value.argument == "prompts"

@@ -176,8 +176,7 @@ def prepare_coding(
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    name = context.file.name.replace("/", "-")  # models elsewhere are "owner/name"
-    settings = checked_settings(codebook, name, given)
+    settings = checked_settings(codebook, context.file_stem, given)
     is_elsewhere = isinstance(context, Elsewhere)
     if is_elsewhere and settings.split is not None:
         raise ArgumentError(
