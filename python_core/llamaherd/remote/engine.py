@@ -292,7 +292,8 @@ class RemoteEngine(Elsewhere):
         **more: Any,  # noqa: ANN401 - fields of SentRequest
     ) -> SentRequest:
         """Return the request of a prompt; a missing or empty prompt fails alone."""
-        path, content = "", {}
+        path = ""
+        content: dict[str, Any] = {}
         if isinstance(prompt, Refused):
             problem = prompt.failure
         elif not prompt:
