@@ -28,11 +28,14 @@ _PAUSE_S = 0.5  # before the second try; doubled before each further one
 _LONGEST_PAUSE_S = 60.0
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 _NO_ACCESS = frozenset({401, 403})
+_CONNECT_S = 30.0  # maximum time until a connection is open
 _LIST_S = 30.0  # maximum time to wait for the list of models
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _SHOWN = 300  # characters of an error message of a server
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _HIDDEN = "[key]"
+_JSON = {"content-type": "application/json"}
+_UNREACHABLE = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
 class FailedError(Exception):
@@ -47,6 +50,22 @@ class FailedError(Exception):
 
 class UnreachableError(FailedError):
     """No try of a request reached the engine."""
+
+
+class _TryError(Exception):
+    """One try of a request failed, and another one may succeed.
+
+    Args:
+        why: Reason.
+        is_reached: Whether the engine accepted the connection.
+        asked_s: Pause in seconds that the engine asks for; None if it asks for none.
+    """
+
+    def __init__(
+        self, why: str, *, is_reached: bool = True, asked_s: float | None = None
+    ) -> None:
+        super().__init__(why)
+        self.why, self.is_reached, self.asked_s = why, is_reached, asked_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +100,7 @@ class Address:
         """Return a client that keeps its connections; the caller closes it."""
         return httpx.AsyncClient(
             headers=self._headers,
-            timeout=httpx.Timeout(self.timeout_s),
+            timeout=httpx.Timeout(None, connect=min(_CONNECT_S, self.timeout_s)),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=self._uses_proxies,
         )
@@ -153,28 +172,43 @@ class Address:
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         is_reached = False
         for n_tries in range(self.retries + 1):
-            wait_s = _pause_s(n_tries)
             try:
-                answer = await session.post(
-                    self.url(path),
-                    content=data,
-                    headers={"content-type": "application/json"},
-                )
-                is_reached = True
-                if answer.status_code == 200:
-                    return read(_object(answer))
-                why = self._refusal(answer)
-                wait_s = _asked_pause_s(answer, wait_s)
+                return read(await self._answer(session, path, data))
             except WrongAnswerError as error:
-                why = f"the answer {error}"
-            except httpx.RequestError as error:
-                is_reached = is_reached or not isinstance(error, httpx.ConnectError)
-                why = f"no answer: {_reason(error)}"
+                failed = _TryError(f"the answer {error}")
+            except _TryError as error:
+                failed = error
+            is_reached = is_reached or failed.is_reached
             if n_tries < self.retries:
-                await asyncio.sleep(wait_s)
+                asked_s = failed.asked_s
+                await asyncio.sleep(_pause_s(n_tries) if asked_s is None else asked_s)
         kind = FailedError if is_reached else UnreachableError
-        text = self._hidden(f"{self.api}: {why} (tried {self.retries + 1} times)")
-        raise kind(Failure(text, "engine"))
+        text = f"{self.api}: {failed.why} (tried {self.retries + 1} times)"
+        raise kind(Failure(self._hidden(text), "engine"))
+
+    async def _answer(
+        self, session: httpx.AsyncClient, path: str, data: bytes
+    ) -> dict[str, Any]:
+        """Send a request once, and return the JSON object of the answer.
+
+        Raises:
+            WrongAnswerError: The answer is no JSON object.
+            _TryError: Another try may succeed.
+            FailedError: Another try would get the same answer.
+            ServerError: The engine refuses the key.
+        """
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                answer = await session.post(self.url(path), content=data, headers=_JSON)
+        except TimeoutError:
+            raise _TryError(f"no answer in {self.timeout_s:g} s") from None
+        except httpx.RequestError as error:
+            is_reached = not isinstance(error, _UNREACHABLE)
+            why = f"no answer: {_reason(error)}"
+            raise _TryError(why, is_reached=is_reached) from None
+        if answer.status_code == 200:
+            return _object(answer)
+        raise _TryError(self._refusal(answer), asked_s=_asked_pause_s(answer))
 
     def _refusal(self, answer: httpx.Response) -> str:
         """Return the reason of a status that another try may not have.
@@ -282,8 +316,8 @@ def _pause_s(n_tries: int) -> float:
     return float(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**n_tries) * (0.75 + random() / 2))  # noqa: S311
 
 
-def _asked_pause_s(answer: httpx.Response, least_s: float) -> float:
-    """Return the pause that a server asks for by `Retry-After`; else the usual one."""
+def _asked_pause_s(answer: httpx.Response) -> float | None:
+    """Return the pause that a server asks for by `Retry-After`; None without one."""
     asked = answer.headers.get("retry-after", "")
     try:
         wait_s = float(asked)
@@ -291,7 +325,7 @@ def _asked_pause_s(answer: httpx.Response, least_s: float) -> float:
         try:
             wait_s = (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError):
-            return least_s
+            return None
     return min(max(0.0, wait_s), 10 * _LONGEST_PAUSE_S)
 
 
