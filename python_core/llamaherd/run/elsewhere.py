@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.words import call
 from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Elsewhere(Host):
         """
         raise ArgumentTypeError(
             "is an engine elsewhere, but this call needs the model in this process. "
-            "Engines of connect() answer, classify, embed and annotate texts",
+            f"Engines of {call('connect')} answer, classify, embed and annotate texts",
             argument="ctx",
             code="elsewhere",
         )

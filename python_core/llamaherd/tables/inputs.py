@@ -71,6 +71,8 @@ def opened(spec: RunSpec) -> Iterator[Input]:
         try:
             source = stack.enter_context(readable(path))
         except OSError as error:
+            if path == STREAM:  # the command line knows why
+                raise
             why = error.strerror or error
             text = f"{checks.shown(spec.input)} cannot be read: {why}"
             raise ArgumentError(text, argument="input") from None
