@@ -106,9 +106,9 @@ test_that("a server has several models, and an engine names one", {
   write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
   settings <- list(
-    context.type_k = "q8_0",
+    context.type_k = "f16",
     context.flash_attn = TRUE,
-    context.type_v = "q8_0",
+    context.type_v = "f16",
     context.deterministic = TRUE,
     model.split_mode = "layer"
   )
@@ -133,6 +133,7 @@ test_that("a server has several models, and an engine names one", {
     ""
   )
   expect_identical(texts[["a"]], texts[["b"]])
+  expect_false(anyNA(texts))
   expect_error(connect(server, "c"), "\"c\"", class = "llamaherd_error_argument")
   skip_if(reticulate::import("llamaherd.native.shim")$supports_gpu())
   log <- readLines(file.path(server$folder, "server.log"))
