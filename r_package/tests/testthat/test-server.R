@@ -108,7 +108,7 @@ test_that("a server has several models, and an engine names one", {
   settings <- list(
     context.type_k = "f16",
     context.flash_attn = TRUE,
-    context.type_v = "f16",
+    context.type_v = "bf16",
     context.deterministic = TRUE,
     model.split_mode = "layer"
   )
