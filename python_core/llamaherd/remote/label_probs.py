@@ -182,12 +182,23 @@ def classified(
         stats=results.stats,
         requests=tuple(result.stats for result in results),
         answers=answers,
-        notes=() if answers is None else (_note(answers, probs),),
+        notes=() if is_by_name else _notes(answers, logs),
     )
 
 
-def _note(answers: Sequence[str | None], probs: Floats) -> str:
-    """Return the note on prompts that have a label without probabilities."""
+def _notes(answers: Sequence[str | None] | None, logs: Floats) -> tuple[str, ...]:
+    """Return the notes on labels whose probabilities are not or not fully known."""
+    found = [] if answers is None else [_unknown(answers, logs)]
+    n_unlisted = sum(bool(np.isneginf(row).any()) for row in logs)
+    if n_unlisted:
+        found.append(
+            f"{part_of(n_unlisted, len(logs), 'prompt')} labels that are not among the "
+            "most likely tokens that the engine lists: their probability is shown as 0"
+        )
+    return tuple(found)
+
+
+def _unknown(answers: Sequence[str | None], probs: Floats) -> str:
     n_bare = sum(
         answer is not None and bool(np.isnan(row).any())
         for answer, row in zip(answers, probs, strict=True)

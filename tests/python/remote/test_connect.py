@@ -292,6 +292,18 @@ def test_a_label_without_probabilities_says_so(logprobs: object) -> None:
     assert "without probabilities" in out.notes[0]
 
 
+def test_a_label_that_the_engine_does_not_list_has_the_probability_0() -> None:
+    reply = said("yes", logprobs={"content": [_token("yes", ("yes", 0.5), ("x", 0.4))]})
+    with (
+        openai_server(lambda *_: reply) as server,
+        lh.connect(server.url) as engine,
+        pytest.warns(UserWarning, match="not among the most likely"),
+    ):
+        out = lh.classify_parallel(engine, ["t"], ["yes", "no"], chat=True)
+    assert out.probs.tolist() == [[1.0, 0.0]]
+    np.testing.assert_allclose(out.coverage, 0.5)
+
+
 def test_alternatives_that_lead_to_several_labels_leave_probabilities_unknown() -> None:
     tokens = [_token("a", ("a", 0.5), ("s", 0.4))]
     reply = said("a", logprobs={"content": tokens})
