@@ -13,7 +13,7 @@
 #'
 #' Probabilities of labels come from llamaherd's server directly. From other servers they come from
 #' the log-probabilities of a forced choice (llama-server, vLLM, OpenAI): a label that is not among
-#' the 20 most likely tokens has the probability 0. A server without log-probabilities returns only
+#' the most likely tokens that the server lists has the probability 0, and a note says so. A server without log-probabilities returns only
 #' labels: probabilities are NA, and a note says so. [annotate_texts()] then needs
 #' `method = "generate"`.
 #'

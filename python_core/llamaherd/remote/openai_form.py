@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from llamaherd.remote.request import SentRequest
 
 _CHAT, _COMPLETION = "/chat/completions", "/completions"
-_N_ALTERNATIVES = 20  # as many as OpenAI's API returns
+_N_ALTERNATIVES = 20  # as many as OpenAI's API and vLLM return
+_N_OF_LLAMA_CPP = 200
 _ANSWER = "answer"  # property of an object with a choice
 _MOST_LABEL_TOKENS = 256
 _OPENAI = {
@@ -73,6 +74,7 @@ class OpenAIForm:
             server has none.
         has_variables: Whether the server takes variables of the chat template.
         limit: Field of the maximum number of tokens.
+        n_alternatives: Number of the most likely tokens that the server lists.
     """
 
     name: str
@@ -82,6 +84,7 @@ class OpenAIForm:
     structured: str = ""
     has_variables: bool = False
     limit: str = "max_tokens"
+    n_alternatives: int = _N_ALTERNATIVES
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
         """See `Form`."""
@@ -263,8 +266,9 @@ class OpenAIForm:
         del labels  # they are the choices of the request
         path, content = self.prompt(i, prompt, options)
         if path == _CHAT:
-            return path, {**content, "logprobs": True, "top_logprobs": _N_ALTERNATIVES}
-        return path, {**content, "logprobs": _N_ALTERNATIVES}
+            asked = {"logprobs": True, "top_logprobs": self.n_alternatives}
+            return path, {**content, **asked}
+        return path, {**content, "logprobs": self.n_alternatives}
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
         """See `Form`. Vectors are scaled here."""
@@ -291,6 +295,7 @@ def form_of(owner: object, host: str) -> OpenAIForm:
             filters=("top_k", "top_p", "min_p"),
             grammar="grammar",
             has_variables=True,
+            n_alternatives=_N_OF_LLAMA_CPP,
         )
     if owner == "vllm":
         own = {name: name for name in _OF_VLLM}

@@ -257,7 +257,7 @@ def test_probabilities_come_from_the_log_probabilities_of_a_forced_choice() -> N
     assert (out.labels, out.answers) == (["Good"], None)
     _, body = server.asked[0]
     assert body["grammar"] == 'root ::= "pos" | "neg" | "neu" | "politics"'
-    assert (body["logprobs"], body["top_logprobs"]) == (True, 20)
+    assert (body["logprobs"], body["top_logprobs"]) == (True, 200)
 
 
 def test_probabilities_are_read_inside_a_json_object() -> None:
