@@ -86,12 +86,13 @@ def name_stdout() -> None:
 
 
 def drop_unwritable_output() -> None:
-    """Drop output that cannot be written; Python would report it again at its end."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):  # stdout may be closed
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Drop output that cannot be written: Python would end with status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):  # the stream may be closed
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def escape_unknown_characters() -> None:

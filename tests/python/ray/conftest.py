@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
+    # Ray Serve ends a proxy that is not ready after 5 seconds, and thereby the start.
+    os.environ["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = "120"
     import ray  # noqa: PLC0415 - takes a second
 
     with (

@@ -79,14 +79,15 @@ def test_a_constraint_that_fails_fails_its_prompt_alone(
     assert all(struck.values())
 
 
-@pytest.mark.long(reason="500 calls, as many as show a leak")
+@pytest.mark.long(reason="1,500 calls, as many as show a leak")
 def test_nothing_accumulates(library: Path, tmp_path: Path) -> None:
     out = tmp_path / "soak.json"
-    faults.run(library, FOLDER / "soak.py", 500, out, timeout_s=600)
+    faults.run(library, FOLDER / "soak.py", 1500, out, timeout_s=600)
     soak = json.loads(out.read_text(encoding="utf-8"))
-    assert soak["calls"] == 500
+    assert soak["calls"] == 1500
     assert soak["struck"] > 5
     assert soak["failed"] > 0
-    # With so few calls, even a loss of 0.01 MB per call would be detected.
+    # A loss of 0.003 MB per call would be detected. The first 150 calls are not measured:
+    # each of the 50 scripts fills caches, and the heap grows with ever fewer calls.
     assert soak["memory_last_bytes"] < 1.05 * soak["memory_first_bytes"]
     assert soak["tokens_per_step_last"] > 0.9 * soak["tokens_per_step_first"]
