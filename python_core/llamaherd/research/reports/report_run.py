@@ -67,7 +67,6 @@ def model_blocks(fields: Mapping[str, Any]) -> list[Block | None]:
     size = fields["size_bytes"]
     facts = [
         ["file", fields["file"] or "unknown"],
-        *([["server", fields["url"]]] if "url" in fields else []),
         ["size", "unknown" if size is None else f"{size:,} bytes"],
         ["SHA-256", fields["sha256"] or "unknown"],
         *(
