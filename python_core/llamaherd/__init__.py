@@ -27,7 +27,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 - takes long
 
-        return version("llamaherd")
+        globals()[name] = found = version("llamaherd")  # a server tells it in each answer
+        return found
     if name in _names:
         return _imported(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
