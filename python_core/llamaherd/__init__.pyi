@@ -95,6 +95,8 @@ from .optimize.job import OptimizeProgress as OptimizeProgress
 from .optimize.optimize import model_optimize as model_optimize
 from .optimize.optimize import start_optimize as start_optimize
 from .optimize.report import OptimizeReport as OptimizeReport
+from .remote.engine import RemoteEngine as RemoteEngine
+from .remote.engine import connect as connect
 from .research.coding.annotate import annotate as annotate
 from .research.coding.annotate import start_annotate as start_annotate
 from .research.coding.codebook import Codebook as Codebook

@@ -55,7 +55,7 @@
 #'
 #' @returns A `llamaherd_context`. `close()` frees the memory of the context; R also frees this
 #'   memory when no variable refers to the context.
-#' @seealso [generate_parallel()]
+#' @seealso [generate_parallel()]; [connect()] for a model on a server
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

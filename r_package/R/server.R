@@ -1,15 +1,14 @@
 # Servers in separate processes. Python starts and finds the servers; a key is never printed.
 
-#' Start a server that runs jobs in the background
+#' Start a server in another process
 #'
-#' Starts `llamaherd serve` in a separate process that only this computer can reach. You can
-#' continue to work in R while the server runs the jobs of [job_submit()]. Programs that use
+#' Starts `llamaherd serve` in a separate process that only this computer can reach. [connect()]
+#' puts the server in the place of a context, in this and in other R processes. Programs that use
 #' OpenAI's API, such as ellmer, can also use the server.
 #'
-#' Each server has a name and a folder of that name, with its log, its jobs and their results. If a
-#' server of this name already runs, it is returned. A server runs as long as its process exists,
-#' even if it is too busy to answer. If the computer or the server stopped, start the server again:
-#' its jobs continue.
+#' Each server has a name and a folder of that name, with its log and its data. If a server of this
+#' name already runs, it is returned. A server runs as long as its process exists, even if it is too
+#' busy to answer.
 #'
 #' The folders are in `~/.local/state/llamaherd`, or in the folder that the environment variable
 #' `LLAMAHERD_SERVERS` names. Only you can read the folders. Other users of the computer cannot use
@@ -17,8 +16,7 @@
 #' ellmer.
 #'
 #' A server with several models loads a model when a request first needs it, and unloads the least
-#' recently used model when `memory` is full. In ellmer and [job_submit()], set the name of the
-#' model.
+#' recently used model when `memory` is full. In ellmer and [connect()], set the name of the model.
 #'
 #' @param model Path of a GGUF file, or another source as in [model_load()]; or a vector of several
 #'   models. The names of the vector are the names of the models; without names, the names of the
@@ -47,7 +45,7 @@
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
 #'   server that was ever started and the columns `name`, `running`, `url`, `pid`, `model`, `stay`
 #'   and `folder`.
-#' @seealso [job_submit()]
+#' @seealso [connect()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' old <- Sys.getenv("LLAMAHERD_SERVERS", NA)
@@ -55,8 +53,7 @@
 #'
 #' server <- server_start(llamaherd_example_model(), n_threads = 1)
 #' server
-#' job <- job_submit(c("One, two,", "Red, green,"), max_tokens = 4)
-#' job_results(job)
+#' generate_parallel(connect(server), c("One, two,", "Red, green,"), max_tokens = 4)
 #' server_stop()
 #'
 #' if (is.na(old)) Sys.unsetenv("LLAMAHERD_SERVERS") else Sys.setenv(LLAMAHERD_SERVERS = old)

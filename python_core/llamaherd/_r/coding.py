@@ -181,7 +181,7 @@ def annotate_start(
         options: Arguments of `annotate` that the R user gave, and `versions`.
     """
     codebook, settings = _codebook(content), _settings(options)
-    name = checked_settings(codebook, context.model.file.name, settings).journal
+    name = checked_settings(codebook, context.file_stem, settings).journal
     if settings.get("journal") is True and name is not None:
         settings["journal"] = name  # R reports the path; Python would also print it
     job = lh.start_annotate({_TEXT: list(texts)}, _TEXT, codebook, context, **settings)

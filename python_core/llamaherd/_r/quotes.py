@@ -58,43 +58,6 @@ def labels_of(labels: Sequence[str | None], codebook: lh.Codebook) -> list[str |
     ]
 
 
-class RowsOfR(NamedTuple):
-    """Rows of a coding job with R's positions of quotes.
-
-    Attributes:
-        rows: Rows; for a codebook of fields or passages without the answers.
-        answers: For a codebook of fields or passages: each answer as JSON, None for a
-            row with an error. None for other codebooks.
-    """
-
-    rows: list[dict[str, Any]]
-    answers: list[str | None] | None
-
-
-def rows_of_r(rows: Sequence[Mapping[str, Any]], codebook: lh.Codebook) -> RowsOfR:
-    """Convert the rows of a coding job, which count positions as Python does."""
-    if not codebook.kind.is_generated:
-        return RowsOfR([_moved_place(row) for row in rows], None)
-    names = [SPANS] if codebook.type == "spans" else _fields_of(codebook)
-    labels = [
-        None
-        if row.get("error") is not None
-        else json.dumps({name: row.get(name) for name in names}, ensure_ascii=False)
-        for row in rows
-    ]
-    others = [{key: row[key] for key in row if key not in names} for row in rows]
-    return RowsOfR(others, labels_of(labels, codebook))
-
-
-def _fields_of(codebook: lh.Codebook) -> list[str]:
-    return list(json.loads(codebook.schema or "{}").get("properties") or {})
-
-
-def _moved_place(row: Mapping[str, Any]) -> dict[str, Any]:
-    start = row.get("start")
-    return dict(row) if start is None else {**row, "start": start + 1}
-
-
 def _moved_spans(label: str) -> str:
     """Return the passages of a text with R's positions."""
     content = json.loads(label)

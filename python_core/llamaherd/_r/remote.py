@@ -1,18 +1,16 @@
-"""Servers in separate processes, and jobs on them, for R."""
+"""Servers in separate processes and engines elsewhere, for R."""
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
-from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd._r.quotes import rows_of_r
+from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.starts import StartWork
-from llamaherd.tasks.annotate import Annotate
+from llamaherd.remote.engine import connected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,20 +25,6 @@ def _server(server: remote.RemoteServer) -> dict[str, Any]:
         "model": clean(server.model),
         "folder": clean(server.folder),
         "stays": server.stays,
-    }
-
-
-def _job(job: remote.RemoteJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "task": job.task,
-        "n": job.n,
-        "status": job.status,
-        "n_requests": job.n_requests,
-        "n_done": job.n_done,
-        "n_failed": job.n_failed,
-        "is_done": job.is_done,
-        "errors": [clean(text) for text in job.errors],
     }
 
 
@@ -126,84 +110,34 @@ def remote_servers() -> list[dict[str, Any]]:
 
 
 @boundary
-def remote_submit(
-    name: str,
-    task: remote.Task,
-    texts: Sequence[str | None],
-    options: str,
+def engine_connect(  # noqa: PLR0917 - R names none
+    url: str,
     model: str | None,
+    key_variable: str,
+    key: str,
+    n_at_once: int,
+    retries: int,
+    timeout_s: float,
 ) -> dict[str, Any]:
-    """Submit a job.
+    """Connect to an engine and return it as `python`, with its name and address.
 
     Args:
-        name: Name of the server.
-        task: Task.
-        texts: Texts; None for a missing text.
-        options: Options as JSON.
-        model: Name of the model; None for the first model of the server.
+        url: As in `connect`.
+        model: As in `connect`.
+        key_variable: As in `connect`.
+        key: Value of this variable in R; Python does not see variables that R sets after
+            Python's start.
+        n_at_once: As in `connect`.
+        retries: As in `connect`.
+        timeout_s: As in `connect`.
     """
-    server = remote.server_named(name)
-    given = json.loads(options)
-    return _job(remote.submit_job(server, task, list(texts), given, model))
-
-
-@boundary
-def job_columns(options: str) -> dict[str, str]:
-    """Return the types of the columns of a job that labels texts by a codebook, by name.
-
-    Args:
-        options: Options of the job as JSON, with a codebook.
-
-    Returns:
-        Kind of each column, see `Column`; {} for a codebook of fields or passages, and
-        if an option is invalid, which `remote_submit` or the server reports.
-    """
-    given = json.loads(options)
-    book = lh.Codebook.from_dict(given.pop("codebook"))
-    try:
-        columns = Annotate(book, given).columns
-    except (TypeError, ValueError):
-        return {}
-    if book.kind.is_generated:
-        return {}
-    return {clean(name): column.kind for name, column in columns.items()}
-
-
-@boundary
-def remote_job(name: str, job_id: str, cancel: bool) -> dict[str, Any]:
-    """Return the state of a job; cancel it first if `cancel` is True."""
-    ask = remote.cancel_job if cancel else remote.job_status
-    return _job(ask(remote.server_named(name), job_id))
-
-
-@boundary
-def remote_results(name: str, job_id: str, codebook: str | None) -> dict[str, Any]:
-    """Return the results of a job: rows as JSON, and notes.
-
-    Args:
-        name: Name of the server.
-        job_id: Job.
-        codebook: Codebook of a job that codes texts, as JSON; None for other jobs.
-            Positions of quotes then count from 1, and `answers` has the answers of a
-            codebook of fields or passages as JSON.
-    """
-    found = remote.job_results(remote.server_named(name), job_id)
-    notes = [clean(text) for text in found.notes]
-    return {**_rows(found.rows, codebook), "notes": notes}
-
-
-@boundary
-def job_rows(rows: str, codebook: str | None) -> dict[str, Any]:
-    """Return rows, given as JSON, in the form of `remote_results`."""
-    return _rows(json.loads(rows), codebook)
-
-
-def _rows(rows: list[dict[str, Any]], codebook: str | None) -> dict[str, Any]:
-    answers = None
-    if codebook is not None:
-        book = lh.Codebook.from_dict(json.loads(codebook))
-        rows, answers = rows_of_r(rows, book)
-    return {
-        "rows": clean(json.dumps(rows)),
-        "answers": answers and [clean_or_none(each) for each in answers],
-    }
+    engine = connected(
+        url,
+        model,
+        key_variable=key_variable,
+        key=key,
+        n_at_once=n_at_once,
+        retries=retries,
+        timeout_s=timeout_s,
+    )
+    return {"python": engine, "name": clean(engine.name), "url": clean(engine.url)}

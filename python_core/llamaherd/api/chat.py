@@ -105,6 +105,7 @@ class Chat(Conversation, ClosedByWith):
             # A unified pool lets all turns and forks of a conversation share KV cells.
             self._owned = Context(ctx, kv_layout="unified")
         self.context: Host = self._owned or as_context(ctx)
+        _ = self.context.model  # an engine elsewhere has none, and is refused here
 
     # ---- questions ----
 

@@ -24,7 +24,9 @@ from llamaherd.core.thinking import Thinking, checked_thinking
 from llamaherd.core.words import setting
 from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import detokenize
+from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.slow_file import note_slow_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -134,11 +136,16 @@ def prepare_classify(
     does not close it. For `places` see `make_requests`.
     """
     context = open_context(ctx)
-    model = context.model
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
     texts = listed(prompts)
+    note_slow_file(context, len(texts))
+    if isinstance(context, Elsewhere):
+        asked = context.labelling(texts, known, options)
+        call = scoring(context, asked.requests, options, asked.convert, journal=journal)
+        return HostedCall(context, call, prompts)
+    model = context.model
     given = rendered_prompts(model, texts, options, [True] * len(texts))
     n_beside = int(normalize == "pmi" and bool(given))
     if n_beside:

@@ -15,6 +15,7 @@ from llamaherd.core.words import words
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model, model_of_llama
+from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.run.embed_job import EmbedJob, EmbedWork
 from llamaherd.run.embedders import EmbedSpec, lent_embedder, reads_at_once
 from llamaherd.run.embedding import EmbedCall, EmbedSizes
@@ -103,6 +104,9 @@ def prepare_embed(
 ) -> EmbedWork:
     """Check the arguments and create the work of the job of `start_embed`."""
     options = EmbedOptions.of(EmbedSettings, settings)
+    if isinstance(model, Elsewhere):
+        model.check_open()
+        return model.embedding(texts, options)
     host, model = model if isinstance(model, Host) else None, _as_model(model)
     chosen = _pooling(model, options.pooling)
     given = make_texts(model, texts, truncate=options.truncate)
@@ -116,7 +120,10 @@ def prepare_embed(
         n_threads=options.n_threads,
     )
     lend = partial(lent_embedder, model) if host is None else host.lent_embedder
-    return EmbedWork(model, call, partial(lend, spec), sizes, texts)
+    n_embd = model.info.n_embd_out
+    return EmbedWork(
+        model, call, partial(lend, spec), sizes, texts, n_embd=lambda: n_embd
+    )
 
 
 def _as_model(value: object) -> Model:

@@ -8,7 +8,7 @@ from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.running import none_answered, run_to_end, start, stream_pieces
 from llamaherd.asks.keywords import GenerateSettings, PromptSettings
 from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests, schemas_of
+from llamaherd.asks.requests import schemas_of
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import SamplingParams
@@ -18,6 +18,7 @@ from llamaherd.model.conversations import single
 from llamaherd.run.call import Call
 from llamaherd.run.context import as_context
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.slow_file import note_slow_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -166,6 +167,7 @@ def prepare_generate(
     """
     context = as_context(ctx)
     call = _make_call(context, prompts, options, places)
+    note_slow_file(context, len(call.requests))
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
@@ -246,8 +248,7 @@ def generate(
                 "Context.submit(stream=True) returns both",
                 argument="logprobs",
             )
-        n_ctx = context.options["n_ctx"]
-        requests, _ = make_requests(context.model, single(prompt), options, n_ctx=n_ctx)
+        requests, _ = context.requests(single(prompt), options)
         is_all = options.stream == "all"
         return stream_pieces(context, requests[0], with_thought=is_all)
     call = _make_call(context, single(prompt), options)
@@ -262,10 +263,7 @@ def _make_call(
     places: Sequence[int] | None = None,
 ) -> Call:
     context.check_open()
-    n_ctx = context.options["n_ctx"]
-    requests, base = make_requests(
-        context.model, prompts, options, places=places, n_ctx=n_ctx
-    )
+    requests, base = context.requests(prompts, options, places)
     return Call(
         requests,
         seed=base,

@@ -130,17 +130,19 @@ def as_result(
         parsed: Parsed answer.
     """
     is_finished = output.finish not in (Finish.CANCELLED, Finish.ERROR)
+    has_partial = not is_finished and bool(output.tokens or output.text)
+    n_prompt = request.n_prompt if output.n_prompt is None else output.n_prompt
     thinking = None if output.thinking is None else output.thinking.strip()
     return Result(
         index=index,
         sample=sample,
         text=output.text if is_finished else None,
-        partial=None if is_finished or not output.tokens else output.text,
+        partial=output.text if has_partial else None,
         tokens=list(output.tokens),
         finish_reason=_FINISH_REASON[output.finish],
         complete=output.complete,
         error=output.message if output.finish is Finish.ERROR else None,
-        n_prompt_tokens=len(request.tokens),
+        n_prompt_tokens=n_prompt,
         n_reused_tokens=output.n_reused if n_reused is None else n_reused,
         seed=request.seed,
         thinking=thinking,
@@ -152,4 +154,5 @@ def as_result(
         top_logprobs=None if output.top_logprobs is None else list(output.top_logprobs),
         ranks=output.ranks if is_finished else None,
         scores=output.scores if is_finished else None,
+        n_counted=output.n_generated,
     )

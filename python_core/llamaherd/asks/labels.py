@@ -159,8 +159,8 @@ def classified(
             errors = [each or f"pmi_prompt failed: {error}" for each in errors]
         scaled = raw - prior
         stats = _without_last(results, sum(each is not None for each in errors))
-    probs = np.stack([softmax(_by_name(own, labels)) for own in scaled])
-    logs = np.stack([_by_name(own, labels) for own in raw])
+    probs = np.stack([softmax(by_name(own, labels)) for own in scaled])
+    logs = np.stack([by_name(own, labels) for own in raw])
     m = len(raw)
     samples = results.samples[: len(errors)]
     return ClassifyResults(
@@ -265,7 +265,7 @@ def _without_last(results: Results, n_failed: int) -> Stats:
     )
 
 
-def _by_name(logs: Floats, labels: Labels) -> Floats:
+def by_name(logs: Floats, labels: Labels) -> Floats:
     """Add the probabilities of all texts with the same name; return logarithms."""
     if len(labels.names) == len(labels.readings):
         return logs

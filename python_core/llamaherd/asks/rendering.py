@@ -87,6 +87,20 @@ def rendered(
     return [one.prompt for one in each]
 
 
+def shown_rendered(
+    model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
+) -> str:
+    """Return the first prompt of `rendered` as text.
+
+    Raises:
+        ChatTemplateError: The template refuses the prompt.
+    """
+    found = rendered(model, prompts, options, is_scored=is_scored)[0]
+    if isinstance(found, Refused):
+        raise ChatTemplateError(found.reason)
+    return str(found)
+
+
 def _chats(
     model: Model,
     prompts: Sequence[object],

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from llamaherd.asks.answers import seeded, seeded_thought
@@ -94,23 +94,14 @@ def make_requests(
         ChatTemplateError: The model has no chat template, or the template refuses the
         messages.
     """
-    constraints = Constraints(options.sampling, strict=options.strict)
-    of_call = params_of_call(constraints.settings)
+    asked = asked_of(prompts, options)
+    constraints, of_call, each = asked.constraints, asked.of_call, asked.each
     chat, n = options.chat, options.n
     parse_special = parsing(options.parse_special, chat=chat)
-    prompts = listed(prompts)
-    params = params_of_prompts(of_call, options.params)
-    one_seed = params.seed if isinstance(params, SamplingParams) else None
-    base = _base_seed(of_call.seed if one_seed is None else one_seed)
-    each = constraints.of_prompts(_checked_params(params, len(prompts)))
-    each = with_sources(each, prompts)
     held, keys = _of_settings(is_constrained, each), _of_settings(_constraint, each)
-    if chat and options.show_schema:
-        prompts = with_schemas(prompts, [own.schema for own in each])
-    every = rendered_prompts(model, prompts, options, held)
+    every = rendered_prompts(model, asked.prompts, options, held)
     given = [one.prompt for one in every]
     at = range(len(given)) if places is None else places
-    _check_samples(n, each)
     _check_common(model, each, of_call, constraints)
     bad = _prepare_each(model, each, keys, constraints)
     read = [
@@ -123,10 +114,10 @@ def make_requests(
     cuts, thoughts = ChoiceCuts(model, parse_special, chat=chat), Thoughts()
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
         thought = thoughts.of(every[i].thought, own)
-        shape, problem = _shape_or_problem(constraints, own, i)
+        shape, problem = asked.shape_or_problem(i)
         problem = problem or bad.get(keys[i], "") or _least_problem(own, of_call)
         tokens, unread = read[i]
-        stop, paths = _stop_of(own, of_call), None
+        stop, paths = asked.stop(i), None
         if own.choices is not None:
             unread = unread or stop_problem(stop, tuple(own.choices))
             stop = ()  # the answer ends where its choice ends
@@ -135,15 +126,13 @@ def make_requests(
                 _, paths, unread = _cut_or_problem(cuts, tail, tail, own.choices)
             elif tokens and not unread:
                 tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
-        own_base = base if own is params or own.seed is None else _base_seed(own.seed)
-        seed = shim.derive_seed(own_base, at[i])
+        seed = asked.seed(i, at[i])
         request = Request(
             tokens=tokens,
             thought=seeded_thought(thought, seed),
             seed=seed,
             problem=unread or problem,
-            max_tokens=_limit_of(own, of_call)
-            or (own.n_answer if paths is None else paths.depth),
+            max_tokens=asked.limit(i) or (own.n_answer if paths is None else paths.depth),
             sampling=own,
             shape=shape,
             stop=stop,
@@ -154,17 +143,81 @@ def make_requests(
         )
         if options.thinking is None:  # the caller did not set a budget
             request = within(request, capacity)
-        if chat and not (_limit_of(own, of_call) or own.schema or own.choices):
+        if chat and not (asked.limit(i) or own.schema or own.choices):
             request = _whole(request, capacity)
         if not request.problem:
             problem = too_long_for(model, request)
             request = replace(request, problem=problem) if problem else request
-        # The first sample has the same seed as a single sample.
-        requests.append(request)
-        requests += [
-            seeded(request, shim.derive_seed(request.seed, j)) for j in range(1, n)
-        ]
-    return requests, base
+        requests += samples_of(request, n)
+    return requests, asked.base
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Checked arguments of a call that do not depend on a model.
+
+    Attributes:
+        prompts: Prompts, in which chats describe the schemas of their answers.
+        each: Sampling settings of each prompt.
+        of_call: Sampling settings of the call, which apply where `each` has no value.
+        constraints: Constraints of the answers.
+        base: Base of the seeds.
+    """
+
+    prompts: Sequence[object]
+    each: Sequence[SamplingParams]
+    of_call: SamplingParams
+    constraints: Constraints
+    base: int
+
+    def limit(self, i: int) -> int | None:
+        """Return the `max_tokens` that the caller set for a prompt; None without one."""
+        return _limit_of(self.each[i], self.of_call)
+
+    def stop(self, i: int) -> tuple[str, ...]:
+        """Return the stop texts of a prompt."""
+        return _stop_of(self.each[i], self.of_call)
+
+    def seed(self, i: int, place: int) -> int:
+        """Return the seed of prompt i, whose index in the whole call is `place`."""
+        own = self.each[i].seed
+        return shim.derive_seed(self.base if own is None else _base_seed(own), place)
+
+    def shape_or_problem(self, i: int) -> tuple[Shape | None, str]:
+        """Return a prompt's prepared schema, or the problem."""
+        try:
+            return self.constraints.shape(self.each[i], i), ""
+        except ValueError as error:
+            return None, Failure(str(error), "constraint")
+
+
+def asked_of(prompts: object, options: GenerateOptions) -> Asked:
+    """Check the prompts and sampling settings of a call, apart from the model.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+    constraints = Constraints(options.sampling, strict=options.strict)
+    of_call = params_of_call(constraints.settings)
+    given = listed(prompts)
+    params = params_of_prompts(of_call, options.params)
+    one_seed = params.seed if isinstance(params, SamplingParams) else None
+    if isinstance(params, SamplingParams):
+        params = replace(params, seed=None)
+    each = constraints.of_prompts(_checked_params(params, len(given)))
+    each = with_sources(each, given)
+    if options.chat and options.show_schema:
+        given = with_schemas(given, [own.schema for own in each])
+    _check_samples(options.n, each)
+    base = _base_seed(of_call.seed if one_seed is None else one_seed)
+    return Asked(given, each, of_call, constraints, base)
+
+
+def samples_of(request: Request, n: int) -> list[Request]:
+    """Return n samples of a prompt; the first has the seed of a single sample."""
+    seeds = (shim.derive_seed(request.seed, j) for j in range(1, n))
+    return [request, *(seeded(request, seed) for seed in seeds)]
 
 
 def _limit_of(own: SamplingParams, of_call: SamplingParams) -> int | None:
@@ -231,16 +284,6 @@ def _cut_or_problem(
         return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
     except TokenizeError as error:
         return tokens, None, Failure(str(error), "constraint")
-
-
-def _shape_or_problem(
-    constraints: Constraints, params: SamplingParams, i: int
-) -> tuple[Shape | None, str]:
-    """Return a prompt's prepared schema, or the problem."""
-    try:
-        return constraints.shape(params, i), ""
-    except ValueError as error:
-        return None, Failure(str(error), "constraint")
 
 
 def too_long_for(model: Model, request: Request) -> str:

@@ -73,6 +73,9 @@ class ClassifyResults(OfPrompts):
             `logprobs` are means over the thoughts.
         between: float64[n, k], standard deviation of each probability between the
             thoughts of a prompt, before a calibration; None without several thoughts.
+        answers: Label of each prompt as an engine elsewhere generated it, which gave no
+            probabilities of labels for some prompts; their rows in `probs` are NaN. None
+            if all probabilities are known.
     """
 
     names: tuple[str, ...]
@@ -87,13 +90,18 @@ class ClassifyResults(OfPrompts):
     notes: tuple[str, ...] = ()
     thoughts: tuple[tuple[Thought, ...], ...] | None = None
     between: Floats | None = None
+    answers: tuple[str | None, ...] | None = None
 
     @property
     def labels(self) -> list[str | None]:
-        """Most probable label of each prompt, in a tie the first; None if it failed."""
+        """Most probable label of each prompt, in a tie the first; None if it failed.
+
+        Without probabilities, it is the label in `answers`.
+        """
+        answers = self.answers or (None,) * len(self.probs)
         return [
-            None if np.isnan(row).any() else self.names[int(row.argmax())]
-            for row in self.probs
+            answer if np.isnan(row).any() else self.names[int(row.argmax())]
+            for row, answer in zip(self.probs, answers, strict=True)
         ]
 
     @property

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
 from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.table_options import declared_flags, table_options
-from llamaherd.cli.tables import EXIT, run_table
+from llamaherd.cli.conventions import section
+from llamaherd.cli.table_options import TableCommand
 
 _HELP = """\
 Code each row of a table by a codebook.
@@ -37,22 +32,22 @@ llamaherd annotate texts.csv --codebook topics.yaml -m thinker.gguf --chat \\
 llamaherd annotate million.parquet --codebook topics.yaml -m model.gguf \\
   --until 5000 --embedding-model encoder.gguf -o out.parquet
 """
-_coding = section("How texts are coded")
-_steps = section("Many texts, in steps")
+_CODING = "How texts are coded"
 
-
-@click.command("annotate", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
-@table_options(prompts=True, system=False)
-@_coding(
-    "--codebook",
-    metavar="FILE.yaml",
-    help="The codebook, or ready:NAME, see `llamaherd codebooks ready`.",
+annotate = TableCommand(
+    "annotate",
+    "annotate",
+    AnnotateOptions,
+    "annotate",
+    _CODING,
+    section(_CODING)(
+        "--codebook",
+        metavar="FILE.yaml",
+        help="The codebook, or ready:NAME, see `llamaherd codebooks ready`.",
+    ),
+    needed={"codebook": "--codebook"},
+    system=False,
+    sections={"steps": section("Many texts, in steps")},
+    help=_HELP,
+    examples=_EXAMPLES,
 )
-@declared_flags(_coding, "annotate", AnnotateOptions, sections={"steps": _steps})
-@click.pass_context
-def annotate(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
-    """Run the command."""
-    is_file = options["table"].lower().endswith(".toml")
-    if options["codebook"] is None and not is_file:
-        raise click.UsageError("Missing option '--codebook'.")
-    ctx.exit(run_table("annotate", options))

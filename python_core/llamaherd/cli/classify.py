@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
 from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.settings import help_of
-from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.table_options import declared_flags, labels_of, table_options
-from llamaherd.cli.tables import EXIT, run_table
+from llamaherd.cli.conventions import section
+from llamaherd.cli.table_options import TableCommand, labels_flag
 
 _HELP = """\
 Label each row of a table, with the probability of each label.
@@ -29,21 +24,16 @@ llamaherd classify news.parquet -m model.gguf --labels labels.txt --chat \\
 llamaherd classify news.csv -m thinker.gguf --labels Sports,Politics --chat \\
   --thinking 256 --n-thoughts 5 --prompt "Which topic? {text}" -o out.csv
 """
-_labels = section("Labels")
+_LABELS = "Labels"
 
-
-@click.command("classify", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
-@table_options(prompts=True, system=True)
-@_labels(
-    "--labels",
-    metavar="A,B,C",
-    help=help_of(ClassifyOptions, "labels", "Or a file with one label per line."),
+classify = TableCommand(
+    "classify",
+    "classify",
+    ClassifyOptions,
+    "classify",
+    _LABELS,
+    labels_flag(section(_LABELS), "classify__labels", help_of(ClassifyOptions, "labels")),
+    needed={"classify__labels": "--labels"},
+    help=_HELP,
+    examples=_EXAMPLES,
 )
-@declared_flags(_labels, "classify", ClassifyOptions)
-@click.pass_context
-def classify(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
-    """Run the command."""
-    options["classify__labels"] = labels = labels_of(options.pop("labels"))
-    if labels is None and not options["table"].lower().endswith(".toml"):
-        raise click.UsageError("Missing option '--labels'.")
-    ctx.exit(run_table("classify", options))

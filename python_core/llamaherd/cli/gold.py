@@ -140,10 +140,16 @@ def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     """Draw a sample, write its sheet, and print its design."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.research import frames  # noqa: PLC0415
+    from llamaherd.tables.stored import is_stream  # noqa: PLC0415
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 
     if given["prob"] is not None and given["prob_column"] is not None:
         raise click.UsageError("--prob and --prob-column exclude each other.")
+    if is_stream(given["output"]):
+        raise click.UsageError(
+            f"-o {given['output']}: the design of the sample is written next to its "
+            "sheet (FILE.csv.json), so the sheet must be a file."
+        )
     check_free(given["output"], overwrite=given["overwrite"])
     named = [given[each] for each in ("prob_column", "weights", "confidence")]
     data = read_whole(table, [each for each in (*named, _MARGIN) if each is not None])

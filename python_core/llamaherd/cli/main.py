@@ -47,6 +47,7 @@ COMMANDS = {
     "validate": "Compare labels with the codes of a gold sample.",
     "estimate": "Estimate shares and regressions, corrected by a gold sample.",
     "recalibrate": "Improve labels by the codes of a gold sample.",
+    "report": "Write a page about how texts were coded, and how well.",
     "methods": "Print the methods paragraph of a report, and its references.",
     "merge": "Combine the parts of a run.",
     "chat": "Talk to a model in the terminal.",

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.settings import help_of
-from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.table_options import declared_flags, labels_of, table_options
-from llamaherd.cli.tables import EXIT, run_table
+from llamaherd.cli.conventions import section
+from llamaherd.cli.table_options import TableCommand, labels_flag
 
 _HELP = """\
 Ask a model about each row of a table.
@@ -30,19 +25,17 @@ head texts.csv | llamaherd run - -m model.gguf --labels yes,no
 llamaherd run texts.csv -m model.gguf -o out.csv --save run.toml
 llamaherd run run.toml --shard 1/50 --journal /tmp/1.journal
 """
-_answers = section("Answers")
+_ANSWERS = "Answers"
 
-
-@click.command("run", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
-@table_options(prompts=True, system=True)
-@_answers(
-    "--labels",
-    metavar="A,B,C",
-    help=help_of(GenerateOptions, "choices", "Or a file with one label per line."),
+run = TableCommand(
+    "run",
+    None,
+    GenerateOptions,
+    "sampling",
+    _ANSWERS,
+    labels_flag(
+        section(_ANSWERS), "sampling__choices", help_of(GenerateOptions, "choices")
+    ),
+    help=_HELP,
+    examples=_EXAMPLES,
 )
-@declared_flags(_answers, "sampling", GenerateOptions)
-@click.pass_context
-def run(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
-    """Run the command."""
-    options["sampling__choices"] = labels_of(options.pop("labels"))
-    ctx.exit(run_table(None, options))

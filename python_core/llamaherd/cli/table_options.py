@@ -1,4 +1,4 @@
-"""Options of the commands on tables."""
+"""Commands on tables, with their options."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from llamaherd.asks.options import EmbedOptions, GenerateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of as _thinking
 from llamaherd.cli.chat_flags import variables_of as _variables
-from llamaherd.cli.conventions import WholeNumber, section
+from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import gpu_options, model_option
+from llamaherd.cli.tables import EXIT, run_table
 from llamaherd.core import checks, kinds
 from llamaherd.core.declaration import options_of
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from llamaherd.core.declaration import Option, Options
+    from llamaherd.tasks.task import Kind
 
 _files = section("Tables")
 _asked = section("Model and prompts")
@@ -49,8 +51,8 @@ _COMMON = [
         "--out",
         "output",
         metavar="FILE",
-        help=".csv, .tsv, .jsonl or .parquet. Default: stdout, in JSON lines if INPUT "
-        "is JSON lines, otherwise in CSV.",
+        help=".csv, .tsv, .jsonl, .ndjson (also with .gz or .zst) or .parquet. Default: "
+        "stdout, in JSON lines if INPUT is JSON lines, otherwise in CSV.",
     ),
     _files(
         "--overwrite",
@@ -65,7 +67,13 @@ _COMMON = [
     _files(
         "--delimiter",
         metavar="CHAR",
-        help="Delimiter of CSV. Default: comma, or tab for .tsv.",
+        help="Delimiter of CSV. Default: comma. In .tsv it is a tab.",
+    ),
+    _files(
+        "--limit",
+        type=_COUNT,
+        metavar="N",
+        help="Read only the first N rows.",
     ),
     _files("--prefix", metavar="TEXT", help="Prefix of the names of new columns."),
     _files(
@@ -117,6 +125,11 @@ _COMMON = [
         "--save",
         metavar="FILE.toml",
         help="Only write a description of the run, for `llamaherd run FILE.toml`.",
+    ),
+    _parts(
+        "--show-prompt",
+        is_flag=True,
+        help="Only print the prompt of the first row, as the model reads it.",
     ),
     _parts("-q", "--quiet", is_flag=True, help="No progress bar."),
 ]
@@ -233,23 +246,74 @@ def _form_of(option: Option) -> dict[str, Any]:
     return {"metavar": option.facts.get("metavar", "TEXT")}
 
 
-def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
-    """Declare the options that all commands on tables have.
+def labels_flag(
+    option: Callable[..., Callable[[Any], Any]], key: str, help_text: str
+) -> Callable[[Any], Any]:
+    """Return a decorator for `--labels`, which sets a key of the run file."""
+    return option(
+        "--labels",
+        key,
+        metavar="A,B,C",
+        callback=lambda _ctx, _param, value: labels_of(value),
+        help=f"{help_text} Or a file with one label per line.",
+    )
+
+
+class TableCommand(Command):
+    """A command that runs a task on each row of a table.
+
+    Its options are those of all tables, those of prompts, and a flag for each declared
+    option of the task that states words for the command line.
 
     Args:
+        name: Name.
+        task: Task; None for the task of a TOML file, or "generate".
+        options: Class that declares the options of the task.
+        table: Table of the run file that the options belong to.
+        title: Section of the options in the help.
+        own: Decorators of further options, shown before those of the task.
+        needed: Flags of options that a run without a TOML file needs, by their keys.
         prompts: Whether the command makes prompts from the rows.
         system: Whether the user sets the system message and the start of answers; a
             codebook sets both itself.
+        sections: See `declared_flags`.
+        more: Arguments of `Command`.
     """
 
-    def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
+    def __init__(
+        self,
+        name: str,
+        task: Kind | None,
+        options: type[Options],
+        table: str,
+        title: str,
+        *own: Callable[[Any], Any],
+        needed: Mapping[str, str] | None = None,
+        prompts: bool = True,
+        system: bool = True,
+        sections: Mapping[str, Callable[..., Callable[[Any], Any]]] | None = None,
+        **more: Any,  # noqa: ANN401 - of click
+    ) -> None:
+        self._task, self._needed = task, needed or {}
         chat = [_SYSTEM, *_CHAT, _PREFIX] if system else _CHAT
-        own = [*_PROMPTS, *chat] if prompts else []
-        for option in reversed([*_COMMON, *own, gpu_options("model__")]):
-            function = option(function)
-        return function
+        flags = declared_flags(section(title), table, options, sections=sections)
+        of_prompts = [*_PROMPTS, *chat] if prompts else []
+        every = [*_COMMON, *of_prompts, gpu_options("model__"), *own, flags]
 
-    return declare
+        def holder() -> None:
+            """Collect the options that the decorators declare."""
+
+        for decorate in reversed(every):
+            decorate(holder)
+        params = list(reversed(vars(holder)["__click_params__"]))
+        super().__init__(name, callback=self._start, params=params, epilog=EXIT, **more)
+
+    def _start(self, **given: Any) -> None:  # noqa: ANN401 - types of click
+        is_file = given["table"].lower().endswith(".toml")
+        for key, flag in self._needed.items():
+            if given[key] is None and not is_file:
+                raise click.UsageError(f"Missing option '{flag}'.")
+        click.get_current_context().exit(run_table(self._task, given))
 
 
 def labels_of(given: str | None) -> list[str] | None:

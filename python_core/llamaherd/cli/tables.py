@@ -22,6 +22,7 @@ from llamaherd.cli.conventions import (
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
 from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.progress import say
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     shard, save = given.pop("shard", None), given.pop("save", None)
     overwrite = given.pop("overwrite", False)
     is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
+    is_shown = given.pop("show_prompt", False)
     spec = _spec(task, given.pop("table"), given)
+    if is_shown and ("path" in spec.model or not spec.made.chat):
+        return _show_prompt(spec)
     if "path" not in spec.model:
         raise click.UsageError("Missing option '-m' / '--model': the model to use.")
     if save is not None:
@@ -100,6 +104,17 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 return failed(error)
             raise
     return ended(outcome)
+
+
+def _show_prompt(spec: RunSpec) -> int:
+    """Print the prompt of the first row, and return the exit status."""
+    from llamaherd.tables.execution import first_prompt  # noqa: PLC0415
+    from llamaherd.tables.spec_file import changed  # noqa: PLC0415
+
+    if spec.made.chat:
+        spec = changed(spec, {"model.path": str(_model_file(spec, show=False))})
+    click.echo(first_prompt(spec))
+    return ExitStatus.DONE
 
 
 def _model_file(spec: RunSpec, show: bool) -> Path:
@@ -198,10 +213,13 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         path = journal_path(spec, shard)
         if path is None:
-            warn("ended early; no results are kept, because there was no journal")
+            n = getattr(error, "n_written", 0) if spec.output == "-" else 0
+            rows = f"stdout has {count_of(n, 'row')}, and " if n else ""
+            others = "no other results" if n else "no results"
+            warn(f"ended early; {rows}{others} are kept, because there was no journal")
         else:
             warn(f"ended early: {path} has the finished rows, and the same command "
                  "continues from there")  # fmt: skip

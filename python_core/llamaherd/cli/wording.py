@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 
 import click
@@ -43,6 +44,9 @@ class _CommandLine(LanguageTerms):
         if self._option(name) is not None:
             return self.setting(name, "...")
         return f"{function}(){self.elsewhere} has the argument {name}"
+
+    def faster(self, path: str) -> str:
+        return f"`llamaherd optimize {shlex.quote(path)}`"
 
     def constant(self, value: bool | None) -> str:
         return "none" if value is None else str(value).lower()

@@ -120,6 +120,10 @@ class Output:
             marker included.
         thinking_complete: Whether the model ended the thought itself; False if it was
             closed by force; None without a thought, or if the thought has not ended.
+        n_prompt: Number of tokens of the prompt as an engine elsewhere counted them; None
+            if the request has the tokens.
+        n_generated: Number of generated tokens as an engine elsewhere counted them; None
+            if `tokens` has the tokens.
     """
 
     finish: Finish
@@ -139,6 +143,8 @@ class Output:
     thinking: str | None = None
     n_thinking_tokens: int = 0
     thinking_complete: bool | None = None
+    n_prompt: int | None = None
+    n_generated: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,6 +174,11 @@ class Request:
     thought: ThoughtStage | None = None
 
     @property
+    def n_prompt(self) -> int:
+        """Number of tokens of the prompt, as far as it is known before the answer."""
+        return len(self.tokens)
+
+    @property
     def n_behind(self) -> int:
         """Maximum number of tokens after the prompt, in thought and answer together."""
         n_thought = 0 if self.thought is None else self.thought.n_cells

@@ -85,6 +85,8 @@ class Result(Generic[T_co]):
             tokens, 1 for the most likely token; None for an answer.
         scores: Log-probabilities of a tree of tokens, used by `classify_parallel`,
             `score_parallel` and `perplexity`; None for an answer.
+        n_counted: Number of generated tokens as an engine elsewhere counted them (see
+            `connect`); None if `tokens` has the tokens.
     """
 
     index: int
@@ -107,6 +109,7 @@ class Result(Generic[T_co]):
     top_logprobs: list[dict[int, float]] | None = field(default=None, repr=False)
     ranks: Sequence[int] | None = field(default=None, repr=False)
     scores: Sequence[float] | None = field(default=None, repr=False)
+    n_counted: int | None = field(default=None, repr=False)
 
     @property
     def error_code(self) -> str | None:
@@ -118,7 +121,7 @@ class Result(Generic[T_co]):
     @property
     def n_generated_tokens(self) -> int:
         """Number of generated tokens."""
-        return len(self.tokens)
+        return len(self.tokens) if self.n_counted is None else self.n_counted
 
     @property
     def is_finished(self) -> bool:

@@ -43,7 +43,6 @@ class LanguageTerms:
         fetch: Advice to download a model: the words before the name of the model.
         fetched: The words of this advice after the name of the model.
         memory: Setting of the memory of a server's models.
-        max_file: Advice about a file that is larger than a server accepts.
         names: Advice about a name that a server of one model does not know.
     """
 
@@ -63,8 +62,11 @@ class LanguageTerms:
     fetch: str = "`llamaherd models download "
     fetched: str = "` downloads it"
     memory: str = "--memory"
-    max_file: str = "see --max-file"
     names: str = "see --alias and --any-model"
+
+    def faster(self, path: str) -> str:
+        """Return how the caller lets a faster file of a model be written."""
+        return f"{self.call('model_optimize').removesuffix('()')}({json.dumps(path)})"
 
     def model(self, model: object) -> str:
         """Return the name by which messages call a model."""
@@ -165,7 +167,6 @@ R = _R(
     fetch='download_model("',
     fetched='") downloads it',
     memory="memory of server_start()",
-    max_file="send the texts in several jobs",
     names="leave model out",
 )
 _CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)

@@ -65,7 +65,10 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
     if request.thought is not None:
         own["thought"] = _of_thought(request.thought)
     return json.dumps(
-        {**context, **_of_sampling(sampling), **own}, sort_keys=True, ensure_ascii=False
+        # Settings of a host replace settings of this process, such as its llguidance.
+        {**_of_sampling(sampling), **own, **context},
+        sort_keys=True,
+        ensure_ascii=False,
     )
 
 

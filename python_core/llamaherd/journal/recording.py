@@ -57,17 +57,16 @@ def recorded(
         TypeError: `journal` is neither a journal, text nor a path.
         JournalError: The journal cannot be used, or the model differs from its file.
     """
-    model = context.model
-    check_unchanged(model.file)
-    for lora in model.loras:
+    check_unchanged(context.file)
+    for lora in context.loras:
         check_unchanged(lora.file)
     return RecordedCall(
         call,
         journal if isinstance(journal, Journal) else Journal(journal),
-        model.file,
+        context.file,
         context.numerics,
-        lambda tokens: detokenize(model, tokens, unparse_special=True),
-        loras=model.loras,
+        lambda tokens: detokenize(context.model, tokens, unparse_special=True),
+        loras=context.loras,
         is_kept=isinstance(journal, Journal),
     )
 
@@ -247,7 +246,7 @@ class RecordedCall:
             finish_reason=_REASON[output.finish],
             complete=output.complete,
             error=output.message if is_failed else None,
-            n_prompt_tokens=len(request.tokens),
+            n_prompt_tokens=output.n_prompt or request.n_prompt,
             tokens=list(output.tokens),
             seed=request.seed,
             model=self._file.name,
@@ -279,7 +278,8 @@ def _output(entry: JournalEntry, request: Request) -> Output:
         finish=_FINISH[entry.finish_reason],
         text=entry.text or "",
         tokens=entry.tokens,
-        n_reused=len(request.tokens),
+        n_reused=request.n_prompt,
+        n_prompt=entry.n_prompt_tokens,
         seed=request.seed,
         complete=entry.complete,
         thinking=entry.thinking,

@@ -20,9 +20,9 @@ from llamaherd.core.checks import quoted
 from llamaherd.core.errors import ArgumentError, ServerError
 from llamaherd.core.locks import LockHeldError, take_lock
 from llamaherd.core.words import call, words
-from llamaherd.remote.client import RemoteServer
 from llamaherd.remote.models import lora_arguments, model_arguments
 from llamaherd.remote.process_start import start_of_process
+from llamaherd.remote.server import RemoteServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,6 @@ LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _LOG, _LOCK, _DATA = "server.json", "server.log", "start.lock", "data"
 _READY = re.compile(r"ready-[0-9a-f]{8}\.json(\.new)?")
-_HEALTH_S = 5.0  # after this time without an answer a server counts as busy
 _LOOK_S = 0.05
 _LOG_LINES = 5
 _IS_WINDOWS = sys.platform == "win32"
@@ -106,7 +105,7 @@ def start_server(
     command = [*models, *loras, "--port", str(port), *options]
     with start.alone():
         found = _info(folder)
-        if found is not None and _is_ending(found):
+        if found is not None and found.is_ending:
             start.wait_for_end(found)
         if found is None or not found.is_running:
             return start.run(command, shown, stay=stay, options=list(options))
@@ -290,18 +289,6 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     if child is not None:
         _forget(child)
     return is_running
-
-
-def _is_ending(server: RemoteServer) -> bool:
-    """Return whether a server ends: it refuses requests, or accepts no connections."""
-    if not server.is_running:
-        return False
-    try:
-        server.ask("GET", "/health", timeout_s=_HEALTH_S)
-    except ServerError as error:
-        no_answer = error.__cause__
-        return no_answer is None or isinstance(no_answer, ConnectionError)
-    return False
 
 
 def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:

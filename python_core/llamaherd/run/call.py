@@ -85,7 +85,7 @@ class Call:
         self._n_done = 0
         self._n_failed = 0
         self._n_spared = 0  # number of shared prompt tokens of finished requests
-        self._n_prompt_tokens = sum(len(request.tokens) for request in requests)
+        self._n_prompt_tokens = sum(request.n_prompt for request in requests)
         self._started_s = time.perf_counter()
         self._weights = dict.fromkeys(range(len(requests)), 1)  # prompts per request
         for original in self._copy_of.values():
@@ -292,7 +292,7 @@ class Call:
         if self._on_output is not None and i not in self._recalled:
             self._on_output(i, output)
         self._n_done += self._weights[i]
-        n_prompt = len(self._requests[i].tokens)
+        n_prompt = self._requests[i].n_prompt
         is_read = output.finish is not Finish.ERROR and i not in self._recalled
         n_own = n_prompt - output.n_reused if is_read else 0
         self._n_spared += self._weights[i] * n_prompt - n_own
@@ -318,7 +318,7 @@ class Call:
             output,
             None if is_copy else self._stats.get(i),
             sample=i % self._n,
-            n_reused=len(request.tokens) if is_copy else None,
+            n_reused=request.n_prompt if is_copy else None,
             parsed=self._parsed.get(source),
         )
 

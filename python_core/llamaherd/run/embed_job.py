@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.core.embeddings import Embeddings
 from llamaherd.core.errors import ModelClosedError
@@ -17,10 +17,20 @@ if TYPE_CHECKING:
     import numpy as np
 
     from llamaherd.core.embeddings import EmbedProgress
-    from llamaherd.model.model import Model
     from llamaherd.run.embedding import EmbedCall, Embedder, EmbedSizes
 
     Vector = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class VectorModel(Protocol):
+    """Model that computes vectors, here or elsewhere."""
+
+    def register(self, user: EmbedWork) -> None:
+        """Close this user when the model is closed."""
+
+    def using(self) -> AbstractContextManager[object]:
+        """Let the end of the model wait for the end of the block."""
+        ...
 
 
 class EmbedWork:
@@ -32,6 +42,7 @@ class EmbedWork:
         lend: Function that lends the embedder, called on the job's thread.
         sizes: Maximum numbers of tokens and texts that are computed together.
         texts: Texts as the caller gave them; the result gets the index of a Series.
+        n_embd: Function that returns the number of dimensions of a vector.
 
     Raises:
         ModelClosedError: The model was closed.
@@ -41,16 +52,19 @@ class EmbedWork:
 
     def __init__(
         self,
-        model: Model,
+        model: VectorModel,
         call: EmbedCall,
         lend: Callable[[], AbstractContextManager[Embedder]],
         sizes: EmbedSizes,
         texts: object = None,
+        *,
+        n_embd: Callable[[], int],
     ) -> None:
         self._index = index_of(texts)
         self._model = model
         self._call = call
         self._lend = lend
+        self._n_embd = n_embd
         self._sizes = sizes
         self._was_closed = False
         self._has_ended = False
@@ -104,7 +118,7 @@ class EmbedWork:
 
     def _compute(self) -> None:
         with self._model.using():  # closing the model waits for this release
-            self._call.run(self._model.info.n_embd_out, self._lend, self._sizes)
+            self._call.run(self._n_embd(), self._lend, self._sizes)
         if self._was_closed:
             raise ModelClosedError("the model was closed during the call")
 

@@ -84,7 +84,7 @@ class Handle(ProcessBound):
     @property
     def n_prompt_tokens(self) -> int:
         """Number of tokens of the prompt."""
-        return len(self._request.tokens)
+        return self._request.n_prompt
 
     def done(self) -> bool:
         """Whether the request has ended, either with an answer or with a failure."""

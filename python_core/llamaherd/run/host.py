@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from llamaherd.core.request import Request
     from llamaherd.core.stats import Load
     from llamaherd.loop.group import GroupLoop
     from llamaherd.memory.plan import Plan
+    from llamaherd.model.adapters import Lora
+    from llamaherd.model.file import ModelFile
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import Prompt
     from llamaherd.run.embedders import EmbedSpec
@@ -58,6 +61,34 @@ class Host(ClosedByWith):
         """Constructor arguments of an equivalent context; "auto" if planned."""
 
     @property
+    def file(self) -> ModelFile:
+        """Identity of the model, for journals and records."""
+        return self.model.file
+
+    @property
+    def file_stem(self) -> str:
+        """Name of the model as a part of names of files, without a folder."""
+        return self.file.name.replace("/", "-").removesuffix(".gguf")
+
+    @property
+    def loras(self) -> Sequence[Lora]:
+        """Adapters of the model."""
+        return self.model.loras
+
+    def requests(
+        self,
+        prompts: object,
+        options: GenerateOptions,
+        places: Sequence[int] | None = None,
+    ) -> tuple[list[Request], int]:
+        """Return the requests of a call and the base of their seeds.
+
+        Arguments and errors are those of `make_requests`.
+        """
+        n_ctx = self.options["n_ctx"]
+        return make_requests(self.model, prompts, options, places=places, n_ctx=n_ctx)
+
+    @property
     def plan(self) -> Plan | None:
         """Plan of the current KV cache; None before the first call."""
         return self.loop.plan
@@ -70,13 +101,16 @@ class Host(ClosedByWith):
     def check_open(self) -> None:
         """Raise ContextClosedError if the host is closed."""
         if self.closed:
-            advice = ": create another one from its model"
-            if self.model.closed:
-                advice = (
-                    ", and so is its model: load the model again, and create another "
-                    "one from it"
-                )
-            raise ContextClosedError(f"{self._called} is closed{advice}")
+            raise ContextClosedError(f"{self._called} is closed{self._advice()}")
+
+    def _advice(self) -> str:
+        """Return the advice for the use of a closed host, to follow "is closed"."""
+        if self.model.closed:
+            return (
+                ", and so is its model: load the model again, and create another one "
+                "from it"
+            )
+        return ": create another one from its model"
 
     @property
     def load(self) -> Load:
@@ -119,8 +153,7 @@ class Host(ClosedByWith):
         """
         self.check_open()
         options = GenerateOptions.of(SubmitSettings, settings, stream=stream)
-        n_ctx = self.options["n_ctx"]
-        requests, _ = make_requests(self.model, single(prompt), options, n_ctx=n_ctx)
+        requests, _ = self.requests(single(prompt), options)
         with Interrupts() as interrupts:
             handle = Handle(self.loop, requests[0], self, stream=bool(options.stream))
         try:

@@ -20,9 +20,10 @@ from llamaherd.tables.meter import Meter
 from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
 from llamaherd.tables.record import record_of
 from llamaherd.tables.sharding import own_rows
-from llamaherd.tables.spec import STREAM
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import RowKeeper, Store
+from llamaherd.tables.stored import STREAM
+from llamaherd.tables.table import growing
 from llamaherd.tables.writing import check_reader, checked_output, writing
 
 if TYPE_CHECKING:
@@ -154,11 +155,11 @@ def do_run(
                 model.file.remember(known)
         task = spec.made.of_model(model)
         columns = prefixed(spec, task, source.table.columns)
-        record = record_of(spec, model, source, columns)
-        if output is not None:
-            warn_of_other_run(output, old_record, record, path)
         if journal is not None:  # in prompts, a resumed run uses the date of its start
             stack.enter_context(chat_date(first_day(str(journal.path))))
+        record = record_of(spec, model, source, columns, task.record(host))
+        if output is not None:
+            warn_of_other_run(output, old_record, record, path)
         run = _Run(
             spec, task=task, source=source, record=record, host=host, journal=journal
         )
@@ -178,6 +179,31 @@ def do_run(
             summary=task.summary,
             error_column=spec.error_column,
         )
+
+
+def first_prompt(spec: RunSpec) -> str:
+    """Return the prompt of the first row as the model reads it.
+
+    The model is loaded only if its chat template is needed.
+
+    Raises:
+        ValueError: The input has no row, or its first row cannot be used.
+    """
+    with ExitStack() as stack:
+        source = stack.enter_context(opened(spec))
+        spec.template.check(list(source.table.columns))
+        block = next(source.table.blocks(1), None)
+        problem = "has no row" if block is None else block.rows[0].problem
+        text = ""
+        if block is not None and not problem:
+            text, problem = spec.template.filled(block.rows[0].values)
+        if problem:
+            raise ArgumentError(problem, argument="input")
+        model = None
+        if spec.made.chat:
+            with of_table("model"):
+                model = stack.enter_context(Model(spec.path, **spec.loading))
+        return spec.made.prompt(text, model)
 
 
 def check_shardable(spec: RunSpec) -> None:
@@ -253,11 +279,15 @@ class _Run:
         meter.n_total = record.n_rows
         types, meta = record.types, record.meta()
         size = max(1, record.n_rows) if self._task.reads_all else size
-        with writing(self._spec, source, types, meta) as writer:
-            for block in source.table.blocks(size):
+        with writing(self._spec, source, types, meta) as writer, _written() as n_written:
+            # The reader of a stream sees the first rows soon.
+            is_early = self._spec.output == STREAM and not self._task.reads_all
+            table = source.table
+            for block in growing(table, size) if is_early else table.blocks(size):
                 positions = range(block.start, block.start + len(block.rows))
                 values = self._answered(positions, block.rows, meter, store)
                 writer.write(block, list(zip(*values, strict=True)))
+                n_written[0] += len(block.rows)
 
     def shard(
         self, shard: tuple[int, int], model: Model, meter: Meter, size: int
@@ -356,6 +386,17 @@ class _Run:
                 store.add(list(finished), list(finished.values()))
             raise
         return dict(zip(positions, answers, strict=True))
+
+
+@contextmanager
+def _written() -> Iterator[list[int]]:
+    """Yield a list with the number of written rows, which Ctrl-C then carries."""
+    n_written = [0]
+    try:
+        yield n_written
+    except KeyboardInterrupt as error:
+        vars(error)["n_written"] = n_written[0]
+        raise
 
 
 def _is_last(block: Block, n_rows: int) -> bool:

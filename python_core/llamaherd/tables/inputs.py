@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import sha256_of
-from llamaherd.tables.spec import STREAM
+from llamaherd.tables.stored import STREAM, delimiter_of, readable
+from llamaherd.tables.table import FirstRows
 from llamaherd.tables.text_tables import CsvTable, JsonlTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from llamaherd.tables.spec import RunSpec
+    from llamaherd.tables.stored import Format, Readable
     from llamaherd.tables.table import Table
-
-Format = Literal["csv", "jsonl", "parquet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,43 +56,31 @@ class Input:
             )
 
 
-def format_of(path: str) -> Format:
-    """Return the format that a file's extension denotes."""
-    suffix = Path(path).suffix.lower()
-    return "parquet" if suffix == ".parquet" else "jsonl" if suffix == ".jsonl" else "csv"
-
-
-def delimiter_of(spec: RunSpec, path: str) -> str:
-    """Return the delimiter of a CSV file."""
-    if spec.delimiter is not None:
-        return spec.delimiter
-    return "\t" if path.lower().endswith(".tsv") else ","
-
-
 @contextmanager
 def opened(spec: RunSpec) -> Iterator[Input]:
     """Open the input of a run.
 
-    Stdin is copied to a file, because the input is read twice.
+    A stream or a compressed file is copied, because the input is read twice.
 
     Raises:
         ValueError: The file cannot be read, or its content does not match its extension.
-        ImportError: The input is Parquet, and pyarrow is not installed.
+        ImportError: The input is Parquet or .zst, and pyarrow is not installed.
     """
-    if spec.input != STREAM:
-        yield _looked_through(spec, spec.at("input"), format_of(spec.input))
-        return
-    with tempfile.TemporaryDirectory(prefix="llamaherd-") as folder:
-        copy = Path(folder) / "stdin"
-        with copy.open("wb") as out:
-            shutil.copyfileobj(sys.stdin.buffer, out)
-        with copy.open("rb") as file:
-            start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-        yield _looked_through(spec, copy, "jsonl" if start[:1] == b"{" else "csv")
+    path = spec.input if spec.input == STREAM else str(spec.at("input"))
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(readable(path))
+        except OSError as error:
+            if path == STREAM:  # the command line knows why
+                raise
+            why = error.strerror or error
+            text = f"{checks.shown(spec.input)} cannot be read: {why}"
+            raise ArgumentError(text, argument="input") from None
+        yield _looked_through(spec, source)
 
 
-def _looked_through(spec: RunSpec, file: Path, kind: Format) -> Input:
-    name = "stdin" if spec.input == STREAM else file.name
+def _looked_through(spec: RunSpec, source: Readable) -> Input:
+    file, kind, name = source
     try:
         state = _state_of(file)
         sha256 = sha256_of(file)
@@ -107,7 +92,7 @@ def _looked_through(spec: RunSpec, file: Path, kind: Format) -> Input:
         elif kind == "jsonl":
             table = JsonlTable(file, spec.encoding)
         else:
-            delimiter = delimiter_of(spec, spec.input)
+            delimiter = delimiter_of(spec.input, spec.delimiter)
             table = CsvTable(file, spec.encoding, delimiter)
     except OSError as error:
         shown = checks.shown(spec.input)
@@ -120,6 +105,8 @@ def _looked_through(spec: RunSpec, file: Path, kind: Format) -> Input:
         raise ArgumentError(
             str(error), argument="input", form="{problem}", file=name
         ) from None
+    if spec.limit is not None:
+        table = FirstRows(table, spec.limit)
     return Input(
         table=table, format=kind, sha256=sha256, name=name, _file=file, _state=state
     )

@@ -71,7 +71,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
     if not path.exists() or path.stat().st_size == 0:
         _check_beside(path)
         return {}
-    old_record = _metadata_of(path)
+    old_record = record_in(path)
     if old_record is None:
         raise ArgumentError(
             f"{shown(path)} exists already, and llamaherd did not write it, or it was "
@@ -103,7 +103,7 @@ def _check_beside(path: Path) -> None:
         )
 
 
-def _metadata_of(path: Path) -> Mapping[str, Any] | None:
+def record_in(path: Path) -> Mapping[str, Any] | None:
     """Return the record in an output; None without one, or if the file was edited."""
     try:
         if path.suffix.lower() == ".parquet":

@@ -21,7 +21,8 @@ from llamaherd.structured.columns import (
     VECTOR,
     Column,
 )
-from llamaherd.tables.spec import STREAM, canonical_json
+from llamaherd.tables.spec import canonical_json
+from llamaherd.tables.stored import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,8 @@ class Record:
         shard: Number of the shard, from 1.
         n_shards: Number of shards; 1 for an undivided run.
         n_own: Number of rows of this shard.
+        coding: For a coding, JSON of its record without times, see `Task.record`; a text,
+            because the order of labels matters. "" for another task.
     """
 
     llamaherd: str
@@ -94,6 +97,7 @@ class Record:
     shard: int = 1
     n_shards: int = 1
     n_own: int
+    coding: str = ""
 
     def meta(self) -> str:
         """JSON for the outputs of the run; equal for all shards."""
@@ -163,7 +167,11 @@ class Record:
 
 
 def record_of(
-    spec: RunSpec, model: Model, source: Input, columns: Mapping[str, Column]
+    spec: RunSpec,
+    model: Model,
+    source: Input,
+    columns: Mapping[str, Column],
+    coding: Mapping[str, Any] | None = None,
 ) -> Record:
     """Return the record of a run.
 
@@ -192,8 +200,9 @@ def record_of(
         n_rows=source.table.n_rows,
         columns=[[name, _written_type(each)] for name, each in columns.items()],
         n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
-        path="" if spec.input == STREAM else str(spec.at("input")),
+        path="" if is_stream(spec.input) else str(spec.at("input")),
         n_own=source.table.n_rows,
+        coding=json.dumps(coding, ensure_ascii=False) if coding else "",
     )
 
 

@@ -11,8 +11,9 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.spans import COLUMNS, spans_of_cell
 from llamaherd.structured.columns import INTEGER, STRING
-from llamaherd.tables.inputs import delimiter_of, format_of, opened
-from llamaherd.tables.spec import STREAM, RunSpec
+from llamaherd.tables.inputs import opened
+from llamaherd.tables.spec import RunSpec
+from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
 from llamaherd.tables.table import Block, Row
 from llamaherd.tables.writing import TextWriter, checked_output, replacing
 
@@ -66,7 +67,7 @@ class SpanFile:
                     stream,
                     (),
                     {self.id or ROW: STRING, **_KINDS},
-                    delimiter="" if is_json else delimiter_of(spec, self.output),
+                    delimiter="" if is_json else delimiter_of(self.output, None),
                 )
                 for block in source.table.blocks(_BLOCK):
                     n += self._write(writer, block)
@@ -106,5 +107,9 @@ def _stream(spec: RunSpec) -> Iterator[IO[bytes]]:
     if spec.output == STREAM:
         yield sys.stdout.buffer
         return
-    with replacing(checked_output(spec)) as draft, draft.open("wb") as stream:
+    with (
+        replacing(checked_output(spec)) as draft,
+        draft.open("wb") as file,
+        compressed_to(spec.output, file) as stream,
+    ):
         yield stream

@@ -26,16 +26,13 @@ from llamaherd.tables.chat_keys import (
     template_text,
 )
 from llamaherd.tables.spec_keys import KEYS, checked_keys
+from llamaherd.tables.stored import STREAM, check_name
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
 from llamaherd.tasks.task import KINDS, Kind
 
 if TYPE_CHECKING:
     from llamaherd.tasks.task import Task
-
-STREAM = "-"  # path that means stdin for the input and stdout for the output
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
-
 
 # Keys of locations and speed, which do not change answers. Adapters are identified by
 # their content, not by their path.
@@ -53,7 +50,8 @@ class RunSpec:
 
     Attributes:
         task: "generate", "classify", "annotate" or "embed".
-        input: Path of a table as .csv, .tsv, .jsonl or .parquet; "-" for stdin.
+        input: Path of a table as .csv, .tsv, .jsonl, .ndjson or .parquet, text files
+            also with .gz or .zst; "-" for stdin; or a pipe such as `<(...)`.
         output: Path of the table with the new columns; "-" for stdout.
         journal: Path of the journal that stores finished rows. None for a file next to
             the output; "" for no journal.
@@ -71,7 +69,8 @@ class RunSpec:
             if the template refuses it.
         prefix: Text at the start of the names of new columns.
         encoding: Encoding of CSV and JSONL files.
-        delimiter: Delimiter of CSV; None for a comma, or a tab in .tsv.
+        delimiter: Delimiter of CSV; None for a comma. In .tsv it is a tab.
+        limit: Number of rows of the input to read, from the first; None for all.
         spreadsheet: Whether to write CSV for a spreadsheet: with a byte order mark, and
             with an apostrophe before cells that would be read as a formula.
         model: Arguments of `Model`; `path` is the model to load.
@@ -106,6 +105,7 @@ class RunSpec:
     prefix: str = ""
     encoding: str = "utf-8"
     delimiter: str | None = None
+    limit: int | None = None
     spreadsheet: bool = False
     model: Mapping[str, Any] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -128,6 +128,8 @@ class RunSpec:
         for name in ("journal", "prompt", "column", "system", "delimiter"):
             if getattr(self, name) is not None:
                 checks.text(name, getattr(self, name))
+        if self.limit is not None:
+            checks.integer("limit", self.limit, 1)
         for name in ("chat", "spreadsheet"):
             checks.flag(name, getattr(self, name))
         for name, known in KEYS.items():
@@ -137,12 +139,7 @@ class RunSpec:
 
     def _check_paths(self) -> None:
         for name, path in (("input", self.input), ("output", self.output)):
-            if path != STREAM and Path(path).suffix.lower() not in SUFFIXES:
-                raise ArgumentError(
-                    f"must end in {', '.join(SUFFIXES)}, or be '-' for a stream, "
-                    f"not {checks.shown(path)}",
-                    argument=name,
-                )
+            check_name(name, path)
         if self.delimiter == "\\t":  # shells pass it on as two characters
             object.__setattr__(self, "delimiter", "\t")
         is_delimiter = self.delimiter is None or (

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from llamaherd.structured.columns import Column
 
+_FIRST_ROWS = 32  # rows of the first block of a stream
 METADATA_KEY = b"llamaherd"  # key of llamaherd's record in Parquet metadata
 
 
@@ -61,3 +62,50 @@ class Table(Protocol):
     def blocks(self, size: int) -> Iterator[Block]:
         """Yield all rows in order, in blocks of at most `size`."""
         ...
+
+
+class FirstRows:
+    """The first rows of a table.
+
+    Args:
+        table: The table.
+        n: Maximum number of rows.
+    """
+
+    def __init__(self, table: Table, n: int) -> None:
+        self._table = table
+        self.columns = table.columns
+        self.n_rows = min(n, table.n_rows)
+        self.schema = getattr(table, "schema", None)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """Yield the rows in order, in blocks of at most `size`."""
+        if self.n_rows == 0:
+            return
+        for block in self._table.blocks(min(size, self.n_rows)):
+            n = self.n_rows - block.start
+            if n < len(block.rows):
+                arrow = None if block.arrow is None else block.arrow.slice(0, n)
+                block = Block(block.start, block.rows[:n], arrow)  # noqa: PLW2901
+            yield block
+            if n <= len(block.rows):
+                return
+
+
+def growing(table: Table, most: int) -> Iterator[Block]:
+    """Yield the rows in blocks that grow from a few rows to at most `most`.
+
+    Args:
+        table: The table.
+        most: Maximum number of rows of a block.
+    """
+    rows: list[Row] = []
+    start, step = 0, min(_FIRST_ROWS, most)
+    size = step
+    for block in table.blocks(step):
+        rows += block.rows
+        if len(rows) + step > size:
+            yield Block(start, rows)
+            start, rows, size = start + len(rows), [], min(2 * size, most)
+    if rows:
+        yield Block(start, rows)

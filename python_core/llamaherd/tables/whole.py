@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import files
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.tables.inputs import format_of
-from llamaherd.tables.spec import STREAM
+from llamaherd.tables.stored import (
+    STREAM,
+    check_name,
+    compressed_to,
+    delimiter_of,
+    format_of,
+    readable,
+)
 from llamaherd.tables.table import Block, Row
 from llamaherd.tables.text_tables import CsvTable, JsonlTable
 from llamaherd.tables.writing import TextWriter, replacing
@@ -27,7 +33,8 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
     """Read a table: Parquet as an Arrow table, CSV and JSON lines as a dict of lists.
 
     Args:
-        path: Path of a .csv, .tsv, .jsonl or .parquet file.
+        path: Path of a .csv, .tsv, .jsonl, .ndjson or .parquet file, text files also with
+            .gz or .zst; "-" for stdin; or a pipe.
         numbers: Names of CSV columns that contain numbers; "p_*" stands for all names
             that begin with "p_".
 
@@ -35,17 +42,19 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
         ValueError: The file cannot be read, a row is invalid, or a cell is not a number.
         OSError: The file cannot be read.
     """
-    kind = format_of(path)
-    if kind == "parquet":
-        import pyarrow.parquet as pq  # noqa: PLC0415 - optional dependency
+    with readable(path) as source:
+        if source.format == "parquet":
+            import pyarrow.parquet as pq  # noqa: PLC0415 - optional dependency
 
-        return pq.read_table(path)
-    file = Path(path)
-    table: Table = (
-        JsonlTable(file, "utf-8")
-        if kind == "jsonl"
-        else CsvTable(file, "utf-8-sig", _delimiter(path))
-    )
+            return pq.read_table(source.file)
+        if source.format == "jsonl":
+            return _columns(JsonlTable(source.file, "utf-8"), None)
+        delimiter = delimiter_of(path, None)
+        return _columns(CsvTable(source.file, "utf-8-sig", delimiter), numbers)
+
+
+def _columns(table: Table, numbers: Sequence[str] | None) -> dict[str, list[Any]]:
+    """Return the columns of a table of text; None for `numbers`: values have types."""
     columns: dict[str, list[Any]] = {name: [] for name in table.columns}
     for block in table.blocks(_BLOCK):
         for i, row in enumerate(block.rows):
@@ -58,7 +67,7 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
                 )
             for name, values in columns.items():
                 values.append(row.values.get(name))
-    if kind == "csv":
+    if numbers is not None:
         for name, values in columns.items():
             is_number = any(_matches(name, each) for each in numbers)
             columns[name] = [
@@ -92,8 +101,9 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
             made = frame if isinstance(frame, pa.Table) else pa.table(frame)
             pq.write_table(made, draft, compression="zstd")
             return
-        with draft.open("wb") as stream:
-            _write_text(frame, stream, "" if kind == "jsonl" else _delimiter(path))
+        delimiter = "" if kind == "jsonl" else delimiter_of(path, None)
+        with draft.open("wb") as out, compressed_to(path, out) as stream:
+            _write_text(frame, stream, delimiter)
 
 
 def check_free(path: str, *, overwrite: bool) -> None:
@@ -103,6 +113,7 @@ def check_free(path: str, *, overwrite: bool) -> None:
         ValueError: The output exists.
     """
     if path != STREAM:
+        check_name("out", path)
         files.check_free(Path(path), overwrite=overwrite, argument="out")
 
 
@@ -122,10 +133,6 @@ def _matches(name: str, pattern: str) -> bool:
     if pattern.endswith("*"):
         return name.startswith(pattern[:-1])
     return name == pattern
-
-
-def _delimiter(path: str) -> str:
-    return "\t" if path.lower().endswith(".tsv") else ","
 
 
 def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:  # noqa: ANN401

@@ -22,9 +22,8 @@ from llamaherd.core.files import is_full, sha256_of, sync_folder
 from llamaherd.core.plain import cell_text, json_value
 from llamaherd.research.estimation.gold_forms import escaped
 from llamaherd.structured.arrow import valid_text
-from llamaherd.tables.inputs import delimiter_of, format_of
 from llamaherd.tables.outputs import META
-from llamaherd.tables.spec import STREAM
+from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,6 +90,7 @@ class TextWriter:
 
     def _put(self, lines: Sequence[str]) -> None:
         self._stream.write("".join(lines).encode("utf-8", "replace"))
+        self._stream.flush()  # whoever reads a pipe sees each block at once
 
     def _line(self, values: Sequence[object]) -> str:
         return self._delimiter.join(map(self._cell, values)) + "\n"
@@ -162,7 +162,7 @@ def writing(
             sys.stdout.buffer,
             list(columns),
             new,
-            delimiter="" if is_json else delimiter_of(spec, ""),
+            delimiter="" if is_json else delimiter_of("", spec.delimiter),
             spreadsheet=spec.spreadsheet,
         )
         sys.stdout.buffer.flush()  # a closed pipe fails here at once, not after hours
@@ -182,12 +182,13 @@ def writing(
             finally:
                 writer.close()
         else:
-            with draft.open("wb") as stream:
+            delimiter = delimiter_of(spec.output, spec.delimiter)
+            with draft.open("wb") as file, compressed_to(spec.output, file) as stream:
                 text = TextWriter(
                     stream,
                     list(columns),
                     new,
-                    delimiter="" if kind == "jsonl" else delimiter_of(spec, spec.output),
+                    delimiter="" if kind == "jsonl" else delimiter,
                     spreadsheet=spec.spreadsheet,
                 )
                 yield text

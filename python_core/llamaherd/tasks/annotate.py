@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,14 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.model.chat import writes_date
+from llamaherd.model.dates import template_date
+from llamaherd.model.model import Model
 from llamaherd.research.coding.annotate import prepare_coding
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.columns import types_of
-from llamaherd.research.coding.record import notes_of
+from llamaherd.research.coding.prompts import frame_of, prompt_preview
+from llamaherd.research.coding.record import notes_of, record_of
 from llamaherd.research.coding.settings import checked_settings
 from llamaherd.run.hosted import HostedCall
 from llamaherd.structured.columns import NUMBER, Column
@@ -77,6 +81,37 @@ class Annotate(Task["Coded"]):
         """Expected tokens per answer: one per label; for fields half of the limit."""
         is_fields = self.codebook.kind.is_generated
         return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
+
+    @property
+    def chat(self) -> bool:
+        """See `Task`."""
+        return self._checked.chat
+
+    def prompt(self, text: str, model: Model | None) -> str:
+        """See `Task`; with several labels, the prompt for the first one."""
+        settings = self._checked
+        return prompt_preview(
+            self.codebook,
+            text,
+            model,
+            chat=settings.chat,
+            thinking=settings.thinking,
+            variables=settings.variables,
+            template=settings.template,
+            merge_system=settings.merge_system,
+        ).prompt
+
+    def record(self, host: Host | Model) -> dict[str, Any]:
+        """See `Task`; `report` needs it."""
+        settings = self._checked
+        if isinstance(host, Model):
+            return {}
+        if settings.chat and writes_date(host.model, settings.template):
+            settings = replace(settings, date=template_date(None).date().isoformat())
+        frame = frame_of(self.codebook, chat=settings.chat)
+        found = record_of(host, self.codebook, frame, settings)
+        del found["started"]
+        return found
 
     @property
     def columns(self) -> dict[str, Column]:

@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.api.classify import prepare_classify
 from llamaherd.asks.coverage import low_coverage
 from llamaherd.asks.labels import checked_labels
+from llamaherd.asks.rendering import shown_rendered
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.options import ClassifyOptions
     from llamaherd.asks.scores import ClassifyResults
     from llamaherd.journal.journal import Journal
+    from llamaherd.model.model import Model
     from llamaherd.run.host import Host
     from llamaherd.run.job import Runnable
     from llamaherd.tasks.task import Cells
@@ -40,6 +42,17 @@ class Classify(Task["ClassifyResults"]):
     """
 
     options: ClassifyOptions
+
+    @property
+    def chat(self) -> bool:
+        """See `Task`."""
+        return self.options.chat
+
+    def prompt(self, text: str, model: Model | None) -> str:
+        """See `Task`."""
+        if model is None:
+            return text
+        return shown_rendered(model, [text], self.options, is_scored=True)
 
     @property
     def columns(self) -> dict[str, Column]:

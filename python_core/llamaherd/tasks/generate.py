@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.generate import prepare_generate
+from llamaherd.asks.rendering import shown_rendered
+from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.core.results import THOUGHT_COLUMNS, thought_cells
 from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
@@ -75,6 +77,20 @@ class Generate(Task["Results"]):
         except (ArgumentError, ChatTemplateError):  # the call will raise this error
             return self
         return replace(self, model_thinks=plan is not None and plan.budget is not None)
+
+    @property
+    def chat(self) -> bool:
+        """See `Task`."""
+        return self.options.chat
+
+    def prompt(self, text: str, model: Model | None) -> str:
+        """See `Task`."""
+        if model is None:
+            return text
+        texts: list[object] = [text]
+        if self.options.show_schema:
+            texts = with_schemas(texts, [self._params.schema])
+        return shown_rendered(model, texts, self.options)
 
     @property
     def columns(self) -> dict[str, Column]:

@@ -68,6 +68,24 @@ class Task(ABC, Generic[_R]):
         return self
 
     @property
+    def chat(self) -> bool:
+        """Whether a model's chat template renders the prompts."""
+        return False
+
+    def prompt(self, text: str, model: Model | None) -> str:  # noqa: ARG002 - as above
+        """Return the prompt for a text as the model reads it.
+
+        Args:
+            text: Text of a row.
+            model: Model of the run; may be None without `chat`.
+        """
+        return text
+
+    def record(self, host: Host | Model) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Return a record of how the texts are coded, without times; {} by default."""
+        return {}
+
+    @property
     @abstractmethod
     def columns(self) -> dict[str, Column]:
         """Return the types of the columns by role.

@@ -60,13 +60,6 @@ test_that("invalid and missing texts have the tokens NA", {
   expect_error(tokenize(context$model, invalid), "must be valid text")
 })
 
-test_that("an invalid text of a job on a server fails in its row", {
-  job <- list(columns = list(text = ""), bad = 2L)
-  rows <- "[{\"text\":\"A\",\"error\":null},{\"text\":null,\"error\":null}]"
-  found <- job_frame(list(rows = rows), job)
-  expect_identical(found$error, c(NA, invalid_text))
-})
-
 test_that("invalid codes and texts of columns are reported, not silently missing", {
   skip_if_no_llamaherd()
   expect_warning(

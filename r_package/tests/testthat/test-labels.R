@@ -30,10 +30,7 @@ test_that("every function with labels takes each kind of them", {
       generate_parallel(context, "a", choices = x)
       the$module$seen("generate_start")
     },
-    type = \(x) type_enum(x),
-    job = \(x) {
-      c(option_json("labels", x, NULL), option_json("choices", x, NULL))
-    }
+    type = \(x) type_enum(x)
   )
   for (name in names(calls)) {
     made <- lapply(kinds, calls[[name]])
@@ -44,7 +41,6 @@ test_that("every function with labels takes each kind of them", {
     levels(classify_parallel(context, "a", kinds$logical)$label),
     kinds$text
   )
-  expect_identical(option_json("labels", c(TRUE, FALSE), NULL), "[\"TRUE\",\"FALSE\"]")
 })
 
 test_that("codebooks, samples and statistics take each kind of labels", {

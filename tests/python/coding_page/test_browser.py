@@ -443,3 +443,66 @@ def running(
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("size", [(390, 844), (1200, 800)])
+def test_with_many_labels_the_text_and_undo_stay_in_sight_and_typing_finds_a_label(
+    browser: Browser, served: Callable[..., Any], size: tuple[int, int]
+) -> None:
+    labels = {f"Topic {i}": f"\u00c9tude {i}." for i in range(200)}
+    data = {"text": [f"{i}: {'Many words. ' * 200}" for i in range(3)]}
+    screen = {"viewport": dict(zip(("width", "height"), size, strict=True))}
+    with (
+        served(data, lh.Codebook("Which?", labels)) as at,
+        visited(browser, at.page.links["anna"], **screen) as page,
+    ):
+        seen(page, "0 of 3 coded")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        last = page.locator("#labels li").last
+        last.scroll_into_view_if_needed()
+        for id_ in ("text", "undo", "skip"):
+            box = page.locator(f"#{id_}").bounding_box()
+            assert box is not None
+            assert box["y"] < size[1] - 40
+            assert box["y"] + box["height"] > 40
+        height = page.evaluate("document.documentElement.scrollHeight")
+        assert height < 1.5 * size[1]
+        first, second = at.desk.texts_of("anna")[:2]
+        page.keyboard.press("/")
+        page.keyboard.type("etude 17")
+        assert page.locator("#labels li:visible").count() == 12  # 17, 117, 170 to 179
+        page.keyboard.press("Enter")
+        seen(page, "1 of 3 coded")
+        assert at.desk.values("anna")[first] == "Topic 17"
+        assert page.locator("#labels li:visible").count() == 200
+        page.keyboard.press("/")
+        page.keyboard.type("no such label")
+        page.keyboard.press("Enter")
+        seen(page, "No label has these words.")
+        page.keyboard.press("Escape")
+        page.keyboard.press("2")
+        seen(page, "2 of 3 coded")
+        assert at.desk.values("anna")[second] == "Topic 1"
+        page.locator("#undo").click()
+        seen(page, "1 of 3 coded")
+        check_accessible(page)
+
+
+def test_words_stay_selected_while_a_label_is_found(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    book = lh.Codebook("Who?", {f"Actor {i}": "" for i in range(20)}, type="spans")
+    with (
+        served({"text": ["Ann met Bob."]}, book) as at,
+        visited(browser, at.page.links["anna"]) as page,
+    ):
+        seen(page, "0 of 1 coded")
+        page.locator("#text").dblclick(position={"x": 20, "y": 25})  # selects a word
+        page.locator("#find").click()
+        page.keyboard.type("actor 13")
+        page.keyboard.press("Enter")
+        page.locator("#spans").get_by_text("Ann").wait_for()
+        page.keyboard.press("Enter")
+        seen(page, "1 of 1 coded")
+        (span,) = at.desk.values("anna")[0]
+        assert (span.label, span.start, span.end) == ("Actor 13", 0, 3)

@@ -1,4 +1,4 @@
-"""Servers in separate processes, and jobs on them."""
+"""Servers in separate processes, as engines in a context's place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from llamaherd._r.starts import StartProgress, StartWork
 from llamaherd.cli import main, serve
 from llamaherd.core.locks import take_lock
 from llamaherd.core.words import PYTHON, R, spoken_in, words
-from llamaherd.remote import client, jobs, process_start, processes
+from llamaherd.remote import process_start, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from llamaherd.core.words import LanguageTerms
 
-BOOK = lh.Codebook("Which?", labels=["good", "bad"]).to_dict()
 ONE = ("--n-threads", "1")
 
 
@@ -50,13 +49,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         remote.stop_server(server)
 
 
-def _results(server: remote.RemoteServer, job: remote.RemoteJob) -> remote.JobOutput:
-    wait_until(lambda: remote.job_status(server, job.id).is_done)
-    return remote.job_results(server, job.id)
-
-
 @pytest.mark.long(reason="servers are processes that load a model")
-def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
+def test_a_server_is_an_engine_whose_journal_outlives_it(
+    path: Path, folder: Path, tmp_path: Path
+) -> None:
     server = remote.start_server(path, stay=True, options=ONE)
     assert remote.start_server(path) == server  # the server is already running
     with pytest.raises(lh.ArgumentError, match="a running server with"):
@@ -64,28 +60,12 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert remote.start_server(path, options=ONE) == server
     with pytest.raises(lh.ArgumentError, match="with other settings"):
         remote.start_server(path, options=("--n-threads", "2"))
-    cut = {"schema": {"type": "string", "minLength": 40}, "max_tokens": 3}
-    job = remote.submit_job(server, "generate", ["a"], cut)
-    (row,) = _results(server, job).rows
+    settings: Any = {"max_tokens": 5, "journal": tmp_path / "out.journal"}
+    with lh.connect(server) as engine:
+        found = lh.generate_parallel(engine, ["a", "b c"], **settings)
     with lh.Model(path) as model, lh.Context(model) as ctx:
-        (own,) = lh.generate_parallel(ctx, ["a"], **cut)
-    assert own.partial
-    shown = [row[name] for name in ("text", "partial", "finish_reason", "error")]
-    assert shown == [None, own.partial, "error", own.error]
-    prompts: list[Any] = ["a", None, "b c", "a" * 9999, "a"]
-    options = {"max_tokens": 5, "temperature": 0.0}
-    job = remote.submit_job(server, "generate", prompts, options)
-    found = _results(server, job)
-    with lh.Model(path) as model, lh.Context(model) as ctx:
-        same = lh.generate_parallel(ctx, ["a", "b c", "a"], max_tokens=5)
-    texts = [row.get("text") for row in found.rows]
-    assert texts == [same[0].text, None, same[1].text, None, same[2].text]
-    assert found.rows[0].keys() == {"text", "finish_reason", "error"}
-    errors = [row["error"] for row in found.rows]
-    assert errors[1] == "the text is missing"
-    assert "tokens" in errors[3]
-    assert errors[0] is errors[2] is errors[4] is None
-    assert [each.id for each in remote.list_jobs(server)][:1] == [job.id]
+        same = lh.generate_parallel(ctx, ["a", "b c"], max_tokens=5)
+    assert found.texts == same.texts
     log = (folder / "default" / "server.log").read_text(encoding="utf-8")
     assert server.key not in log + repr(server) + str(server)
     assert (folder / "default" / "server.json").stat().st_mode & 0o77 == 0
@@ -94,9 +74,12 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert not server.is_running
     assert not remote.stop_server(server)
     with pytest.raises(lh.ServerError, match="does not answer"):
-        remote.job_status(server, job.id)
+        lh.connect(server)
     again = remote.start_server(path, options=ONE)
-    assert remote.job_results(again, job.id).rows == found.rows
+    with lh.connect(again) as engine:
+        stored = lh.generate_parallel(engine, ["a", "b c"], **settings)
+    assert stored.texts == found.texts
+    assert stored.stats.n_journal == 2
 
 
 @pytest.mark.long(reason="servers are processes that load a model")
@@ -112,8 +95,8 @@ def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
     psutil.Process(server.pid).suspend()
     assert server.is_running
     assert remote.start_server(path) == server
-    with pytest.raises(lh.ServerError, match=rf"process {server.pid} runs, so it"):
-        server.ask("GET", "/v1/models", timeout_s=0.2)
+    with pytest.raises(lh.ServerError, match="does not answer"):
+        lh.connect(server, timeout_s=0.2)
     assert remote.stop_server(server)
     assert not server.is_running
     assert not remote.stop_server(server)
@@ -157,7 +140,7 @@ def test_the_process_of_another_start_is_not_the_server(path: Path, folder: Path
         return False
 
     server = remote.start_server(path, options=ONE, is_cancelled=writes)
-    assert server.ask_json("GET", "/health")
+    assert lh.connect(server).name == "tiny"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others read no files for this")
@@ -250,8 +233,7 @@ def test_a_server_ends_with_its_program_or_stays(path: Path) -> None:
     wait_until(lambda: not remote.server_named("ends").is_running)
     stays = remote.server_named("stays")
     assert stays.is_running
-    with pytest.raises(lh.ServerError, match="there is no batch"):
-        remote.job_status(stays, f"batch_{'0' * 24}")
+    assert lh.connect(stays).name == "tiny"
 
 
 @pytest.mark.usefixtures("folder")
@@ -312,7 +294,7 @@ def test_names_of_servers(name: str) -> None:
 
 @pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
-def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
+def test_engines_of_several_models(path: Path, tmp_path: Path) -> None:
     other = tiny_models.write(tmp_path / "other.gguf", "llama", 2)
     shapes = {"blk.0.attn_q.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)}
     style = tiny_loras.write(tmp_path / "style.gguf", shapes, size=1.0)
@@ -324,39 +306,17 @@ def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
     for changed in (models, [path, other], path):
         with pytest.raises(lh.ArgumentError, match="a running server with"):
             remote.start_server(changed)
-    options = {"max_tokens": 6, "temperature": 0.0}
-    jobs_by_name = {
-        name: remote.submit_job(server, "generate", ["yes, the"], options, name)
-        for name in (None, "two", "style")
-    }
-    texts = [_results(server, job).rows[0]["text"] for job in jobs_by_name.values()]
+    texts = []
+    for name in (None, "two", "style"):
+        with lh.connect(server, name) as engine:
+            texts.append(lh.generate(engine, "yes, the", max_tokens=6).text)
     expected = []
     for file, adapter in ((path, None), (other, None), (other, style)):
         with lh.Model(file, lora=adapter) as model, lh.Context(model) as ctx:
             expected.append(lh.generate(ctx, "yes, the", max_tokens=6).text)
     assert texts == expected
-    unknown = remote.submit_job(server, "generate", ["a"], {}, "three")
-    assert "not 'three'" in _results(server, unknown).rows[0]["error"]
-
-
-@pytest.mark.long(reason="servers are processes that load a model")
-@pytest.mark.usefixtures("folder")
-def test_notes_and_errors_are_in_the_language_of_the_caller(path: Path) -> None:
-    """The server words them as JSON for other clients."""
-    server = remote.start_server(path, options=ONE)
-    used = {R: 'calibrate = "batch"', PYTHON: "calibrate='batch'"}
-    options = {"codebook": BOOK, "calibrate": "batch"}
-    for terms, text in used.items():
-        with spoken_in(terms):
-            coded = remote.submit_job(server, "annotate", ["a"], options)
-            wrong = remote.submit_job(server, "generate", ["a"], {"schema": [1]})
-        (note, *_) = _results(server, coded).notes
-        assert note.startswith(f"{text} was fitted to only 1 text")
-        assert terms.value([1], "[1]") in _results(server, wrong).rows[0]["error"]
-    body = {"texts": ["a"], **options}
-    assert server.ask_json("POST", "/v1/annotate", body)["notes"][0].startswith(
-        '"calibrate": "batch" was fitted'
-    )
+    with pytest.raises(lh.ArgumentError, match="three"):
+        lh.connect(server, "three")
 
 
 @pytest.mark.long(reason="servers are processes that load a model")
@@ -411,52 +371,6 @@ def test_models_of_servers(model: Any, lora: Any, argument: str) -> None:
 SERVER = remote.RemoteServer("s", "http://127.0.0.1:1", "key", 1, "m", "f", False)
 
 
-@pytest.mark.parametrize(
-    ("task", "texts", "options", "argument"),
-    [
-        ("sort", ["a"], {}, "task"),
-        ("generate", ["a"], {"max_token": 1}, "options"),
-        ("generate", [None], {}, "texts"),
-        ("classify", [], {"labels": ["a"]}, "texts"),
-        ("classify", ["a"], {}, "labels"),
-        ("classify", ["a"], {"labels": ["a", "b"], "normalize": "x"}, "normalize"),
-        ("classify", ["a"], {"labels": ["a"], "journal": "x.sqlite"}, "options"),
-        ("annotate", ["a"], {}, "codebook"),
-        ("annotate", ["a"], {"codebook": BOOK, "calibrate": "bach"}, "calibrate"),
-        ("annotate", ["a"] * 33, {"codebook": BOOK, "calibrate": "batch"}, "calibrate"),
-        ("annotate", ["a"], {"codebook": BOOK, "until": 50}, "options"),
-    ],
-)
-def test_jobs_that_cannot_be(
-    task: Any, texts: list[Any], options: dict[str, Any], argument: str
-) -> None:
-    with pytest.raises(lh.ArgumentError) as caught:
-        remote.submit_job(SERVER, task, texts, options)
-    assert caught.value.argument == argument
-
-
-@pytest.mark.parametrize(
-    ("task", "options", "argument"),
-    [
-        ("generate", {"max_tokens": "a"}, "max_tokens"),
-        ("generate", {"temperature": "hot"}, "temperature"),
-        ("classify", {"labels": ["a", 5]}, "labels"),
-        ("annotate", {"codebook": BOOK, "seed": "a"}, "seed"),
-    ],
-)
-def test_options_of_a_wrong_type_are_refused_before_texts_are_sent(
-    task: Any, options: dict[str, Any], argument: str
-) -> None:
-    with pytest.raises(lh.ArgumentTypeError) as caught:
-        remote.submit_job(SERVER, task, ["a"], options)
-    assert caught.value.argument == argument
-
-
-def test_a_text_that_is_no_codebook_is_refused_before_texts_are_sent() -> None:
-    with pytest.raises(lh.ArgumentError, match="a codebook is a mapping"):
-        remote.submit_job(SERVER, "annotate", ["a"], {"codebook": "x"})
-
-
 @pytest.mark.usefixtures("folder")
 def test_a_missing_server_is_reported_with_the_function_that_starts_one() -> None:
     with pytest.raises(lh.ArgumentError, match="no server was started yet") as caught:
@@ -464,61 +378,7 @@ def test_a_missing_server_is_reported_with_the_function_that_starts_one() -> Non
     assert "start_server()" in str(caught.value)
 
 
-def test_texts_are_sent_together_and_come_back_in_order() -> None:
-    texts: list[str | None] = [f"t{i}" for i in range(70)]
-    texts[1] = None
-    lines = jobs._lines(jobs._KINDS["classify"], texts, {"labels": ["a", "b"]})
-    requests = [json.loads(line) for line in lines]
-    assert [len(each["body"]["prompts"]) for each in requests] == [32, 32, 5]
-    assert requests[0]["custom_id"].split()[:3] == ["0", "2", "3"]
-    assert requests[0]["body"]["labels"] == ["a", "b"]
-
-
-def test_requests_of_a_job_that_draws_have_their_own_seeds() -> None:
-    def seeds(task: str, options: dict[str, Any]) -> list[int | None]:
-        lines = jobs._lines(jobs._KINDS[task], ["a"] * 40, options)
-        return [json.loads(line)["body"].get("seed") for line in lines]
-
-    drawn = seeds("generate", {"temperature": 1.0, "seed": 7})
-    assert drawn[0] == 7
-    assert len(set(drawn)) == 40
-    assert all(each is not None and 0 <= each < 2**32 for each in drawn)
-    assert drawn == seeds("generate", {"temperature": 1.0, "seed": 7})
-    assert drawn[1:] != seeds("generate", {"temperature": 1.0})[1:]
-    thoughts = seeds("classify", {"labels": ["a", "b"], "n_thoughts": 3})
-    assert thoughts[0] is None
-    assert thoughts[1] is not None
-    assert seeds("generate", {"seed": 7}) == [7] * 40  # greedy
-    assert seeds("generate", {"temperature": 1.0, "seed": -1}) == [-1] * 40  # random
-
-
-def test_rows_of_answers() -> None:
-    failed = {"message": "too long", "code": "too_long"}
-    probs = {"a": 0.75, "b": 0.25}
-    data = [
-        {"index": 0, "label": "a", "probs": probs, "logprobs": probs, "error": None},
-        {"index": 1, "label": None, "probs": {}, "logprobs": {}, "error": failed},
-    ]
-    response = {"status_code": 200, "body": {"data": data}}
-    rows = jobs._rows({"response": response}, 2)
-    assert rows == [
-        {"label": "a", "p_a": 0.75, "p_b": 0.25, "error": None},
-        {"label": None, "error": "too long"},
-    ]
-    refused = {"status_code": 400, "body": {"error": {"message": "no"}}}
-    assert jobs._rows({"response": refused}, 2) == [{"error": "no"}] * 2
-    cut = {"text": "[1", "finish_reason": "length", "error": {"message": "cut"}}
-    (row,) = jobs._rows({"response": {"status_code": 200, "body": cut}}, 1)
-    assert (row["text"], row["partial"], row["finish_reason"]) == (None, "[1", "error")
-    assert row["error"] == "cut"
-    expired = {"response": None, "error": {"message": "late"}}
-    assert jobs._rows(expired, 1) == [{"error": "late"}]
-
-
-def test_a_file_that_is_too_large_is_reported_in_the_words_of_the_caller() -> None:
-    body = json.dumps({"error": {"message": "m", "code": "request_too_large"}}).encode()
-    assert "--max-file" in client._message("a", 413, body)
-    with spoken_in(R):
-        said = client._message("a", 413, body)
-    assert "several jobs" in said
-    assert "--" not in said
+@pytest.mark.parametrize("name", ["submit_job", "job_status", "job_results"])
+def test_functions_of_jobs_say_what_takes_their_place(name: str) -> None:
+    with pytest.raises(AttributeError, match=r"connect\(server\)"):
+        getattr(remote, name)

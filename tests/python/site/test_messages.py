@@ -21,6 +21,8 @@ _ALLOWED = {
     ("run/job.py", "new_problem"): "a warning is compared with the last one",
     ("research/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
     "text, whose further lines have colours",
+    ("remote/client.py", "_hidden"): "a key is taken out of a message",
+    ("remote/client.py", "_message"): "the answer of another server, as one line",
     ("core/failure.py", "stored"): "a cell of a table or of a report, not a message",
 }
 _ALLOWED_IN_CPP = {"constraint/llguidance.cpp": "llguidance's only answer is a text"}

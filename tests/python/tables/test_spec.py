@@ -84,7 +84,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         ("task = 'genrate'", "task must be one of 'generate'"),
         ("chat = 1", "chat must be true or false"),
         ("input = 1", "input must be a text"),
-        ("input = 'a.xlsx'", "input must end in .csv, .tsv, .jsonl, .parquet"),
+        ("input = 'a.xlsx'", "input must end in .csv, .tsv, .jsonl, .ndjson"),
         ("output = 'a'", "output must end in"),
         ("delimiter = ';;'", "delimiter must be one character"),
         ("delimiter = '\"'", "delimiter must be one character"),

@@ -1,12 +1,13 @@
 // The page of a coder: a text, the labels, and the codes so far.
 
 import { FieldForm } from "/fields.js";
-import { Problem } from "/field_input.js";
+import { Problem } from "/inputs.js";
 import { ask, element } from "/requests.js";
 import { MarkedText } from "/texts.js";
 
 const $ = (id) => document.getElementById(id);
 const SHORTCUTS = "llamaherd-shortcuts";
+const MANY = 10; // labels from which on there is a field to find one
 const SKIPPED = "You skipped this text.";
 
 let book; // codebook, as the server shows it
@@ -38,6 +39,8 @@ async function start() {
   $("passages").hidden = book.kind !== "spans";
   $("save").hidden = book.kind === "one";
   $("number-field").hidden = book.kind !== "number";
+  for (const each of document.querySelectorAll(".of-many")) each.hidden = !hasMany();
+  $("find-field").hidden = !hasMany();
   coder = book.coder || (book.coders.length === 1 ? book.coders[0] : null);
   if (coder) return show(await attempt(() => ask("GET", "/api/text", undefined, coder)));
   $("names").replaceChildren(...book.coders.map(nameButton));
@@ -81,6 +84,8 @@ function drawLabels() {
   );
 }
 
+const hasMany = () => book.labels.length >= MANY && !["fields", "number"].includes(book.kind);
+
 const isNamed = (label) => label.definition !== "";
 
 function labelButton(label) {
@@ -101,6 +106,59 @@ function labelButton(label) {
   button.append(words);
   button.addEventListener("click", () => choose(label.name));
   return element("li", {}, button);
+}
+
+// ---- finding a label ----
+
+const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+
+// Shows only the labels whose name or definition has all words that are typed.
+function find() {
+  const words = folded($("find").value).split(/\s+/u).filter(Boolean);
+  for (const item of $("labels").children) {
+    const text = folded(item.textContent);
+    item.hidden = !words.every((word) => text.includes(word));
+  }
+  if (words.length) announce(`${found().length} labels`);
+}
+
+// Buttons of the labels that are found; those whose name begins with the text come first.
+function found() {
+  const start = folded($("find").value.trim());
+  const buttons = [...$("labels").children].filter((item) => !item.hidden)
+    .map((item) => item.querySelector("button"));
+  const begins = (button) => folded(button.dataset.label).startsWith(start);
+  return [...buttons.filter(begins), ...buttons.filter((button) => !begins(button))];
+}
+
+function endFinding() {
+  if (!$("find").value) return;
+  $("find").value = "";
+  find();
+}
+
+// The browser drops the selected words when the field gets the focus.
+function keepSelection() {
+  if (!selects() || !marked || marked.picked) return;
+  marked.picked = marked.selected();
+  draw();
+}
+
+function startFinding() {
+  keepSelection();
+  $("find").focus();
+  $("find").select();
+}
+
+function onFindKey(event) {
+  if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const [first] = $("find").value.trim() ? found() : [];
+  if (event.key === "Enter" && !first) return say("No label has these words.");
+  endFinding();
+  $("text").focus({ preventScroll: true });
+  if (event.key === "Enter") choose(first.dataset.label);
 }
 
 // The key of a label: numbers of a scale have their own digit.
@@ -170,6 +228,8 @@ function show(view, message = "") {
   startedAt = performance.now();
   hiddenAt = document.hidden ? startedAt : null;
   $("text").scrollTop = 0;
+  document.querySelector(".codebook").scrollTop = 0;
+  endFinding();
   scrollTo(0, 0);
   $("text").focus({ preventScroll: true });
 }
@@ -333,6 +393,7 @@ const COMMANDS = {
   b: () => shown && shown.position > 0 && go(-1),
   f: () => shown && !$("forward").disabled && go(1),
   n: () => $("note").focus(),
+  "/": () => hasMany() && startFinding(),
 };
 
 const OF_SPANS = {
@@ -405,6 +466,9 @@ for (const [id, command] of Object.entries({
 })) {
   $(id).addEventListener("click", command);
 }
+$("find").addEventListener("input", find);
+$("find").addEventListener("keydown", onFindKey);
+$("find-field").addEventListener("pointerdown", keepSelection);
 $("shortcuts").addEventListener("change", () => {
   localStorage.setItem(SHORTCUTS, $("shortcuts").checked ? "on" : "off");
 });

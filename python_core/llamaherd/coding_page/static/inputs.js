@@ -1,8 +1,69 @@
-// Inputs of the fields of a codebook: levels, numbers and texts.
+// Inputs of the fields of a codebook: levels, numbers, texts and passages. A box has the title
+// of its field, and check boxes for answers to the whole field.
 
-import { Input, NOT_APPLIED, Problem } from "/field_input.js";
-import { Passages } from "/passages.js";
 import { element } from "/requests.js";
+
+export const NOT_APPLIED = "does not apply"; // null
+
+export class Problem extends Error {
+  constructor(input, reason, after = " ") {
+    super(`${input.field.title}${after}${reason}.`);
+    this.input = input;
+    this.reason = reason;
+  }
+}
+
+export class Input {
+  constructor(field, i, form) {
+    this.field = field;
+    this.form = form;
+    this.isTyped = false;
+    const mark = field.is_required ? "" : " (optional)";
+    this.box = element("fieldset", { class: "form-field" });
+    this.box.append(element("legend", { text: field.title + mark }));
+    if (field.definition) {
+      const id = `about-field-${i}`;
+      this.box.append(element("p", { class: "quiet definition", id, text: field.definition }));
+      this.box.setAttribute("aria-describedby", id);
+    }
+    this.box.addEventListener("focusin", () => form.turnTo(i));
+    this.name = `field-${i}`;
+    this.wholes = [];
+  }
+
+  // Adds a check box for an answer to the whole field, which replaces the entries.
+  addWhole(text, value) {
+    const box = element("input", { type: "checkbox" });
+    box.addEventListener("change", () => {
+      if (!box.checked) return;
+      for (const each of this.wholes) if (each.box !== box) each.box.checked = false;
+      this.clearEntries();
+      this.form.page.change();
+    });
+    this.wholes.push({ box, value });
+    this.box.append(element("label", { class: "level" }, box, text));
+  }
+
+  // Answer to the whole field that is checked; undefined if none is checked.
+  get whole() {
+    return this.wholes.find((each) => each.box.checked)?.value;
+  }
+
+  // Checks the box of a value; without a value, unchecks all boxes.
+  setWhole(value) {
+    for (const each of this.wholes) {
+      each.box.checked = JSON.stringify(each.value) === JSON.stringify(value);
+    }
+  }
+
+  spans() {
+    return [];
+  }
+
+  key() {
+    return false;
+  }
+}
 
 const MAX_KEYS = 9;
 
@@ -198,4 +259,99 @@ function hintOf({ kind, low, high }) {
   if (low !== null && high !== null) return `From ${low} to ${high}.`;
   if (low !== null) return `${low} or more.`;
   return high === null ? "" : `${high} or less.`;
+}
+
+class Passages extends Input {
+  constructor(field, i, form) {
+    super(field, i, form);
+    this.isOne = field.kind === "passage";
+    this.places = [];
+    this.empty = undefined; // answer without passages: null or []
+    this.list = element("ul", { class: "plain passages" });
+    const take = element(
+      "button", { type: "button", class: "take" },
+      element("kbd", { text: "1", "aria-hidden": "true" }), " Use the selected words",
+    );
+    take.setAttribute("aria-keyshortcuts", "1");
+    // Keep the selection when the button is pressed.
+    take.addEventListener("mousedown", (event) => event.preventDefault());
+    take.addEventListener("click", () => this.key(1));
+    this.take = take;
+    this.box.append(this.list, take);
+    if (field.is_nullable || !this.isOne) {
+      const none = element("button", { type: "button" });
+      none.append(element("kbd", { text: "2", "aria-hidden": "true" }), " None in this text");
+      none.setAttribute("aria-keyshortcuts", "2");
+      none.addEventListener("click", () => this.key(2));
+      this.none = none;
+      this.box.append(none);
+    }
+  }
+
+  get() {
+    if (!this.places.length) return this.empty;
+    return this.isOne ? this.places[0] : this.places;
+  }
+
+  get isAnswered() {
+    return this.get() !== undefined;
+  }
+
+  set(value) {
+    const isNone = value === null || (Array.isArray(value) && value.length === 0);
+    this.empty = isNone ? value : undefined;
+    this.places = value ? [value].flat().map(({ start, end }) => ({ start, end })) : [];
+    this.draw();
+  }
+
+  draw() {
+    this.list.replaceChildren(...this.places.map((place) => this.#item(place)));
+    if (this.empty !== undefined) this.list.append(element("li", { class: "quiet", text: "none" }));
+  }
+
+  #item(place) {
+    const quote = this.form.page.quote(place);
+    const remove = element("button", { type: "button", text: "Remove" });
+    remove.setAttribute("aria-label", `Remove ${this.field.title}: ${quote}`);
+    remove.addEventListener("click", () => {
+      this.places = this.places.filter((each) => each !== place);
+      this.draw();
+      this.form.page.change();
+      this.take.focus();
+    });
+    return element("li", {}, element("span", { class: "quote", text: quote }), remove);
+  }
+
+  spans() {
+    return this.places.map((place) => ({ ...place, label: this.field.name }));
+  }
+
+  focus() {
+    this.take.focus();
+  }
+
+  key(digit) {
+    if (digit === 2 && this.none) {
+      this.set(this.isOne ? null : []);
+      this.form.page.change();
+      this.form.page.say(`${this.field.title}: none`);
+      this.form.next();
+      return true;
+    }
+    if (digit !== 1) return false;
+    const place = this.form.page.place();
+    if (!place) {
+      this.form.page.say("Select words of the text first.");
+      return true;
+    }
+    const isThere = this.places.some((e) => e.start === place.start && e.end === place.end);
+    if (this.isOne) this.places = [place];
+    else if (!isThere) this.places.push(place);
+    this.empty = undefined;
+    this.draw();
+    this.form.page.change();
+    this.form.page.say(`${this.field.title}: ${this.form.page.quote(place)}`);
+    if (this.isOne) this.form.next();
+    return true;
+  }
 }

@@ -14,7 +14,7 @@ from llamaherd.asks.keywords import CodingSettings
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
-from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keeping
 from llamaherd.core.progress import say
 from llamaherd.core.words import setting
@@ -29,7 +29,9 @@ from llamaherd.research.coding.settings import CodingWork, checked_settings, idl
 from llamaherd.research.coding.step_settings import StepModels
 from llamaherd.research.coding.steps import Steps
 from llamaherd.research.coding.texts import checked_texts
+from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.slow_file import note_slow_file
 
 if TYPE_CHECKING:
     from llama_cpp import Llama
@@ -173,12 +175,25 @@ def prepare_coding(
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    settings = checked_settings(codebook, context.model.file.name, given)
-    if settings.chat and writes_date(context.model, settings.template):
+    settings = checked_settings(codebook, context.file_stem, given)
+    is_elsewhere = isinstance(context, Elsewhere)
+    if is_elsewhere and settings.split is not None:
+        raise ArgumentError(
+            "cannot be used with an engine elsewhere, whose tokens are not known here: "
+            "cut long texts before",
+            argument="split",
+            code="elsewhere",
+        )
+    if (
+        settings.chat
+        and not is_elsewhere
+        and writes_date(context.model, settings.template)
+    ):
         known = settings.date or (settings.journal and first_day(settings.journal))
         with chat_date(known or None) as day:
             settings = replace(settings, date=day.isoformat())
     texts = checked_texts(frames.column(frame, text, "text"), text)
+    note_slow_file(context, len(texts))
     roles = roles_of(codebook, settings)
     work = CodingWork(
         frame=frame,

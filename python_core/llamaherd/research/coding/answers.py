@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from llamaherd.asks.scored_thoughts import joined_thoughts, thought_of
+from llamaherd.core.errors import ArgumentError
 from llamaherd.core.failure import Failure, is_cancelled
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import reasons
+from llamaherd.core.words import setting
 from llamaherd.research.coding.spans import SPANS
 from llamaherd.run.statistics import added
 from llamaherd.structured.quotable import Quoted, shifted
@@ -68,7 +70,7 @@ _OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
 
 def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
     """Build answers from a classification call with `n_asked` prompts per text."""
-    errors = reasons(results.errors, results.finish_reasons)
+    errors = _with_probabilities(results)
     thoughts = None
     if results.thoughts is not None:
         thoughts = _in_groups(list(map(joined_thoughts, results.thoughts)), n_asked)
@@ -89,6 +91,31 @@ def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
         between=None if between is None else between[:, 0].reshape(n, n_asked),
         thoughts=thoughts,
     )
+
+
+def _with_probabilities(results: ClassifyResults) -> list[str | None]:
+    """Return the errors, with one for each label of an engine without probabilities.
+
+    Raises:
+        ValueError: No label has probabilities.
+    """
+    errors = reasons(results.errors, results.finish_reasons)
+    if results.answers is None:
+        return errors
+    generate = setting("method", "generate")
+    is_known = [not bool(np.isnan(row).any()) for row in results.probs]
+    if not any(is_known) and any(results.answers):
+        raise ArgumentError(
+            "needs probabilities of labels, which this engine does not give: use "
+            f"{generate}, which needs none",
+            argument="method",
+            code="elsewhere",
+        )
+    missing = Failure(f"the engine gave no probabilities; {generate} needs none")
+    return [
+        error or (None if known or answer is None else missing)
+        for error, known, answer in zip(errors, is_known, results.answers, strict=True)
+    ]
 
 
 def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | None]:

@@ -19,6 +19,7 @@ from llamaherd.native.shim import derive_seed
 from llamaherd.research.coding.answers import joined, of_classes, of_texts
 from llamaherd.research.coding.prompts import frame_of
 from llamaherd.research.coding.texts import parts_of
+from llamaherd.run.elsewhere import Elsewhere
 from llamaherd.structured.quotable import QuoteRule
 from llamaherd.structured.quoting import KEYWORD, text_has_quotes
 
@@ -70,7 +71,8 @@ class Asking:
             ThinkingWarning: The model would think, but its answers are constrained.
         """
         self._prepared([], None)
-        notice_thinking(self._context.model, PromptOptions(**self._rendering))
+        if not isinstance(self._context, Elsewhere):
+            notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
     def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
         """Build a call that stores results in the journal and leaves the journal open."""

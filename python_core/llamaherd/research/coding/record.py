@@ -20,7 +20,8 @@ from llamaherd.core.decimals import percents
 from llamaherd.core.plurals import count_of, part_of
 from llamaherd.core.words import setting
 from llamaherd.memory import hardware
-from llamaherd.research.coding.prompts import prompt_preview
+from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
+from llamaherd.run.elsewhere import Elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,17 +71,29 @@ def record_of(
         settings: Settings of the coding.
         versions: Further versions by program, such as the version of R.
     """
-    preview = prompt_preview(
-        codebook,
-        "",
-        context.model,
-        chat=frame.chat,
-        thinking=settings.thinking,
-        variables=settings.variables,
-        template=settings.template,
-        merge_system=settings.merge_system,
-    )
-    template = settings.template or context.model.chat_template
+    is_elsewhere = isinstance(context, Elsewhere)
+    if is_elsewhere:  # the engine applies its own chat template
+        preview = PromptPreview(
+            prompt=frame.before + frame.after[0],
+            n_prompts=len(frame.after),
+            shared=frame.before,
+            tokens=None,
+            n_shared=None,
+        )
+    else:
+        preview = prompt_preview(
+            codebook,
+            "",
+            context.model,
+            chat=frame.chat,
+            thinking=settings.thinking,
+            variables=settings.variables,
+            template=settings.template,
+            merge_system=settings.merge_system,
+        )
+    template = None
+    if frame.chat and not is_elsewhere:
+        template = settings.template or context.model.chat_template
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "codebook": {"hash": codebook.hash, "content": codebook.to_dict()},
@@ -96,13 +109,17 @@ def record_of(
             "after": list(frame.after),
             "system": frame.system,
             "chat": frame.chat,
-            "chat_template": template if frame.chat else None,
+            "chat_template": template,
         },
-        "model": model_record(context.model),
+        "model": _model_of(context),
         "context": context.options,
         "versions": {**versions_here(), **_CALLERS.get(), **dict(versions or {})},
         "machine": machine(),
     }
+
+
+def _model_of(host: Host) -> dict[str, Any]:
+    return host.record if isinstance(host, Elsewhere) else model_record(host.model)
 
 
 def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:

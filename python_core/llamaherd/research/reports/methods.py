@@ -297,6 +297,7 @@ def facts_of(contents: Contents) -> dict[str, Any]:
         "model_facts": [
             *([] if size is None else [f"{size / 1e9:.2f} GB"]),
             *([short_hash(model["sha256"])] if model["sha256"] else []),
+            *([f"on the server {model['url']}"] if "url" in model else []),
         ],
         "lora_files": [str(each["file"] or "an unnamed file") for each in model["loras"]],
         "book": book,

@@ -11,8 +11,6 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from llamaherd.core.errors import LlamaHerdError
-from llamaherd.core.words import terms_of
-from llamaherd.remote.jobs import LANGUAGE
 from llamaherd.server.batches.lines import (
     RequestLine,
     check_lines,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message
 
-    from llamaherd.core.words import LanguageTerms
     from llamaherd.server.batches.store import Batch, BatchStore, Status
     from llamaherd.server.model_view import ModelView
     from llamaherd.server.state import SharedState
@@ -371,11 +368,10 @@ class BatchRun:
 
     async def _answer(self, request: RequestLine) -> tuple[int, str]:
         """Run a request; return the status and the JSON of its answer or error."""
-        path, terms = self._batch.endpoint, self._batch.metadata.get(LANGUAGE)
         try:
             if request.error is not None:
                 raise request.error
-            return await _ask(self._app, path, request.body, terms_of(terms, JSON))
+            return await _ask(self._app, self._batch.endpoint, request.body)
         except ApiError as error:  # only this request fails
             return error.status, dumps(error.body)
 
@@ -393,9 +389,7 @@ class BatchRun:
         await self._do(expire)
 
 
-async def _ask(
-    app: ASGIApp, path: str, body: bytes, terms: LanguageTerms
-) -> tuple[int, str]:
+async def _ask(app: ASGIApp, path: str, body: bytes) -> tuple[int, str]:
     """Send a request to an application of this process, without a connection."""
     waiting: list[Message] = [{"type": "http.request", "body": body}]
     status = 0
@@ -419,7 +413,7 @@ async def _ask(
         "method": "POST",
         "path": path,
         "headers": [(b"content-length", str(len(body)).encode())],
-        "llamaherd.record": RequestRecord(is_background=True, terms=terms),
+        "llamaherd.record": RequestRecord(is_background=True, terms=JSON),
     }
     await app(scope, receive, send)
     # The body is empty if the request was abandoned without a response.

@@ -1,0 +1,257 @@
+"""Loop of an engine elsewhere: sends the requests of all calls, some at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from threading import get_ident
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from llamaherd.asks.answers import CANCELLED
+from llamaherd.core.errors import ContextClosedError, ServerError
+from llamaherd.core.outcome import Finish, Output
+from llamaherd.core.stats import Load, RequestStats
+from llamaherd.loop.threaded import ThreadedLoop
+from llamaherd.native import shim
+from llamaherd.remote.client import FailedError, UnreachableError
+from llamaherd.remote.request import SentRequest, failed, refuse
+
+if TYPE_CHECKING:
+    import httpx
+
+    from llamaherd.loop.group import Group
+    from llamaherd.remote.client import Address
+    from llamaherd.remote.request import Form
+
+
+class EngineLoop(ThreadedLoop):
+    """Sends requests to an engine and delivers its answers.
+
+    Groups take turns. A request keeps its place between two tries, so that an engine
+    which is busy gets fewer requests.
+
+    Args:
+        address: Address of the engine.
+        form: Form of its API.
+        n_at_once: Maximum number of requests at once.
+    """
+
+    plan = None  # the engine's cache is its own
+
+    def __init__(self, address: Address, form: Form, n_at_once: int) -> None:
+        super().__init__("engine")
+        self._address, self._form, self._n_at_once = address, form, n_at_once
+        self._groups: dict[Group, _Sending] = {}
+        self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    @property
+    def load(self) -> Load:
+        """Return the number of running and waiting requests."""
+        with self._lock:
+            sending = list(self._groups.values())
+        n_running = sum(len(each.running) for each in sending)
+        n_open = sum(len(each.group.open) for each in sending)
+        return Load(
+            n_running=n_running,
+            n_waiting=max(0, n_open - n_running),
+            n_slots=self._n_at_once,
+            n_prefixes=0,
+            n_ctx=0,
+        )
+
+    def hand_in(self, group: Group) -> None:
+        """See `GroupLoop`; a stream is an `ArgumentError`."""
+        shim.check_process()
+        if group.is_watched:
+            raise refuse("stream", "an engine elsewhere", "it sends whole answers")
+        with self._lock:
+            self._check_open()
+            if self._is_gone:
+                self._start()
+            group.worker = self._worker
+            self._groups[group] = _Sending(group)
+            self._note(group)
+
+    def close(self) -> None:
+        """See `GroupLoop`. In a forked child this does nothing."""
+        if shim.is_forked():
+            return
+        with self._lock:
+            self._is_closed = True
+            self._stir()
+        self.wait()
+
+    # ---- for ThreadedLoop ----
+
+    def _every(self) -> list[Group]:
+        with self._lock:
+            groups = list(self._groups)
+        return [group for group in groups if self.why_lost(group) is None]
+
+    def _note(self, group: Group) -> None:
+        """Let the thread look at the flags of a group."""
+        del group
+        self._stir()
+
+    def _stir(self) -> None:
+        if self._wake is not None:
+            loop, event = self._wake
+            with suppress(RuntimeError):  # the event loop has just ended
+                loop.call_soon_threadsafe(event.set)
+
+    def _run(self) -> None:
+        self._thread = get_ident()
+        with self._lock:  # an earlier thread may have died; its callers notice it
+            self._groups = {
+                g: s for g, s in self._groups.items() if g.worker is self._worker
+            }
+        while True:
+            error: BaseException | None = None
+            try:
+                asyncio.run(self._serve())
+            except BaseException as found:  # noqa: BLE001 - the waiting callers get it
+                error = found
+            with self._lock:
+                self._wake = None
+                groups = list(self._groups)
+                if not groups:
+                    self._leave()
+                    return
+            for group in groups if error is not None else ():
+                self._end(group, error)
+
+    async def _serve(self) -> None:
+        """Send requests until no group is left."""
+        event = asyncio.Event()
+        with self._lock:
+            self._wake = (asyncio.get_running_loop(), event)
+        tasks: dict[asyncio.Task[Output], tuple[_Sending, int]] = {}
+        async with self._address.session() as session:
+            while True:
+                event.clear()
+                with self._lock:
+                    sending = list(self._groups.values())
+                if not sending:
+                    return
+                self._fill(session, sending, tasks)
+                for each in sending:
+                    if each.is_over:
+                        self._end(each.group, each.error)
+                waker = asyncio.ensure_future(event.wait())
+                is_idle = not tasks and any(each.is_over for each in sending)
+                if not is_idle:
+                    await asyncio.wait({*tasks, waker}, return_when="FIRST_COMPLETED")
+                waker.cancel()
+                for task in [task for task in tasks if task.done()]:
+                    _take(task, *tasks.pop(task))
+
+    def _fill(
+        self,
+        session: httpx.AsyncClient,
+        sending: list[_Sending],
+        tasks: dict[asyncio.Task[Output], tuple[_Sending, int]],
+    ) -> None:
+        """End groups that give up, and start requests of the others in turn."""
+        for each in sending:
+            group = each.group
+            if self._is_closed and each.error is None:
+                text = "the engine was closed while it generated"
+                each.error = ContextClosedError(text)
+            if each.error is not None or group.is_cancelled:
+                each.give_up(tasks)
+            elif group.is_stopping:
+                each.waiting.clear()
+        turns = [each for each in sending if each.waiting]
+        while turns and len(tasks) < self._n_at_once:
+            each = turns.pop(0)
+            i = each.waiting.pop()
+            task = asyncio.ensure_future(self._ask(session, each.group, i))
+            each.running.add(i)
+            each.started_s[i] = perf_counter()
+            tasks[task] = (each, i)
+            if each.waiting:
+                turns.append(each)
+
+    async def _ask(self, session: httpx.AsyncClient, group: Group, i: int) -> Output:
+        request = group.requests[i]
+        assert isinstance(request, SentRequest)  # noqa: S101 - made by the same engine
+        if request.problem:
+            return failed(request.problem, is_rejected=True)
+        output: Output = await self._address.ask(
+            session,
+            request.path,
+            self._form.body(request),
+            lambda answer: self._form.output(request, answer),
+        )
+        return output
+
+    def _end(self, group: Group, error: BaseException | None) -> None:
+        with self._lock:
+            if self._groups.pop(group, None) is None:
+                return
+        for i in () if error is not None else list(group.open):
+            group.deliver(i, CANCELLED, RequestStats())
+        group.end(error)
+
+
+class _Sending:
+    """A group whose requests are sent.
+
+    Attributes:
+        waiting: Requests that are not sent yet, the first at the end.
+        running: Requests that are sent.
+        started_s: Times when requests were sent.
+        error: Reason to end the group; None without one.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.waiting = sorted(group.open, reverse=True)
+        self.running: set[int] = set()
+        self.started_s: dict[int, float] = {}
+        self.answered_s = 0.0  # time of the last answer
+        self.error: BaseException | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the group waits or runs."""
+        return not self.waiting and not self.running
+
+    def give_up(self, tasks: dict[asyncio.Task[Output], tuple[_Sending, int]]) -> None:
+        """Send nothing more, and break the connections of what runs."""
+        self.waiting.clear()
+        for task, (sending, _) in tasks.items():
+            if sending is self:
+                task.cancel()
+
+
+def _take(task: asyncio.Task[Output], sending: _Sending, i: int) -> None:
+    """Deliver the output of a request that has ended."""
+    group, now_s = sending.group, perf_counter()
+    started_s = sending.started_s.pop(i)
+    sending.running.discard(i)
+    if task.cancelled():
+        return
+    try:
+        output = task.result()
+        sending.answered_s = now_s
+    except UnreachableError as error:
+        if sending.answered_s < started_s:  # no other request was answered meanwhile
+            sending.error = sending.error or ServerError(str(error.failure))
+            return
+        output = failed(error.failure)
+    except FailedError as error:
+        output = failed(error.failure)
+    except Exception as error:  # noqa: BLE001 - the caller gets it
+        sending.error = sending.error or error
+        return
+    queue_s, wall_s = started_s - group.came_s, now_s - group.came_s
+    stats = RequestStats(
+        queue_s=queue_s,
+        first_token_s=wall_s if output.finish is not Finish.ERROR else None,
+        wall_s=wall_s,
+        n_prefill_tokens=output.n_prompt or 0,
+        n_decode_tokens=output.n_generated or 0,
+    )
+    group.deliver(i, output, stats)

@@ -1,0 +1,400 @@
+"""Form of OpenAI's API, as llama-server, vLLM, Ollama and hosted models offer it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.options import ClassifyOptions
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.failure import Failure
+from llamaherd.core.outcome import Finish, Output
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.thinking import Thinking
+from llamaherd.model.messages import user_messages
+from llamaherd.remote.label_probs import Piece, label_scores
+from llamaherd.remote.request import (
+    WrongAnswerError,
+    count_of_tokens,
+    failed,
+    read_vectors,
+    refuse,
+    text_of,
+)
+from llamaherd.structured.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.asks.labels import Labels
+    from llamaherd.asks.options import EmbedOptions, GenerateOptions, PromptOptions
+    from llamaherd.remote.request import SentRequest
+
+_CHAT, _COMPLETION = "/chat/completions", "/completions"
+_N_ALTERNATIVES = 20  # as many as OpenAI's API and vLLM return
+_N_OF_LLAMA_CPP = 200
+_ANSWER = "answer"  # property of an object with a choice
+_MOST_LABEL_TOKENS = 256
+_OPENAI = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "penalty_freq": "frequency_penalty",
+    "penalty_present": "presence_penalty",
+    "logit_bias": "logit_bias",
+}
+_OF_LLAMA_CPP = (
+    *("top_k", "min_p", "typical_p", "top_n_sigma", "repeat_last_n", "xtc_probability"),
+    *("xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length"),
+    *("dry_penalty_last_n", "dynatemp_range", "dynatemp_exponent", "mirostat"),
+    *("mirostat_tau", "mirostat_eta", "ignore_eos"),
+)
+_OF_VLLM = ("top_k", "min_p", "ignore_eos", "min_tokens", "stop_token_ids")
+# Options of prompts that the form converts, and options that this process follows.
+_TAKEN = {"chat", "system", "thinking", "variables"} | {
+    *("n", "params", "retries", "strict", "show_schema", "journal", "on_error"),
+    *("progress", "labels", "sampling", "seed"),
+}
+_CONSTRAINTS = ("schema", "regex", "grammar", "choices", "quote_from")
+_OF_REQUEST = ("max_tokens", "stop", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIForm:
+    """See `Form`. Paths follow the address of the API, which mostly ends in `/v1`.
+
+    Args:
+        name: Name of the server in messages.
+        settings: Names of the sampling settings that the server knows, in its API.
+        filters: Settings whose defaults the server does not share with llamaherd; they
+            are sent with each request that draws tokens.
+        grammar: Field of a GBNF grammar; "" if the server takes none.
+        structured: Field for a regular expression or choices, as vLLM has it; "" if the
+            server has none.
+        has_variables: Whether the server takes variables of the chat template.
+        limit: Field of the maximum number of tokens.
+        n_alternatives: Number of the most likely tokens that the server lists.
+    """
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=lambda: _OPENAI)
+    filters: tuple[str, ...] = ()
+    grammar: str = ""
+    structured: str = ""
+    has_variables: bool = False
+    limit: str = "max_tokens"
+    n_alternatives: int = _N_ALTERNATIVES
+
+    def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
+        """See `Form`."""
+        self._check_options(options)
+        for own in {id(own): own for own in each}.values():
+            for name in own.changed():
+                if name not in self.settings and name not in _CONSTRAINTS + _OF_REQUEST:
+                    raise refuse(name, self.name)
+            if own.regex is not None and not self.structured:
+                raise refuse("regex", self.name, "give a schema or choices")
+            if own.grammar is not None and not self.grammar:
+                raise refuse("grammar", self.name, "give a schema or choices")
+            is_forced = own.schema is not None or own.choices is not None
+            if is_forced and not (options.chat or self.grammar or self.structured):
+                name = "schema" if own.choices is None else "choices"
+                raise refuse(name, self.name, "without chat, answers have no form there")
+
+    def _check_options(self, options: PromptOptions) -> None:
+        for name in options.changed():
+            if name not in _TAKEN:
+                raise refuse(name, self.name)
+        if isinstance(options.thinking, Thinking):
+            raise refuse("thinking", self.name, "the server decides how models think")
+        for name in ("variables", "thinking"):
+            if getattr(options, name) is not None and not self.has_variables:
+                raise refuse(name, self.name)
+        if not options.chat:
+            for name in ("system", "variables", "thinking"):
+                if getattr(options, name) is not None:
+                    raise refuse(name, "a prompt without chat", "it has no messages")
+
+    def prompt(
+        self, i: int, prompt: object, options: PromptOptions
+    ) -> tuple[str, dict[str, Any]]:
+        """See `Form`."""
+        if not options.chat:
+            if isinstance(prompt, str):
+                return _COMPLETION, {"prompt": prompt}
+            raise ArgumentTypeError(
+                f"must be text, because {self.name} has other token ids",
+                argument=Argument("prompts", (i,)),
+            )
+        messages = user_messages(Argument("prompts", (i,)), prompt)
+        if options.system is not None:
+            messages = [{"role": "system", "content": options.system}, *messages]
+        content: dict[str, Any] = {"messages": messages}
+        variables = dict(options.variables or {})
+        if options.thinking is False:
+            variables["enable_thinking"] = False
+        if variables:
+            content["chat_template_kwargs"] = variables
+        return _CHAT, content
+
+    def body(self, request: SentRequest) -> dict[str, Any]:
+        """See `Form`."""
+        content: dict[str, Any] = json.loads(request.content)
+        if request.n_inputs:
+            return content
+        sampling = request.sampling
+        for name, field_name in self.settings.items():
+            value = getattr(sampling, name)
+            is_sent = name in sampling.changed() or (
+                name in self.filters and not sampling.is_greedy
+            )
+            if is_sent or name == "temperature":
+                content[field_name] = _plain(name, value)
+        content[self.limit] = request.max_tokens
+        if request.stop:
+            content["stop"] = list(request.stop)
+        if not sampling.is_greedy:
+            content["seed"] = request.seed % 2**31  # some servers read an int32
+        content.update(self._constraint(request))
+        return content
+
+    def _constraint(self, request: SentRequest) -> dict[str, Any]:
+        """Return the fields that force the form of an answer."""
+        sampling = request.sampling
+        if sampling.choices is not None:
+            return self._choice(_choices(request))
+        if sampling.regex is not None:
+            return {self.structured: {"regex": sampling.regex}}
+        if sampling.grammar is not None:
+            return {self.grammar: sampling.grammar}
+        if not isinstance(sampling.schema, str):
+            return {}
+        shape = request.shape
+        is_json = isinstance(shape, Shape) and not shape.is_lark
+        schema = json.loads(shape.enforced if is_json and shape else sampling.schema)
+        if request.path == _CHAT:
+            return _schema_field(schema)
+        # Completions of llama-server and vLLM have fields of their own.
+        of_vllm = {self.structured: {"json": schema}}
+        return of_vllm if self.structured else {"json_schema": schema}
+
+    def _choice(self, choices: Sequence[str]) -> dict[str, Any]:
+        """Return the fields that force one of some texts."""
+        if self.grammar:
+            texts = (json.dumps(text, ensure_ascii=False) for text in choices)
+            return {self.grammar: f"root ::= {' | '.join(texts)}"}
+        if self.structured:
+            return {self.structured: {"choice": choices}}
+        return _schema_field(
+            {
+                "type": "object",
+                "properties": {_ANSWER: {"type": "string", "enum": choices}},
+                "required": [_ANSWER],
+                "additionalProperties": False,
+            }
+        )
+
+    def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
+        """See `Form`."""
+        if request.n_inputs:
+            return read_vectors(answer, request.n_inputs)
+        choice = _first_choice(answer)
+        message = choice.get("message") if request.path == _CHAT else choice
+        if not isinstance(message, dict):
+            raise WrongAnswerError("has no message")
+        reason = choice.get("finish_reason")
+        if message.get("refusal"):
+            return failed(Failure(f"refused: {text_of(message['refusal'])}"))
+        if reason == "content_filter":
+            return failed(Failure("the server's filter held the answer back"))
+        text = message.get("content" if request.path == _CHAT else "text")
+        thinking = message.get("reasoning_content") or message.get("reasoning")
+        if text is None and (reason == "length" or thinking):
+            text = ""  # the thought took all tokens
+        more: dict[str, Any] = {
+            "n_prompt": count_of_tokens(answer, "prompt_tokens", "total_tokens"),
+            "n_generated": count_of_tokens(answer, "completion_tokens"),
+            "thinking": None if not thinking else text_of(thinking),
+        }
+        written = text_of(text)
+        if request.sampling.choices is not None:
+            return self._chosen(request, choice, written, more)
+        if reason == "length":
+            return Output(finish=Finish.LENGTH, text=written, **more)
+        return Output(finish=Finish.EOG, text=written, complete=True, **more)
+
+    def _chosen(
+        self,
+        request: SentRequest,
+        choice: Mapping[str, Any],
+        written: str,
+        more: dict[str, Any],
+    ) -> Output:
+        """Return the output of a choice; the scores of a label are `label_scores`."""
+        names = _choices(request)
+        found = _choice_of(written, names)
+        if found is None:
+            raise WrongAnswerError(f"is none of the choices: {written[:60]!r}")
+        if request.tree is not None:
+            pieces = _pieces(choice.get("logprobs"))
+            more["scores"] = label_scores(written, names, found, pieces)
+        return Output(finish=Finish.EOG, text=found, complete=True, **more)
+
+    def check_labels(self, options: ClassifyOptions) -> None:
+        """See `Form`."""
+        known = _TAKEN | {"normalize", "pmi_prompt"}
+        for name in options.changed():
+            if name not in known:
+                raise refuse(name, self.name)
+        if options.normalize != "sum":
+            raise refuse("normalize", self.name, 'only "sum" needs no tokens of labels')
+        plain = {
+            name: getattr(options, name)
+            for name in options.changed()
+            if name not in {"normalize", "pmi_prompt"}
+        }
+        self._check_options(ClassifyOptions(**plain))
+        if not (options.chat or self.grammar or self.structured):
+            why = "without chat, answers have no form there"
+            raise refuse("labels", self.name, why)
+
+    def label_prompt(
+        self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
+    ) -> tuple[str, dict[str, Any]]:
+        """See `Form`."""
+        del labels  # they are the choices of the request
+        path, content = self.prompt(i, prompt, options)
+        if path == _CHAT:
+            asked = {"logprobs": True, "top_logprobs": self.n_alternatives}
+            return path, {**content, **asked}
+        return path, {**content, "logprobs": self.n_alternatives}
+
+    def embedding(self, options: EmbedOptions) -> dict[str, Any]:
+        """See `Form`. Vectors are scaled here."""
+        for name in options.changed():
+            if name not in {"normalize", "progress"}:
+                raise refuse(name, self.name)
+        return {}
+
+
+def form_of(owner: object, host: str) -> OpenAIForm:
+    """Return the form for a server, by the owner that it names for its models.
+
+    Args:
+        owner: `owned_by` of a model.
+        host: Name of the host.
+    """
+    if owner == "llamacpp":
+        own = {name: name for name in _OF_LLAMA_CPP}
+        settings = {**_OPENAI, **own, "penalty_repeat": "repeat_penalty"}
+        settings["dry_breakers"] = "dry_sequence_breakers"
+        return OpenAIForm(
+            "a server of llama.cpp",
+            settings,
+            filters=("top_k", "top_p", "min_p"),
+            grammar="grammar",
+            has_variables=True,
+            n_alternatives=_N_OF_LLAMA_CPP,
+        )
+    if owner == "vllm":
+        own = {name: name for name in _OF_VLLM}
+        return OpenAIForm(
+            "a server of vLLM",
+            {**_OPENAI, **own, "penalty_repeat": "repetition_penalty"},
+            filters=("top_k", "top_p", "min_p"),
+            structured="structured_outputs",
+            has_variables=True,
+        )
+    if host == "api.openai.com":
+        return OpenAIForm("OpenAI's API", limit="max_completion_tokens")
+    return OpenAIForm("a server with OpenAI's API")
+
+
+def label_settings(labels: Sequence[str]) -> tuple[SamplingParams, int]:
+    """Return the settings of a forced label, and its maximum number of tokens."""
+    longest = max(len(json.dumps(text)) for text in labels)
+    limit = min(_MOST_LABEL_TOKENS, longest + len(_ANSWER) + 16)
+    return SamplingParams(choices=tuple(labels)), limit
+
+
+def _schema_field(schema: object) -> dict[str, Any]:
+    named = {"name": _ANSWER, "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - of any setting
+    if name == "temperature":
+        return max(0.0, value)
+    if name == "logit_bias":
+        return {str(token): max(bias, -100.0) for token, bias in dict(value).items()}
+    return value if isinstance(value, (str, int, float)) else list(value)
+
+
+def _choices(request: SentRequest) -> list[str]:
+    """Return the texts of which an answer is one; labels in the order of the scores."""
+    return list(request.labels or request.sampling.choices or ())
+
+
+def _first_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the only choice of an answer."""
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise WrongAnswerError("has no choices")
+    found: dict[str, Any] = choices[0]
+    return found
+
+
+def _choice_of(written: str, choices: Sequence[str]) -> str | None:
+    """Return the choice that an answer is: alone, or as the property of an object."""
+    text: object = written
+    if written.lstrip().startswith("{"):
+        try:
+            read = json.loads(written)
+        except ValueError:
+            return None
+        text = read.get(_ANSWER) if isinstance(read, dict) else None
+    if not isinstance(text, str):
+        return None
+    exact = text if text in choices else None
+    return exact or next((each for each in choices if each == text.strip()), None)
+
+
+def _pieces(logprobs: object) -> list[Piece]:
+    """Read log-probabilities in the form of chats or of completions; [] without any."""
+    if not isinstance(logprobs, dict):
+        return []
+    try:
+        content = logprobs.get("content")
+        if content is not None:
+            return [
+                Piece(
+                    str(one["token"]),
+                    _number(one.get("logprob")),
+                    [
+                        (str(top["token"]), _number(top.get("logprob")))
+                        for top in one.get("top_logprobs") or ()
+                    ],
+                )
+                for one in content
+            ]
+        return [
+            Piece(str(token), _number(number), list((top or {}).items()))
+            for token, number, top in zip(
+                logprobs["tokens"],
+                logprobs["token_logprobs"],
+                logprobs.get("top_logprobs") or [{}] * len(logprobs["tokens"]),
+                strict=True,
+            )
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError, WrongAnswerError):
+        return []
+
+
+def _number(value: object) -> float:
+    """Return a log-probability; 0 for a token that was forced, which some leave out."""
+    if value is None:
+        return 0.0
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return min(0.0, float(value))
+    raise WrongAnswerError("has a log-probability that is not a number")

@@ -1,0 +1,187 @@
+"""Form of llamaherd's own servers, which take the options of the library."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.options import (
+    ClassifyOptions,
+    EmbedOptions,
+    GenerateOptions,
+    PromptOptions,
+)
+from llamaherd.core.declaration import options_of
+from llamaherd.core.failure import NO_CODE, Failure
+from llamaherd.core.outcome import Finish, Output
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.thinking import Thinking
+from llamaherd.remote.request import (
+    GENERATE,
+    WrongAnswerError,
+    count_of_tokens,
+    failed,
+    read_vectors,
+    refuse,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.asks.labels import Labels
+    from llamaherd.core.declaration import Options
+    from llamaherd.remote.request import SentRequest
+
+_KIND = "a server of llamaherd"
+_SAMPLING = frozenset(SamplingParams.declared)
+_OF_REQUEST = ("max_tokens", "stop", "seed")
+# Options that this process follows itself.
+_HERE = {"n", "params", "retries", "strict", "show_schema", "journal", "on_error"} | {
+    *("progress", "labels", "sampling")
+}
+_FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
+
+
+class OwnForm:
+    """See `Form`."""
+
+    def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
+        """See `Form`."""
+        del each  # the server knows every setting
+        _check(options, GenerateOptions)
+
+    def prompt(
+        self, i: int, prompt: object, options: GenerateOptions
+    ) -> tuple[str, dict[str, Any]]:
+        """See `Form`."""
+        del i  # the server checks the prompt
+        # This process has described the schema.
+        content = {"prompt": prompt, **_fields(options), "show_schema": False}
+        return GENERATE, content
+
+    def body(self, request: SentRequest) -> dict[str, Any]:
+        """See `Form`."""
+        content: dict[str, Any] = json.loads(request.content)
+        if request.path != GENERATE:
+            return content
+        sampling = request.sampling
+        for name in sampling.changed():
+            if name not in _OF_REQUEST:
+                content[name] = _plain(name, getattr(sampling, name))
+        content["max_tokens"] = request.max_tokens
+        if request.stop:
+            content["stop"] = list(request.stop)
+        if not sampling.is_greedy:
+            content["seed"] = request.seed
+        return content
+
+    def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
+        """See `Form`."""
+        if request.n_inputs:
+            return read_vectors(answer, request.n_inputs)
+        if request.tree is not None:
+            return _scores(request, answer)
+        thinking = answer.get("thinking")
+        more: dict[str, Any] = {
+            "n_prompt": count_of_tokens(answer, "prompt_tokens"),
+            "n_generated": count_of_tokens(answer, "completion_tokens"),
+            "thinking": None if thinking is None else text_of(thinking),
+            "thinking_complete": answer.get("thinking_complete"),
+        }
+        error = answer.get("error")
+        if error is not None:
+            return failed(_failure(error), text=str(answer.get("text") or ""), **more)
+        reason = answer.get("finish_reason")
+        if reason not in _FINISH:
+            raise WrongAnswerError(f"has the finish_reason {reason!r}")
+        return Output(
+            finish=_FINISH[reason],
+            text=text_of(answer.get("text")),
+            complete=reason == "stop",
+            **more,
+        )
+
+    def check_labels(self, options: ClassifyOptions) -> None:
+        """See `Form`."""
+        _check(options, ClassifyOptions)
+        if isinstance(options.thinking, Thinking):
+            raise refuse("thinking", _KIND, "labels are scored without thoughts there")
+
+    def label_prompt(
+        self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
+    ) -> tuple[str, dict[str, Any]]:
+        """See `Form`."""
+        del i, labels  # the server checks the prompt, and converts the labels
+        given: Any = options.labels
+        asked = dict(given) if isinstance(given, Mapping) else list(given)
+        return "/classify", {"prompts": [prompt], "labels": asked, **_fields(options)}
+
+    def embedding(self, options: EmbedOptions) -> dict[str, Any]:
+        """See `Form`."""
+        if "n_threads" in options.changed():
+            raise refuse("n_threads", _KIND, "its owner sets the number of threads")
+        return _fields(options)
+
+
+def _check(options: PromptOptions, kind: type[Options]) -> None:
+    """Refuse options that requests to the server do not have."""
+    known = options_of(kind, "http")
+    for name in options.changed():
+        if name not in known and name not in _HERE:
+            raise refuse(name, _KIND)
+
+
+def _fields(options: Options) -> dict[str, Any]:
+    """Return the fields of the options that differ from their defaults."""
+    names = [name for name in options.changed() if name not in _HERE | _SAMPLING]
+    found = {name: getattr(options, name) for name in names}
+    if isinstance(found.get("thinking"), Thinking):
+        thinking = found["thinking"]
+        named = ("budget", "start", "end", "message")
+        each = {name: getattr(thinking, name) for name in named}
+        found["thinking"] = {name: v for name, v in each.items() if v is not None}
+    if isinstance(options, ClassifyOptions) and "seed" in options.changed():
+        found["seed"] = options.seed
+    return found
+
+
+def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - of any setting
+    """Return a setting in the form of JSON."""
+    if name == "schema":
+        return json.loads(value)
+    if name == "temperature":
+        return max(0.0, value)
+    if name == "logit_bias":
+        return {str(token): max(bias, -1e30) for token, bias in dict(value).items()}
+    return value if isinstance(value, (str, int, float)) else list(value)
+
+
+def _failure(error: object) -> Failure:
+    fields = error if isinstance(error, dict) else {"message": error}
+    code = fields.get("code")
+    text = str(fields.get("message"))
+    return Failure(text, code if isinstance(code, str) else NO_CODE)
+
+
+def _scores(request: SentRequest, answer: Mapping[str, Any]) -> Output:
+    """Read a row of `/v1/classify`: log-probabilities, then probabilities."""
+    try:
+        (row,) = answer["data"]
+        error = row.get("error")
+        if error is not None:
+            return failed(_failure(error))
+        parts = ("logprobs", "probs")
+        found = [row[part][name] for part in parts for name in request.labels]
+        scores = array("d", [math.nan if one is None else one for one in found])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WrongAnswerError("has no row of probabilities") from error
+    return Output(
+        finish=Finish.EOG,
+        complete=True,
+        scores=scores,
+        n_prompt=count_of_tokens(answer, "prompt_tokens"),
+    )

@@ -1,0 +1,175 @@
+"""Requests to an engine elsewhere, and its forms: what it is sent, how it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.outcome import Finish, Output
+from llamaherd.core.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.asks.labels import Labels
+    from llamaherd.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
+    from llamaherd.core.sampling import SamplingParams
+
+
+GENERATE = "/generate"  # llamaherd's own path
+
+
+class WrongAnswerError(Exception):
+    """An answer that is not what the API promises; the request is sent again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentRequest(Request):
+    """A request to an engine elsewhere. `tokens` is a hash of `path` and `content`.
+
+    Attributes:
+        path: Path of the request, after the address of the engine.
+        content: JSON object of the fields that do not depend on the try.
+        labels: For a request that labels its prompt: names in the order of the scores.
+        n_inputs: For a request for vectors: number of its texts.
+    """
+
+    path: str
+    content: str
+    labels: tuple[str, ...] = ()
+    n_inputs: int = 0
+
+    @property
+    def n_prompt(self) -> int:
+        """Number of tokens of the prompt, 0: only the engine can count them."""
+        return 0
+
+
+def content_hash(path: str, content: str) -> array[int]:
+    """Return the `tokens` of a request: requests with equal hashes ask the same."""
+    return array("i", hashlib.sha256(f"{path}\n{content}".encode()).digest())
+
+
+def as_json(content: Mapping[str, object]) -> str:
+    """Return the text of a JSON object; NaN and infinite numbers are refused.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+
+class Form(Protocol):
+    """Form of an API: converts options to requests, and answers to outputs."""
+
+    def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
+        """Check that the engine can follow the options of a call.
+
+        Raises:
+            ValueError: It cannot; the error names the option.
+        """
+
+    def prompt(
+        self, i: int, prompt: object, options: GenerateOptions
+    ) -> tuple[str, dict[str, Any]]:
+        """Return path and fields of prompt i.
+
+        Raises:
+            TypeError: The prompt has the wrong type.
+        """
+        ...
+
+    def body(self, request: SentRequest) -> dict[str, Any]:
+        """Return the body of a request, for its present seed and temperature."""
+        ...
+
+    def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
+        """Read an answer.
+
+        Raises:
+            WrongAnswerError: It is not what the API promises.
+        """
+        ...
+
+    def check_labels(self, options: ClassifyOptions) -> None:
+        """Check that the engine can follow the options of a classification.
+
+        Raises:
+            ValueError: It cannot; the error names the option.
+        """
+
+    def label_prompt(
+        self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
+    ) -> tuple[str, dict[str, Any]]:
+        """Return path and fields of prompt i, which gets a label.
+
+        Raises:
+            TypeError: The prompt has the wrong type.
+        """
+        ...
+
+    def embedding(self, options: EmbedOptions) -> dict[str, Any]:
+        """Return the fields of requests for vectors, apart from the texts.
+
+        Raises:
+            ValueError: The engine cannot follow an option.
+        """
+        ...
+
+
+def refuse(argument: str, kind: str, why: str = "") -> ArgumentError:
+    """Return the error for an option that an engine elsewhere cannot follow."""
+    because = f": {why}" if why else ""
+    return ArgumentError(
+        f"cannot be used with {kind}{because}", argument=argument, code="elsewhere"
+    )
+
+
+def failed(message: str, **more: Any) -> Output:  # noqa: ANN401 - fields of Output
+    """Return the output of a prompt that failed."""
+    return Output(finish=Finish.ERROR, message=message, **more)
+
+
+def text_of(value: object) -> str:
+    """Return a text of JSON as valid UTF-8, without lone surrogates.
+
+    Raises:
+        WrongAnswerError: It is not a text.
+    """
+    if not isinstance(value, str):
+        raise WrongAnswerError(f"has {type(value).__name__} in place of a text")
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def count_of_tokens(answer: Mapping[str, Any], *names: str) -> int | None:
+    """Return a number of tokens from the usage of an answer; None if it has none."""
+    usage = answer.get("usage")
+    given: dict[str, Any] = usage if isinstance(usage, dict) else {}
+    for name in names:
+        value = given.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None
+
+
+def read_vectors(answer: Mapping[str, Any], n: int) -> Output:
+    """Read the vectors of n texts, one after the other, as the scores of an output.
+
+    Raises:
+        WrongAnswerError: They are not n vectors of one size.
+    """
+    try:
+        rows = sorted(answer["data"], key=lambda row: row["index"])
+        vectors = [array("d", row["embedding"]) for row in rows]
+        places = [row["index"] for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise WrongAnswerError("has no vectors") from error
+    if places != list(range(n)) or len({len(each) for each in vectors}) != 1:
+        raise WrongAnswerError(f"has no {n} vectors of one size")
+    n_tokens = count_of_tokens(answer, "prompt_tokens")
+    flat = array("d", [value for each in vectors for value in each])
+    return Output(finish=Finish.EOG, complete=True, scores=flat, n_prompt=n_tokens)

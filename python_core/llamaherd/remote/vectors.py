@@ -1,0 +1,156 @@
+"""Vectors of texts from an engine elsewhere."""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import nullcontext
+from functools import cached_property
+from math import sqrt
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.texts import Text
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import NativeError, ServerError
+from llamaherd.core.failure import Failure
+from llamaherd.model.conversations import Refused, listed
+from llamaherd.remote.request import SentRequest, as_json, content_hash
+from llamaherd.run.call import Call
+from llamaherd.run.embed_job import EmbedWork
+from llamaherd.run.embedding import EmbedCall, EmbedSizes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from llamaherd.asks.options import EmbedOptions
+    from llamaherd.core.results import Result
+    from llamaherd.remote.loop import EngineLoop
+
+EMBEDDINGS = "/embeddings"
+_MOST_TEXTS = 64  # texts of one request
+_MOST_BYTES = 200_000  # bytes of the texts of one request
+
+
+def embedding_work(
+    embedder: RemoteEmbedder, texts: object, options: EmbedOptions
+) -> EmbedWork:
+    """Return the work that computes vectors of texts, whose tokens are their bytes.
+
+    Raises:
+        TypeError: `texts` is not a list of texts.
+    """
+    given = [_text(i, each) for i, each in enumerate(listed(texts, "texts", ""))]
+    call = EmbedCall(given, options.pooling)
+    n_texts = 1 if options.deterministic else _MOST_TEXTS
+    return EmbedWork(
+        _Owner(),
+        call,
+        lambda: nullcontext(embedder),
+        EmbedSizes(n_batch=_MOST_BYTES, n_ctx=_MOST_BYTES, n_texts=n_texts),
+        texts,
+        n_embd=lambda: embedder.n_embd if call.longest else 0,
+    )
+
+
+def _text(i: int, given: object) -> Text:
+    if isinstance(given, Refused):
+        return Text(tokens=array("i"), problem=given.failure)
+    is_empty = isinstance(given, list) and not given  # as R sends a missing text
+    text = "" if is_empty else checks.text(Argument("texts", (i,)), given)
+    if not text.strip():
+        return Text(tokens=array("i"), problem=Failure("the text is empty", "empty"))
+    return Text(tokens=array("i", list(text.encode())))
+
+
+class RemoteEmbedder:
+    """Embedder that sends groups of texts to an engine, see `Embedder`.
+
+    Args:
+        loop: Loop that sends requests.
+        content: Fields of the requests, apart from the texts.
+        n_at_once: Maximum number of requests at once.
+        is_scaled: Whether vectors are scaled to length 1.
+    """
+
+    def __init__(
+        self,
+        loop: EngineLoop,
+        content: Mapping[str, Any],
+        n_at_once: int,
+        *,
+        is_scaled: bool,
+    ) -> None:
+        self._loop, self._content, self._is_scaled = loop, content, is_scaled
+        self.n_at_once = n_at_once
+        self._lock = Lock()  # guards the next two attributes
+        self._calls: set[Call] = set()
+        self._is_aborted = False
+
+    @cached_property
+    def n_embd(self) -> int:
+        """Number of dimensions, of the vector of a short text.
+
+        Raises:
+            ServerError: The engine computes no vectors.
+        """
+        result = self._result(["text"])
+        if result.scores is None:
+            raise ServerError(f"the engine computes no vectors: {result.error}")
+        return len(result.scores)
+
+    def run(self, texts: Sequence[array[int]]) -> array[float]:
+        """See `Embedder`."""
+        result = self._result([bytes(text.tolist()).decode() for text in texts])
+        if result.scores is None:
+            raise NativeError(result.error or "the call was cancelled", 0)
+        n = self.n_embd
+        if len(result.scores) != n * len(texts):
+            raise NativeError("the engine returned vectors of different sizes", 0)
+        vectors = array("f")
+        for start in range(0, len(result.scores), n):
+            vector = result.scores[start : start + n]
+            length = sqrt(sum(value * value for value in vector))
+            factor = 1 / length if self._is_scaled and length > 0 else 1.0
+            vectors.extend([value * factor for value in vector])
+        return vectors
+
+    def abort(self) -> None:
+        """See `Embedder`."""
+        with self._lock:
+            self._is_aborted = True
+            calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+
+    def _result(self, texts: list[str]) -> Result:
+        content = as_json({**self._content, "input": texts})
+        request = SentRequest(
+            tokens=content_hash(EMBEDDINGS, content),
+            max_tokens=1,
+            path=EMBEDDINGS,
+            content=content,
+            n_inputs=len(texts),
+        )
+        call = Call([request], seed=0)
+        with self._lock:
+            if self._is_aborted:
+                raise NativeError("the call was cancelled", 0)
+            self._calls.add(call)
+        try:
+            return call.run(self._loop)[0]
+        finally:
+            with self._lock:
+                self._calls.discard(call)
+
+
+class _Owner:
+    """Owner of an `EmbedWork` without a model: the engine ends by itself."""
+
+    def register(self, user: EmbedWork) -> None:
+        """Do nothing."""
+
+    def using(self) -> AbstractContextManager[object]:
+        """Return a context that does nothing."""
+        return nullcontext()

@@ -1,0 +1,137 @@
+"""Tables that `llamaherd annotate` wrote, as the results of a coding."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plain import is_missing
+from llamaherd.core.stats import Stats
+from llamaherd.research import frames
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.record import notes_of
+from llamaherd.research.coding.texts import hash_of_texts
+from llamaherd.tables.outputs import record_in
+from llamaherd.tables.template import Template
+from llamaherd.tables.whole import read_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NUMBERS = ("prob", "margin", "entropy", "coverage", "mean", "sd", "between")
+PROMPT = "text of the prompt"  # column of prompts that are made from several columns
+
+
+def read_coded(path: str) -> Coded:
+    """Read an output of `llamaherd annotate`, with the record of the run.
+
+    Raises:
+        ValueError: The table is no such output, was edited, or has fields or passages in
+            place of labels.
+        OSError: The file cannot be read.
+    """
+    found = record_in(Path(path))
+    if found is None or not found.get("coding"):
+        raise ArgumentError(
+            f"{checks.shown(path)} has no record of a coding, or was edited since: give "
+            "an output of `llamaherd annotate` with its file .meta.json beside it",
+            argument="table",
+            code="missing",
+            form="{problem}",
+        )
+    run: dict[str, Any] = json.loads(found["coding"])
+    book = Codebook.from_dict(run["codebook"]["content"])
+    if book.kind.is_generated:
+        raise ArgumentError(
+            f"has codes of the type {book.type!r}, of which `report` can only tell in "
+            "Python or R",
+            argument="table",
+            code="conflict",
+        )
+    prefix = str(found["run"].get("prefix", ""))
+    numbers = [f"{prefix}{role}" for role in (*_NUMBERS, "p_*")]
+    data = read_whole(path, numbers)
+    text, data, texts = _with_texts(data, found["run"]["prompt"])
+    there = frames.names(data)
+    roles = {
+        name.removeprefix(prefix): name
+        for name in there
+        if name.startswith(prefix) and _is_role(name.removeprefix(prefix))
+    }
+    errors = _texts(data, roles.get("error"))
+    labels = _texts(data, roles["label"])
+    if book.kind.is_several:  # "": no label applies
+        labels = [
+            "" if label is None and error is None and words else label
+            for label, error, words in zip(labels, errors, texts, strict=True)
+        ]
+    each = [roles.get(f"p_{name}") for name in book.names]
+    probs = None
+    if all(each):
+        columns = [_floats(data, str(name)) for name in each]
+        probs = np.column_stack(columns) if columns else None
+    coverage = _floats(data, roles["coverage"]) if "coverage" in roles else None
+    modified = datetime.fromtimestamp(Path(path).stat().st_mtime, UTC)
+    run |= {
+        "started": modified.isoformat(timespec="seconds"),
+        "n_rows": len(texts),
+        "n_texts": len({each for each in texts if each}),
+        "texts_sha256": hash_of_texts(texts),
+        "notes": notes_of(labels, coverage, book, run["settings"], "", probs),
+    }
+    return Coded(
+        frame=data,
+        text=text,
+        codebook=book,
+        columns=roles,
+        names=book.names,
+        labels=labels,
+        probs=probs,
+        errors=errors,
+        run=run,
+        stats=Stats(),
+    )
+
+
+def _is_role(name: str) -> bool:
+    return name in {*_NUMBERS, "label", "error"} or name.startswith("p_")
+
+
+def _with_texts(data: Any, prompt: object) -> tuple[str, Any, list[str | None]]:  # noqa: ANN401
+    """Return the column of texts, the data with this column, and its cells."""
+    parts = prompt if isinstance(prompt, list) else None
+    template = (
+        Template.parsed(str(prompt))
+        if parts is None
+        else Template(tuple((str(a), bool(b)) for a, b in parts))
+    )
+    names = template.columns
+    if len(template.parts) == 1:
+        return names[0], data, _texts(data, names[0])
+    columns = {name: frames.column(data, name, "table") for name in names}
+    rows: Sequence[Mapping[str, object]] = [
+        dict(zip(names, cells, strict=True))
+        for cells in zip(*columns.values(), strict=True)
+    ]
+    texts = [template.filled(row)[0] or None for row in rows]
+    return PROMPT, frames.with_columns(data, {PROMPT: texts}), texts
+
+
+def _texts(data: Any, name: str | None) -> list[str | None]:  # noqa: ANN401
+    """Return the cells of a column as texts; None for missing and empty cells."""
+    if name is None:
+        return []
+    cells = frames.column(data, name, "table")
+    return [None if is_missing(each) or each == "" else str(each) for each in cells]
+
+
+def _floats(data: Any, name: str) -> Any:  # noqa: ANN401
+    cells = frames.column(data, name, "table")
+    return np.array([np.nan if is_missing(each) else each for each in cells], float)

@@ -1,0 +1,154 @@
+"""Tables in compressed files and in pipes, their first rows and prompts."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import llamaherd as lh
+import pyarrow as pa
+import pytest
+import tiny_models
+from llamaherd.cli import main
+from llamaherd.tables.inputs import opened
+from llamaherd.tables.spec import RunSpec
+from llamaherd.tables.table import growing
+from llamaherd.tables.whole import read_whole, write_whole
+
+CSV = "text,n\n" + "".join(f"t{i},{i}\n" for i in range(100))
+JSON = "".join(f'{{"text": "t{i}", "n": {i}}}\n' for i in range(100))
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<bot>"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    return str(tiny_models.write(path, "llama", chat_template=TEMPLATE))
+
+
+def _zstd(content: bytes) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(out, "zstd") as stream:
+        stream.write(content)
+    return out.getvalue().to_pybytes()
+
+
+def _rows(path: str, **more: object) -> list[object]:
+    with opened(RunSpec(input=path, **more)) as source:  # type: ignore[arg-type]
+        assert source.table.n_rows == sum(len(b.rows) for b in source.table.blocks(7))
+        return [row.values["text"] for b in source.table.blocks(64) for row in b.rows]
+
+
+FILES = {
+    "a.csv": CSV.encode(),
+    "a.tsv": CSV.replace(",", "\t").encode(),
+    "a.ndjson": JSON.encode(),
+    "a.csv.gz": gzip.compress(CSV.encode()),
+    "a.jsonl.zst": _zstd(JSON.encode()),
+    "a.TSV.GZ": gzip.compress(CSV.replace(",", "\t").encode()),
+    "plain.csv.gz": CSV.encode(),  # decompressed by a browser
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_read_by_their_names(name: str) -> None:
+    Path(name).write_bytes(FILES[name])
+    every = [f"t{i}" for i in range(100)]
+    assert _rows(name) == every
+    assert _rows(name, limit=3) == every[:3]
+    assert read_whole(name)["text"] == every
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.csv.gz", "out.ndjson.zst", "o.jsonl"])
+def test_whole_tables_are_written_and_read_again(name: str) -> None:
+    columns = {"text": ["a\tb", "c"], "n": ["1", "2"]}
+    write_whole(columns, name, overwrite=False)
+    assert read_whole(name) == columns
+    first = Path(name).read_bytes()
+    write_whole(columns, name, overwrite=True)
+    assert Path(name).read_bytes() == first
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.parquet.gz", "out"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(lh.ArgumentError, match=r"\.ndjson"):
+        write_whole({"a": ["1"]}, name, overwrite=False)
+    with pytest.raises(lh.ArgumentError, match=r"\.ndjson"):
+        RunSpec(output=name)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes")
+@pytest.mark.parametrize("content", [CSV.encode(), JSON.encode(), FILES["a.csv.gz"]])
+def test_pipes_are_read_by_their_content(content: bytes) -> None:
+    def feed() -> None:
+        Path("pipe").write_bytes(content)
+
+    for read in (_rows, lambda path: read_whole(path)["text"]):
+        os.mkfifo("pipe")
+        writer = threading.Thread(target=feed)
+        writer.start()
+        assert read("pipe") == [f"t{i}" for i in range(100)]
+        writer.join()
+        Path("pipe").unlink()
+
+
+def test_standard_input_is_read_by_every_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = io.BytesIO(FILES["a.csv.gz"])
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
+    assert read_whole("-")["n"][99] == "99"
+
+
+def test_blocks_of_a_stream_grow_and_lose_no_row() -> None:
+    Path("a.csv").write_text(CSV)
+    with opened(RunSpec(input="a.csv")) as source:
+        blocks = list(growing(source.table, 48))
+    places = [(each.start, len(each.rows)) for each in blocks]
+    assert places == [(0, 32), (32, 32), (64, 32), (96, 4)]
+    with opened(RunSpec(input="a.csv")) as source:
+        blocks = list(growing(source.table, 8192))
+    assert [len(each.rows) for each in blocks] == [32, 64, 4]
+
+
+def test_the_first_rows_of_a_run_and_the_whole_run(model: str) -> None:
+    Path("a.csv").write_text(CSV)
+    run = ["run", "a.csv", "-m", model, "--max-tokens", "2", "--n-threads", "1", "-q"]
+    assert main([*run, "-o", "few.csv", "--limit", "3"]) == 0
+    assert main([*run, "-o", "every.tsv.gz"]) == 0
+    few, every = read_whole("few.csv"), read_whole("every.tsv.gz")
+    assert few == {name: cells[:3] for name, cells in every.items()}
+    assert len(every["text"]) == 100
+
+
+def test_the_prompt_of_the_first_row_is_shown(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.csv").write_text(CSV)
+    Path("b.yaml").write_text("question: Is it?\nlabels: [yes it is, no]\n")
+    words = ["--prompt", "About {text}:", "--show-prompt"]
+    assert main(["run", "a.csv", *words]) == 0
+    assert capsys.readouterr().out == "About t0:\n"
+    assert main(["run", "a.csv", *words, "--chat", "--system", "Be", "-m", model]) == 0
+    assert capsys.readouterr().out == "<system>Be<user>About t0:<bot>\n"
+    labels = ["--labels", "a,b"]
+    assert main(["classify", "a.csv", *labels, *words, "--chat", "-m", model]) == 0
+    assert capsys.readouterr().out == "<user>About t0:<bot>\n"
+    assert main(["annotate", "a.csv", "--codebook", "b.yaml", "--show-prompt"]) == 0
+    shown = capsys.readouterr().out
+    assert "Is it?" in shown
+    assert "t0" in shown
+    assert main(["embed", "a.csv", "--show-prompt"]) == 0
+    assert capsys.readouterr().out == "t0\n"
+    assert main(["run", "a.csv", *words, "--chat"]) == 2  # a template needs a model
+    assert not list(Path().glob("*.journal"))
