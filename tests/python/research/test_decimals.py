@@ -95,7 +95,7 @@ def test_pages_show_499_of_500_as_such() -> None:
     codes = ["no", *labels[1:]]
     page = str(lh.validate(labels, codes))
     row = next(line for line in page.splitlines() if line.startswith("accuracy"))
-    assert "0.998 [0.99, 0.9996]" in row
+    assert "0.998 [0.99, 0.9999]" in row
     told = prose.measured({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
     assert told == "0.998 (0.99 to 0.9996)"
     assert report_blocks.share_text(1999 / 2000) == "99.95%"

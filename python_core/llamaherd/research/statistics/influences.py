@@ -223,7 +223,7 @@ class Influences:
         if not used.any():
             return 0.0, 0.0, float((seen**2).sum())
         probs = problem.of_all_texts[0][used]
-        moves = pull[used] * room[used] * problem.survey[used]
+        moves = _typical(pull[used]) * room[used] * problem.survey[used]
         sizes = np.abs(moves) / probs
         share = 1.0
         if problem.clusters is not None:
@@ -305,6 +305,17 @@ class Influences:
         small = n * (n - 1) / np.maximum(n - 2, 1) ** 2
         needed = np.where(has_variance, n * small * (skew / _MOST_SKEWNESS) ** 2, 0.0)
         return np.asarray(np.where(n < _LEAST, np.nan, needed), dtype=np.float64)
+
+
+def _typical(pulls: Floats) -> Floats:
+    """Return influences of covariates on a slope, with their root mean square as size.
+
+    A slope has influences of both signs, and a case is a text like the others: it has not
+    the most extreme covariates. The influences on a mean have one sign.
+    """
+    if (pulls > 0).all() or (pulls < 0).all():
+        return pulls
+    return np.asarray(np.sign(pulls) * np.sqrt((pulls**2).mean()))
 
 
 def _centered(drawn: Floats, left: Floats, problem: Problem) -> Floats:

@@ -179,7 +179,7 @@ def test_places_of_the_last_part_are_in_the_whole_text(context: lh.Context) -> N
 
 def test_passages_of_all_parts_have_places_in_the_whole_text(context: lh.Context) -> None:
     """Before, only the first or the last part of a long text could be coded."""
-    text = "one two three four five six seven eight nine ten " * 20
+    text = " ".join(f"one two {i}" for i in range(90))
     parts = parts_of(context.model, text, 40)
     assert len(parts) > 3
     coded = coded_of(context, {"text": [text, "Ann sang."]}, split="all", part_tokens=40)
