@@ -53,24 +53,14 @@ class Integers:
 
 
 def n_rows(frame: object) -> int:
-    """Return the number of rows.
-
-    Raises:
-        TypeError: `frame` is not a data frame.
-        ValueError: `frame` is a dict of columns that differ in length.
-    """
+    """Return the number of rows."""
     if isinstance(frame, Mapping):
         return _length(frame)
     return len(_open(frame))
 
 
 def names(frame: object) -> list[str]:
-    """Return the names of the columns, in their order.
-
-    Raises:
-        TypeError: `frame` is not a data frame.
-        ValueError: Two columns have the same name.
-    """
+    """Return the names of the columns, in their order."""
     if isinstance(frame, Mapping):
         return [str(plain(name)) for name in frame]
     return list(_open(frame).columns)
@@ -84,9 +74,6 @@ def check_index(values: object, frame: object, argument: str) -> None:
             not checked.
         frame: The data frame, or a Series.
         argument: Name of `values` in messages.
-
-    Raises:
-        ValueError: A Series has the same number of rows, but another index.
     """
     if isinstance(values, (Mapping, list, tuple)):
         parts = values.values() if isinstance(values, Mapping) else values
@@ -114,9 +101,6 @@ def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401
         frame: A data frame.
         rows: The selection; other types than a Series or Index of pandas are unchanged.
         argument: Name of `rows` in messages.
-
-    Raises:
-        ValueError: The flags, or the labels of an Index, do not belong to the rows.
     """
     index: Any = getattr(frame, "index", None)
     index = index if hasattr(index, "equals") else range(n_rows(frame))
@@ -157,10 +141,6 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         frame: A data frame.
         name: Name of the column.
         argument: Name that messages use for the argument `name`.
-
-    Raises:
-        TypeError: `frame` is not a data frame, or `name` is not a str.
-        ValueError: The column does not exist.
     """
     name = plain(name)
     if not isinstance(name, str):
@@ -183,12 +163,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
 
 
 def categories(frame: object, name: str) -> list[Any] | None:
-    """Return all categories of a column, in their order; None without categories.
-
-    Raises:
-        TypeError: `frame` is not a data frame.
-        ValueError: The column does not exist.
-    """
+    """Return all categories of a column, in their order; None without categories."""
     if isinstance(frame, Mapping):
         given = frame.get(name)
         return list(given.names) if isinstance(given, Categories) else None
@@ -222,10 +197,6 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     Returns:
         A data frame of the same kind; a dict if `frame` is a mapping, a table if it is
         an Arrow record batch.
-
-    Raises:
-        TypeError: `frame` is not a data frame.
-        ValueError: A column's number of values differs from the number of rows.
     """
     n = n_rows(frame)
     for name, values in new.items():
@@ -252,9 +223,6 @@ def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any 
     Args:
         frame: A data frame; a pandas index is kept with its rows.
         rows: Indices of the rows, from 0.
-
-    Raises:
-        TypeError: `frame` is not a data frame.
     """
     if isinstance(frame, Mapping):
         columns = {name: _listed(values) for name, values in frame.items()}
@@ -273,9 +241,6 @@ def table_like(
         frame: A data frame.
         columns: Values by name: texts, integers or other values, all of one length.
         whole: Names of the columns that are integers even if they are empty.
-
-    Raises:
-        TypeError: `frame` is not a data frame.
     """
     if isinstance(frame, Mapping):
         return {name: _nulls(list(values)) for name, values in columns.items()}

@@ -46,9 +46,6 @@ def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911
 
     Whole numbers become int, dates become ISO texts, and Enum members become their
     values. Tuples are unchanged.
-
-    Raises:
-        TypeError: The code is a list, dict, set or array.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -142,9 +139,6 @@ def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
     Args:
         values: A list, array or column of numbers, or of rows of numbers.
         argument: Name of `values` in messages.
-
-    Raises:
-        TypeError: `values` is not a list of numbers, or a value is not a number.
     """
     what = checks.no_list(values)
     is_other = isinstance(values, (str, bytes, bytearray, Mapping))

@@ -55,10 +55,6 @@ def check_coders(
         coders: Names of the columns.
         known: Labels that can occur and labels that the user declared for codes, () if
             they are not known.
-
-    Raises:
-        ValueError: None of the codes in a column is a label, or a code of another coder
-            who gave labels; or a code is a misspelt label.
     """
     there, names = set(labels) - {None}, list(known)
     columns = [list(column) for column in columns]
@@ -97,9 +93,6 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
     Args:
         columns: Codes of each coder, None for missing codes.
         labels: All labels that are known: those of the texts, and those declared.
-
-    Raises:
-        ValueError: A code is a misspelt label.
     """
     known = {str(label) for label in labels if label is not None}
     given = Counter(
@@ -137,9 +130,6 @@ def check_names(
         names: The names.
         argument: Argument that has the columns.
         owner: File that has the columns, if it is not the argument itself.
-
-    Raises:
-        ValueError: A name occurs twice.
     """
     seen = set()
     for i, name in enumerate(names):
@@ -170,10 +160,6 @@ def check_comparable(
         coders: Names of the columns, "" if unknown.
         known: Declared labels, () if they are not known.
         are_measures: True for an interval or ratio scale, on which codes may all differ.
-
-    Raises:
-        ValueError: A column contains identifiers, or none of its codes is a code of
-            another column.
     """
     names, own = list(known), [set(column) - {None} for column in columns]
     for i, (coder, codes) in enumerate(zip(coders, own, strict=True)):

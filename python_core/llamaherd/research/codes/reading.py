@@ -52,11 +52,6 @@ def read(
             used.
         names: All labels, converted to the same form as the codes; () if unknown.
         argument: Name of the codes in messages.
-
-    Raises:
-        TypeError: A code is a list, dict, set or array.
-        ValueError: Two codes differ only in case, whitespace or the format of a number,
-            and are not both among `names`; or a code is an infinite number.
     """
     names = [made for name in names if form_of(_text(made := plain(name, argument)))]
     known = {_text(name): name for name in names}
@@ -110,9 +105,6 @@ def read_sets(
         between: Separator of labels.
         none: Lower-case words that mean that no label applies.
         argument: Name of the codes in messages.
-
-    Raises:
-        ValueError: The same errors as in `read`.
     """
     known = {_text(plain(name)) for name in names}
     parts = [[_parts(c, known, between, none, argument) for c in col] for col in columns]

@@ -59,11 +59,6 @@ def marked_texts(
             brat or a folder with such files.
         form: Format; "auto" detects the format.
         text: Name of the field with the text, in JSON lines.
-
-    Raises:
-        ValueError: The file has another format, or a passage is not in its text. The
-            message names the file and the line.
-        OSError: The file cannot be read.
     """
     if form == "brat" or (form == "auto" and (path.is_dir() or path.suffix == ".ann")):
         return list(_brat(path))

@@ -222,11 +222,7 @@ OWN = (
 
 
 def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the fields that belong to some types only; see `AnswerType.checked`.
-
-    Raises:
-        ValueError: A field belongs to another type.
-    """
+    """Check the fields that belong to some types only; see `AnswerType.checked`."""
     for name in OWN:
         if given[name] is None or name in kind.takes:
             continue

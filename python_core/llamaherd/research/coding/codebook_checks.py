@@ -147,11 +147,7 @@ def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
 
 
 def check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
-    """Check that no text has several labels; spaces and line breaks do not count.
-
-    Raises:
-        ValueError: Two examples have the same text and different labels.
-    """
+    """Check that no text has several labels; spaces and line breaks do not count."""
     known: dict[str, tuple[int, Any]] = {}
     for i, (text, label) in enumerate(examples):
         first, other = known.setdefault(" ".join(text.split()), (i, label))

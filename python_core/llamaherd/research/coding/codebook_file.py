@@ -128,9 +128,6 @@ def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
     Args:
         text: YAML text.
         name: Name of the text in messages.
-
-    Raises:
-        ValueError: The text is not a codebook, see `read_codebook`.
     """
     lines: _Lines = {}
     try:

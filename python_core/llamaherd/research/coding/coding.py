@@ -157,14 +157,7 @@ class Coding:
             with_columns(self._work.frame, new)
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
-        """Code the texts.
-
-        Raises:
-            GenerationError: A text failed and `on_error` is "stop".
-            ContextClosedError: The context was closed.
-            ContextError: Memory is insufficient.
-            JournalError: The journal is damaged.
-        """
+        """Code the texts."""
         with chat_date(self._work.settings.date):
             return self._coded()
 

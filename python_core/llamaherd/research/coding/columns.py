@@ -125,12 +125,6 @@ def named(
             omit a column. The name for the role "p_" is the prefix of the columns of all
             labels' probabilities.
         existing: Names of the columns of the data frame.
-
-    Raises:
-        ArgumentTypeError: `columns` has another type.
-        ArgumentError: A role does not exist ("unknown_argument"), a column of that name
-            exists ("conflict"), or two new columns would have the same name
-            ("duplicate").
     """
     if columns is None:
         made = {role: role for role in roles}
@@ -405,10 +399,6 @@ def coded_frame(
         work: The texts, with their data frame.
         new: New columns by name.
         **fields: Further fields of `Coded`.
-
-    Raises:
-        Exception: The library of the data frame refuses the columns. The `results` of the
-            error are the coded texts in a dict of lists.
     """
 
     def coded(frame: object) -> Coded:

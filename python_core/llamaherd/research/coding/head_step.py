@@ -100,9 +100,6 @@ class HeadStep:
 
         Returns:
             The head; None if the step was cancelled.
-
-        Raises:
-            ArgumentError: There are too few labelled texts with an embedding.
         """
         good = np.asarray(np.isfinite(probs).all(axis=1))
         self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())

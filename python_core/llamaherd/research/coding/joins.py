@@ -104,9 +104,6 @@ def current_rows(
 
     Returns:
         N row indices; None if all rows are in the order of the draw.
-
-    Raises:
-        ValueError: The sample was drawn from other data, or the order cannot be verified.
     """
     all_probs = getattr(gold, "all_probs", None)
     if all_probs is not None and len(all_probs) != rows.n:

@@ -21,11 +21,7 @@ _NONE = ("none", "(none)")
 
 
 def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
-    """Return True if the codebook or the sample allows several labels per text.
-
-    Raises:
-        ValueError: Only one of codebook and sample allows several labels.
-    """
+    """Return True if the codebook or the sample allows several labels per text."""
     codebook, design = getattr(coded, "codebook", None), getattr(gold, "design", None)
     of_coded = None if codebook is None else codebook.kind.is_several
     of_gold = None if design is None else bool(design.get("several"))

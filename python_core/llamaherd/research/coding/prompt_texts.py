@@ -125,10 +125,6 @@ def words_of(
             the texts.
         own: Replacements of built-in words.
         more: Keys in `OF_TYPES` of the words that the codebook's type needs.
-
-    Raises:
-        TypeError: `own` does not map texts to texts.
-        ValueError: A word does not exist, or words are missing.
     """
     given = dict(own or {})
     for key, word in given.items():

@@ -219,11 +219,7 @@ def prompt_preview(
 
 
 def _rendered(model: Model, texts: Sequence[str], options: PromptOptions) -> list[str]:
-    """Return prompts as the model reads them.
-
-    Raises:
-        ChatTemplateError: The template refuses a conversation.
-    """
+    """Return prompts as the model reads them."""
     held = [True] * len(texts)
     made = rendered_prompts(model, texts, options, held, is_silent=True)
     for each in made:

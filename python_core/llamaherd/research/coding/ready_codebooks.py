@@ -157,10 +157,6 @@ def codebook_from(source: str | Path) -> Codebook:
 
     Args:
         source: Path of a YAML file; or "ready:name", "ready:stance:target".
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: As `read_codebook` and `ready_codebook`.
     """
     text = str(source)
     if not is_ready(text):

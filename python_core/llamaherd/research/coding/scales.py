@@ -82,12 +82,7 @@ def number_scale(
 
 
 def scale_of_dict(content: object) -> NumberScale:
-    """Build a scale from a mapping with "from", "to", and perhaps "step" and "names".
-
-    Raises:
-        TypeError: See `number_scale`.
-        ValueError: See `number_scale`; or a key is missing or unknown.
-    """
+    """Build a scale from a mapping with "from", "to", and perhaps "step" and "names"."""
     if isinstance(content, NumberScale):
         return content
     if not isinstance(content, Mapping):

@@ -106,10 +106,6 @@ def checked_settings(
         codebook: Codebook of the coding.
         model_name: Model name, used in the name of a journal.
         settings: Settings that the caller gave, see `CodingSettings`.
-
-    Raises:
-        TypeError: A setting has the wrong type, or does not exist.
-        ValueError: A setting is out of range, or settings conflict.
     """
     given = AnnotateOptions.of(CodingSettings, settings)
     by_fields = codebook.kind.is_generated
@@ -281,9 +277,6 @@ def journal_path(given: object, default: str) -> str | None:
         given: The argument `journal`: a path, True for the default path, or None or False
             for no journal.
         default: The default path.
-
-    Raises:
-        TypeError: `given` is none of these.
     """
     if given is None or given is False:
         return None

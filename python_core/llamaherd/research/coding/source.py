@@ -114,9 +114,6 @@ def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> 
         result: `Source.to_dict` of the result; None for results of older versions.
         of: Source of the reported labels.
         any_order: True to accept a result of the same rows in another order.
-
-    Raises:
-        ValueError: The result has another source, or no source.
     """
     source = Source.from_dict(result)
     if source is None:
@@ -188,9 +185,6 @@ def check_relabelled(
         coded: Rows of the texts with codes.
         probs: float64[N], probability of each text to be drawn; None if all are equal.
         since: Origin of the labels `before`, for the message.
-
-    Raises:
-        ValueError: Only labels of coded texts changed, or far more than of other texts.
     """
     if not before.any():
         return

@@ -171,9 +171,6 @@ def long_table(
         name: Name of the column of ids.
         ids: Id of each passage's text.
         spans: Passages, each with label, quote, start and end.
-
-    Raises:
-        ValueError: The column of ids has the name of another column.
     """
     if name in COLUMNS:
         raise ArgumentError(
@@ -191,9 +188,6 @@ def spans_of_cell(cell: object) -> list[dict[str, Any]]:
 
     Args:
         cell: JSON text, a list of mappings, or None for a text without an answer.
-
-    Raises:
-        ValueError: The cell has another type.
     """
     problem = f"must hold passages, not {checks.shown(cell)}"
     found = cell

@@ -36,11 +36,6 @@ def check_steps(
         given: Options of the coding.
         method: Method of the coding.
         settings: Settings as given by the caller, without omitted settings.
-
-    Raises:
-        TypeError: `embeddings` or `larger` is neither a model nor a path.
-        ValueError: A setting requires a setting that is missing, or conflicts with
-            another.
     """
     _check_together(given, settings)
     if given.until is None and given.larger is None:

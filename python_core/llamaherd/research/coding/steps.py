@@ -133,14 +133,7 @@ class Steps:
             self.nothing()
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - each context has its own
-        """Code the texts.
-
-        Raises:
-            GenerationError: A text failed and `on_error` is "stop".
-            ContextClosedError: A context was closed.
-            ContextError: Memory is insufficient.
-            JournalError: The journal is damaged.
-        """
+        """Code the texts."""
         self._started_s = time.perf_counter()
         settings = self._work.settings
         with chat_date(settings.date), ExitStack() as stack:

@@ -27,11 +27,6 @@ def weights_of(
         frame: The data.
         weights: A column, or N numbers.
         n_texts: N.
-
-    Raises:
-        TypeError: The weights are not numbers.
-        ValueError: The column does not exist, or a weight is missing, negative or not
-            finite.
     """
     if weights is None:
         raise ArgumentError(

@@ -30,10 +30,6 @@ def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
     Args:
         values: Values of the column.
         name: Name of the column.
-
-    Raises:
-        TypeError: A value is not a text.
-        ValueError: A text is not valid Unicode.
     """
     return [
         None if value is None else checks.text(f"text: column {name!r}, row {i},", value)

@@ -65,9 +65,6 @@ def variants_of(
         seed: See `robustness`.
         crossed: See `robustness`.
         is_drawn: True if answers are sampled, so that seeds matter.
-
-    Raises:
-        ValueError: See `robustness`.
     """
     first = _checked_codebooks(codebooks)
     if seeds and not is_drawn:
@@ -187,10 +184,6 @@ def named(argument: str, given: Any, kind: type) -> dict[str, Any]:  # noqa: ANN
         argument: Name of the argument in messages.
         given: A variant, a list of variants, or a dict of variants by name.
         kind: Expected type of each variant.
-
-    Raises:
-        TypeError: A variant has another type.
-        ValueError: There are no variants.
     """
     if isinstance(given, Mapping):
         named = {str(name): each for name, each in given.items()}

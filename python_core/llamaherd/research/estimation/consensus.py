@@ -60,9 +60,6 @@ def averaged_sample(
         used: The sample.
         outcome: See `estimate`; for means a mapping from labels to numbers.
         several: True if a text may have several labels.
-
-    Raises:
-        ValueError: A code of one of several coders has no number.
     """
     if several or not isinstance(outcome, Mapping):
         return used, outcome
@@ -257,10 +254,6 @@ def coder_matrix(
 
     Returns:
         int64[J, n] with -1 for missing codes; K labels; n indices of texts.
-
-    Raises:
-        DawidSkeneError: There are fewer than three coders, or fewer than 20 texts with
-            two codes.
     """
     n_texts = len(codes[0]) if codes else 0
     at = [i for i in range(n_texts) if any(column[i] is not None for column in codes)]

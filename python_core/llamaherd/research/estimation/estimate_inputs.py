@@ -90,12 +90,7 @@ class Inputs:
         formula: str | None = None,
         by: str | Sequence[str] | None = None,
     ) -> Inputs:
-        """Read the arguments of `estimate` that name texts and codes.
-
-        Raises:
-            ValueError: See `estimate`.
-            TypeError: See `estimate`.
-        """
+        """Read the arguments of `estimate` that name texts and codes."""
         several = has_several(coded, gold) if several is None else several
         texts, gold, notes = joined(coded, gold, label, text, several=several)
         gold, prob = columns_of(texts, gold, prob, weights)
@@ -180,12 +175,7 @@ def joined(
     *,
     several: bool,
 ) -> tuple[Population, Any, list[str]]:
-    """Match a sample to the texts; return both, and notes on texts that do not match.
-
-    Raises:
-        TypeError: `gold` is neither a sample, the name of a column, nor a list.
-        ValueError: The sample was drawn from other texts, or a column does not exist.
-    """
+    """Match a sample to the texts; return both, and notes on texts that do not match."""
     _check_gold(gold)
     gold = open_parts(gold)
     if isinstance(coded, Sequence) and not isinstance(coded, str):

@@ -134,12 +134,7 @@ def settings_of(
     clusters: Ints | None,
     weights: Floats | None = None,
 ) -> FitSettings:
-    """Check the settings of a call, and return them as `FitSettings`.
-
-    Raises:
-        ValueError: A setting is invalid, or there are too few codes.
-        TypeError: `methods` is not a list.
-    """
+    """Check the settings of a call, and return them as `FitSettings`."""
     if isinstance(methods, str) or not methods:
         raise ArgumentTypeError(
             f"must be a list of {', '.join(METHODS)}", argument="methods"

@@ -87,9 +87,6 @@ def fit_means(
         names: Names of the groups.
         settings: Settings shared by all estimates.
         limits: Smallest and largest possible mean; shares have the limits 0 and 1.
-
-    Raises:
-        ValueError: No method gives an estimate.
     """
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
@@ -255,9 +252,6 @@ def fit_median(
         groups: int64[N], the group of each text.
         names: Names of the groups.
         settings: Settings shared by all estimates.
-
-    Raises:
-        ValueError: No method gives an estimate.
     """
     shares = _Shares(up_to, values, groups, names, settings)
     rows: list[Estimate] = []
@@ -430,9 +424,6 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
         several: True if a text may have several labels.
         is_median: True to estimate the median of the scores, not their mean.
         limits: Smallest and largest possible mean.
-
-    Raises:
-        ValueError: No method gives an estimate.
     """
     labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups

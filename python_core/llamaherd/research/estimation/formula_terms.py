@@ -26,12 +26,7 @@ HAS_LABEL = "has_label"
 
 
 def split(formula: str) -> tuple[str, str]:
-    """Split a formula at "~"; the left side is "" if the formula has none.
-
-    Raises:
-        TypeError: `formula` is not a str.
-        ValueError: `formula` has no "~".
-    """
+    """Split a formula at "~"; the left side is "" if the formula has none."""
     if not isinstance(formula, str):
         raise ArgumentTypeError(
             f"must be a text, not {checks.shown(formula)}", argument="formula"
@@ -43,12 +38,7 @@ def split(formula: str) -> tuple[str, str]:
 
 
 def columns_in(formula: str) -> set[str]:
-    """Return the names that occur in a formula.
-
-    Raises:
-        ImportError: formulaic is not installed.
-        ArgumentError: The formula cannot be read.
-    """
+    """Return the names that occur in a formula."""
     formulaic = formulaic_module()
     left, right = split(formula)
     try:
@@ -87,11 +77,7 @@ def _named_in(expression: str) -> set[str]:
 
 
 def formulaic_module() -> Any:  # noqa: ANN401 - it is optional
-    """Import formulaic.
-
-    Raises:
-        ImportError: formulaic is not installed.
-    """
+    """Import formulaic."""
     try:
         import formulaic  # noqa: PLC0415 - optional
         import formulaic.errors  # noqa: PLC0415
@@ -300,11 +286,7 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
 
 
 def _as_number(code: str | None) -> float:
-    """Convert a code to a number; a truth value gives 1 or 0, a missing code NaN.
-
-    Raises:
-        ValueError: The code is neither a number nor a truth value.
-    """
+    """Convert a code to a number; a truth value gives 1 or 0, a missing code NaN."""
     text = "nan" if code is None else _TRUTH.get(code.casefold(), code)
     try:
         return float(text)

@@ -78,11 +78,7 @@ class Matrices:
     has_label_right: bool
 
     def __post_init__(self) -> None:
-        """Check that all values are finite numbers.
-
-        Raises:
-            ValueError: A value is not finite, such as the logarithm of 0.
-        """
+        """Check that all values are finite numbers."""
         named = [(self.outcome, self.y_hat[:, None]), (self.outcome, self.y[:, None])]
         of_terms = [*self.x_hat.T[:, :, None], *self.x.T[:, :, None]]
         named += list(zip([*self.terms, *self.terms], of_terms, strict=True))
@@ -104,10 +100,6 @@ def check_label(formula: str, label: str, *, several: bool = False) -> None:
         label: Name of the column of labels.
         several: True if a text may have several labels; the formula must then use
             `has_label`.
-
-    Raises:
-        ValueError: The formula does not use labels, or it compares a text's joined labels
-            instead of using `has_label`.
     """
     if label not in columns_in(formula):
         raise ArgumentError(
@@ -154,11 +146,6 @@ def matrices(
 
     Returns:
         Matrices for each of `predicted`.
-
-    Raises:
-        ImportError: formulaic is not installed.
-        ValueError: The formula cannot be evaluated, or a term computes a text's value
-            from the labels of other texts.
     """
     left, right = split(formula)
     label = texts.label_column or ""
@@ -285,11 +272,7 @@ def _terms(left: str, right: str, columns: Any) -> dict[str, Callable[[], object
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
-    """Check that a text's values do not change when other texts get codes.
-
-    Raises:
-        ValueError: A term computes values from the labels of other texts.
-    """
+    """Check that a text's values do not change when other texts get codes."""
     changed = ~np.isclose(by_labels, by_codes, equal_nan=True)
     if changed.any():
         term = terms[int(np.flatnonzero(changed.any(axis=0))[0])]
@@ -309,11 +292,7 @@ _KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's o
 
 
 def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
-    """Fit a regression by all methods.
-
-    Raises:
-        ValueError: No method gives an estimate.
-    """
+    """Fit a regression by all methods."""
     if len({*made.y_hat.tolist(), *made.y.tolist()}) == 1:
         raise ArgumentError(
             f"the left side {made.outcome!r} is {made.y[0]:g} for all labels and codes: "

@@ -219,12 +219,7 @@ def _own_id(
 
 
 def _checked_names(names: object) -> list[str]:
-    """Return the labels that codes may have.
-
-    Raises:
-        TypeError: `names` is not a list.
-        ValueError: A label is empty, or given twice.
-    """
+    """Return the labels that codes may have."""
     if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
         raise ArgumentTypeError(
             f"must be a list of labels, not {checks.shown(names)}", argument="names"
@@ -240,11 +235,7 @@ def _checked_names(names: object) -> list[str]:
 
 
 def _check_after(after: object) -> None:
-    """Check the type of the earlier sample.
-
-    Raises:
-        TypeError: `after` is not a sample.
-    """
+    """Check the type of the earlier sample."""
     if after is not None and not isinstance(after, GoldSample):
         raise ArgumentTypeError(
             f"must be a gold sample, not {checks.shown(after)}", argument="after"
@@ -252,12 +243,7 @@ def _check_after(after: object) -> None:
 
 
 def _check_there(texts: Population, n: int) -> None:
-    """Check that at least n texts can be drawn.
-
-    Raises:
-        TypeError: `n` is not an integer.
-        ValueError: There is no text, or fewer than n.
-    """
+    """Check that at least n texts can be drawn."""
     if len(texts.there) == 0:
         raise ArgumentError(
             "has no text to draw: missing and blank texts are never drawn",
@@ -275,11 +261,7 @@ def _check_there(texts: Population, n: int) -> None:
 
 
 def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of many kinds
-    """Check that arguments of one design are not given with another design.
-
-    Raises:
-        ValueError: The design would ignore an argument.
-    """
+    """Check that arguments of one design are not given with another design."""
     defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
     users = {
         "confidence": ("uncertainty",),
@@ -298,11 +280,7 @@ def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of ma
 
 
 def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
-    """Return `prob` and `by` of an earlier draw, to repeat its design.
-
-    Raises:
-        ValueError: The draw had probabilities that cannot be used again.
-    """
+    """Return `prob` and `by` of an earlier draw, to repeat its design."""
     kind = str(design["kind"])
     if kind not in {"simple", "stratified", "uncertainty"}:
         raise ArgumentError(

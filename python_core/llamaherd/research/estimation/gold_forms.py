@@ -74,11 +74,7 @@ def written(
 
 
 def parsed(content: bytes, path: str) -> list[list[str]]:
-    """Parse the rows of a CSV with any delimiter and Unicode encoding.
-
-    Raises:
-        ValueError: The content is not UTF-8 or UTF-16 text, or has no header.
-    """
+    """Parse the rows of a CSV with any delimiter and Unicode encoding."""
     is_wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
@@ -272,10 +268,6 @@ def read_codes(
         coder: Name of the coder if there is a single coder.
         places: Texts of the sample.
         reader: Reader of single codes.
-
-    Raises:
-        ValueError: The number of codes is not n, a code is not a label, or an index does
-            not match.
     """
     order = places.order_of(codes)
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
@@ -350,11 +342,7 @@ def json_of(sample: Mapping[str, Any]) -> str:
 
 
 def fields_of(text: str) -> dict[str, Any]:
-    """Return the fields of the `GoldSample` that `text_of` stored.
-
-    Raises:
-        ValueError: The text is not a sample, or its probabilities were changed.
-    """
+    """Return the fields of the `GoldSample` that `text_of` stored."""
     try:
         stored = json.loads(text)
         made = {

@@ -324,11 +324,7 @@ class _Sheet:
 def _without_empty_ends(
     sheet: str, lines: Sequence[Sequence[str]], first_row: int
 ) -> list[Sequence[str]]:
-    """Remove the nameless empty columns that spreadsheets append.
-
-    Raises:
-        ValueError: A row has more cells than there are columns.
-    """
+    """Remove the nameless empty columns that spreadsheets append."""
     n = len(lines[0])
     while n and not any("".join(line[n - 1 : n]).strip() for line in lines):
         n -= 1

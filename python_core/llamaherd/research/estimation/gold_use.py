@@ -127,9 +127,6 @@ def used_gold(
         n_texts: N, the number of texts in the data.
         kept: int64[m], rows of the texts that the estimate describes.
         is_clustered: Whether whole clusters of texts were drawn.
-
-    Raises:
-        ValueError: Probabilities are unknown or 0, or there are no codes.
     """
     if isinstance(gold, GoldSample):
         if prob is not None:

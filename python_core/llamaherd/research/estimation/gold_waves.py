@@ -28,12 +28,7 @@ WAVES = "waves"  # kind of a sample whose waves have different designs
 
 
 def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Population]:
-    """Match an earlier sample to the data; also return the texts that it did not draw.
-
-    Raises:
-        ValueError: The sample was drawn from other data, was split, or contains all
-            texts.
-    """
+    """Match an earlier sample to the data; also return the texts that it did not draw."""
     if "split" in after.design or "part" in after.design:
         raise ArgumentError(
             f"was split: draw all waves before {call('gold_split')}",
@@ -88,11 +83,7 @@ def is_same_design(
 
 
 def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
-    """Check that no stratum is sampled so densely that a code would weigh less than 1.
-
-    Raises:
-        ValueError: A stratum is sampled too densely.
-    """
+    """Check that no stratum is sampled so densely that a code would weigh less than 1."""
     dense = np.flatnonzero(draw.all_probs > most + 1e-9)
     if len(dense) > 0:
         name, prob = names[int(dense[0])], draw.all_probs[dense[0]]

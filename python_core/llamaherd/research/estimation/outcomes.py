@@ -67,9 +67,6 @@ def number_outcome(
         outcome: See `estimate`.
         there: All labels and codes that occur.
         by_default: True if the outcome None stands for the mean.
-
-    Raises:
-        ValueError: `outcome` is "mean", but a label is not a number; or "quantile".
     """
     asked = _asked(outcome)
     if asked == "quantile" and asked not in there:
@@ -149,9 +146,6 @@ def shares_or_scores(
         several: True if a text may have several labels, joined.
         shares: Function that returns the probability of a label in each text, float64[N];
             None to use the labels.
-
-    Raises:
-        ValueError: A label does not exist, or has no number.
     """
     if isinstance(outcome, Mapping):
         if several:
@@ -184,11 +178,7 @@ def shares_or_scores(
 def checked_labels(
     outcome: str | Sequence[str] | None, texts: Population, there: frozenset[str]
 ) -> list[str]:
-    """Return the labels whose shares are estimated; all labels without an outcome.
-
-    Raises:
-        ValueError: A label does not exist.
-    """
+    """Return the labels whose shares are estimated; all labels without an outcome."""
     if outcome is None:
         known = [name for name in texts.names if name in there]
         return known + sorted(there.difference(known))
@@ -206,11 +196,7 @@ def checked_labels(
 
 
 def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
-    """Return the number of each label as float.
-
-    Raises:
-        ValueError: A label that occurs has no number, or its number is not finite.
-    """
+    """Return the number of each label as float."""
     scores = {
         text_of(name) or "": checks.real(
             Argument("outcome", (str(name),)), value, -1e300, 1e300
@@ -236,11 +222,7 @@ def grouped(
     kept: Ints,
     order: Mapping[str, Sequence[Any]],
 ) -> tuple[Ints, list[str]]:
-    """Return the group number of each kept row, and the groups' names.
-
-    Raises:
-        ValueError: `order` names columns that are not in `by`, or lacks a value.
-    """
+    """Return the group number of each kept row, and the groups' names."""
     names = named(by)
     if set(order) - set(names):
         raise ArgumentError(
@@ -267,11 +249,7 @@ def grouped(
 def numbered(
     texts: Population, name: str, kept: Ints, known: Sequence[Any] | None = None
 ) -> tuple[Ints, list[Any]]:
-    """Number the values of a column in the kept rows; return numbers and values.
-
-    Raises:
-        ValueError: The column does not exist, or a value is not in `known`.
-    """
+    """Number the values of a column in the kept rows; return numbers and values."""
     column = frames.column(texts.frame, name, "by")
     values = [column[i] for i in kept]
     there = list(dict.fromkeys(values))
@@ -303,10 +281,6 @@ def in_one_form(
         texts: Texts with their labels.
         gold: A sample of these texts, or a list with one code for each text.
         several: True if a text may have several labels, joined to one string.
-
-    Raises:
-        ValueError: A code differs from a label only in case or whitespace; or labels and
-            codes, or the codes of one of several coders, have no value in common.
     """
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
     _check_coding(texts, gold, people)

@@ -76,12 +76,7 @@ class Population:
         names: Sequence[str] = (),
         several: bool | None = None,
     ) -> Population:
-        """Read data in the forms that `gold_sample` accepts.
-
-        Raises:
-            ValueError: A column does not exist, or two ids are equal.
-            TypeError: `data` is not a data frame.
-        """
+        """Read data in the forms that `gold_sample` accepts."""
         frame = data
         if isinstance(data, Coded):
             if label is None:
@@ -159,11 +154,7 @@ class Population:
         return sha256_of(self.ids, self.texts)
 
     def of_rows(self, values: Floats, name: str) -> Floats:
-        """Return the values of the rows with a text.
-
-        Raises:
-            ValueError: The number of values is not N.
-        """
+        """Return the values of the rows with a text."""
         if values.shape != (len(self),):
             raise ArgumentError(
                 f"must have {len(self)} values, one for each text",
@@ -173,11 +164,7 @@ class Population:
         return np.asarray(values[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return the stratum of each row with a text, such as "a / b" for two columns.
-
-        Raises:
-            ValueError: A column does not exist, or there are no labels.
-        """
+        """Return the stratum of each row with a text, such as "a / b" for two columns."""
         if by is None and self.label_column is None:
             raise ArgumentError(
                 "must name the columns of strata: the data have no column of labels",
@@ -194,11 +181,7 @@ class Population:
         ]
 
     def confidence(self, given: str | Sequence[float] | None) -> Floats:
-        """Return the confidence of the model for each row with a text, in [0, 1].
-
-        Raises:
-            ValueError: A column does not exist, or its values are out of range.
-        """
+        """Return the confidence of the model for each row with a text, in [0, 1]."""
         if given is None and isinstance(self.data, Coded):
             given = self.data.columns.get("margin") or self.data.columns.get("prob")
             if self.several and self.data.probs is not None:
@@ -338,12 +321,7 @@ def _check_unique(ids: Sequence[str]) -> None:
 
 
 def named(by: object, argument: str = "by") -> list[str]:
-    """Return one column name, or several, as a list.
-
-    Raises:
-        TypeError: `by` is not a name or a list of names.
-        ValueError: A name is given twice.
-    """
+    """Return one column name, or several, as a list."""
     if by is None:
         return []
     if isinstance(by, str):

@@ -88,9 +88,6 @@ def predictions_of(
         texts: The texts, with labels in the same form as the codes.
         predictions: The argument `predictions` of `estimate`.
         several: True if a text may have several labels.
-
-    Raises:
-        ValueError: `predictions` asks for probabilities, but there are none.
     """
     if predictions is None:
         predictions = "probs" if _is_recalibrated(coded, texts) else "labels"

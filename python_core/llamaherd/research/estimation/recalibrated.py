@@ -221,10 +221,6 @@ def coded_of(
         roles: Columns by role, as in `Coded.columns`; None if each column has the name of
             its role.
         ordered: True for an ordinal scale.
-
-    Raises:
-        ValueError: A column does not exist, or its values are not probabilities.
-        TypeError: `data` is not a data frame.
     """
     there = frames.names(data)
     if f"{RAW}{label}" in there:
@@ -268,11 +264,7 @@ def probability_columns(
     data: Any,  # noqa: ANN401 - a data frame of any kind
     probs: Mapping[str, str] | None,
 ) -> dict[str, str]:
-    """Return the columns of probabilities by label.
-
-    Raises:
-        ValueError: There are fewer than two such columns.
-    """
+    """Return the columns of probabilities by label."""
     there = frames.names(data)
     found = dict(probs or {})
     if probs is None:
@@ -296,11 +288,7 @@ def probabilities_in(
     data: Any,  # noqa: ANN401 - a data frame of any kind
     columns: Mapping[str, str],
 ) -> Floats:
-    """Return the columns of probabilities, float64[n, k]; missing values are NaN.
-
-    Raises:
-        ValueError: A value is not between 0 and 1.
-    """
+    """Return the columns of probabilities, float64[n, k]; missing values are NaN."""
     read = [frames.column(data, name, "coded") for name in columns.values()]
     try:
         values = np.array(read, dtype=np.float64).T.reshape(-1, len(read))
@@ -325,10 +313,6 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
     Args:
         embeddings: Model, context or `Llama` that computes the vectors; or float[n, d].
         texts: n texts.
-
-    Raises:
-        ValueError: The array has another number of rows, or no row has finite numbers.
-        TypeError: `embeddings` has another type.
     """
     if embeddings is None:
         raise ArgumentError(
@@ -382,11 +366,7 @@ _LEAST_IN_PART = 2
 
 
 def columns_of(codes: Sequence[str], names: Sequence[str]) -> Ints:
-    """Return each code as the index of its label.
-
-    Raises:
-        ValueError: A code is not among the labels.
-    """
+    """Return each code as the index of its label."""
     at = {name: j for j, name in enumerate(names)}
     for code in codes:
         if code not in at:
@@ -402,11 +382,7 @@ def columns_of(codes: Sequence[str], names: Sequence[str]) -> Ints:
 def used_labels(
     columns: Ints, folds: Ints, names: Sequence[str], n_folds: int
 ) -> tuple[Ints, list[str]]:
-    """Return the columns of labels that have codes, and notes on labels without codes.
-
-    Raises:
-        ValueError: There are too few codes.
-    """
+    """Return the columns of labels that have codes, and notes on labels without codes."""
     counts = Counter(columns.tolist())
     few = [f"{names[j]!r} {n}" for j, n in sorted(counts.items()) if n < LEAST_OF_LABEL]
     more = "code more texts of the rare labels, or merge labels"

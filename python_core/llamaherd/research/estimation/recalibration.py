@@ -233,11 +233,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
 
 
 def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
-    """Return the coding by the model; for recalibrated data, the original coding.
-
-    Raises:
-        ValueError: There are no probabilities, or a text may have several labels.
-    """
+    """Return the coding by the model; for recalibrated data, the original coding."""
     if isinstance(coded, Recalibrated):
         coded = coded.original
     if not isinstance(coded, Coded):

@@ -98,22 +98,13 @@ def check_variants(variants: Sequence[Variant], settings: Mapping[str, Any]) -> 
     Args:
         variants: The variants.
         settings: Arguments of `annotate` that all variants share.
-
-    Raises:
-        TypeError: A setting has the wrong type, or does not exist.
-        ValueError: A setting is out of range, or settings conflict.
     """
     for each in variants:
         checked_settings(each.codebook, "model", {**settings, **each.settings})
 
 
 def thinking_levels(given: object) -> list[ThinkingWanted]:
-    """Return the values of `thinking` to try; [] for None.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A value is out of range, or given twice.
-    """
+    """Return the values of `thinking` to try; [] for None."""
     if given is None:
         return []
     values = given if isinstance(given, (list, tuple)) else [given]
@@ -140,11 +131,7 @@ def own_first(
 
 
 def check_model(run: Mapping[str, Any], model: Model) -> None:
-    """Check that the first context has the model that produced the labels.
-
-    Raises:
-        ValueError: The first context has another model.
-    """
+    """Check that the first context has the model that produced the labels."""
     recorded, found = run["model"], model_record(model)
     if (recorded.get("sha256"), recorded.get("file")) != (found["sha256"], found["file"]):
         raise ArgumentError(

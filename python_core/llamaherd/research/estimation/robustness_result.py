@@ -306,12 +306,7 @@ class Judge:
         gold: GoldSample,
         rows: Sequence[int],
     ) -> Judge:
-        """Check that the sample fits, before anything is coded.
-
-        Raises:
-            ValueError: The sample is from other texts, or has too few codes for the texts
-                with labels.
-        """
+        """Check that the sample fits, before anything is coded."""
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])

@@ -162,12 +162,7 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
 
 
 def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names and texts.
-
-    Raises:
-        TypeError: `texts` is neither a list nor a mapping.
-        ValueError: There are too few or too many texts, or a text is missing or blank.
-    """
+    """Return names and texts."""
     if isinstance(texts, Mapping):
         names, values = list(map(str, texts)), list(texts.values())
     elif isinstance(texts, Sequence) and not isinstance(texts, str):

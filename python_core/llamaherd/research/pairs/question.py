@@ -46,13 +46,7 @@ class PairQuestion:
 
     @classmethod
     def of(cls, question: object, labels: object, layout: object) -> PairQuestion:
-        """Check the parts of a question.
-
-        Raises:
-            TypeError: A part has the wrong type.
-            ValueError: A part is blank, the labels are equal, or the layout lacks a
-                required field in braces.
-        """
+        """Check the parts of a question."""
         asked = checks.text("question", question)
         if not asked.strip():
             raise ArgumentError("must not be blank", argument="question", code="empty")

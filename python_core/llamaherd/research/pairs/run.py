@@ -91,13 +91,7 @@ class PairRun:
         self._call([])
 
     def run(self, loop: GroupLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
-        """Compare the pairs of all rounds.
-
-        Raises:
-            ContextClosedError: The context was closed.
-            ContextError: Memory is insufficient.
-            JournalError: The journal is damaged.
-        """
+        """Compare the pairs of all rounds."""
         self._started_s = time.perf_counter()
         try:
             self._run_rounds()

@@ -48,9 +48,6 @@ def labels_plot(
         summary: Return value of `summary_of`.
         n: Number of all texts.
         things: Plural noun for the units, for the title.
-
-    Raises:
-        ValueError: There are no labels to count.
     """
     if not summary:
         raise ArgumentError(
@@ -176,9 +173,6 @@ def passages_plot(counts: Sequence[Mapping[str, Any]], n_texts: int) -> Plot:
     Args:
         counts: Return value of `passage_counts`.
         n_texts: Number of texts with an answer.
-
-    Raises:
-        ValueError: There are no labels.
     """
     if not counts:
         raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
@@ -201,11 +195,7 @@ def passages_plot(counts: Sequence[Mapping[str, Any]], n_texts: int) -> Plot:
 
 
 def confusion_plot(fields: Fields) -> Plot:
-    """Show the confusion matrix of labels and codes.
-
-    Raises:
-        ValueError: Texts may have several labels.
-    """
+    """Show the confusion matrix of labels and codes."""
     if fields.get("several"):
         raise ArgumentError(
             "cannot be 'confusion': texts with several labels have no confusion matrix",
@@ -264,9 +254,6 @@ def timeline_plot(requests: Sequence[Any], n_slots: int) -> Plot:
     Args:
         requests: `RequestStats` of the prompts that ran.
         n_slots: Number of prompts that can run at once.
-
-    Raises:
-        ValueError: No prompt ran.
     """
     if not requests:
         raise ArgumentError(

@@ -74,9 +74,6 @@ def draw(plot: Plot, ax: Axes | None = None) -> Axes:
         plot: Description of the plot.
         ax: Axes to draw on; None for a new pyplot figure with a size and resolution for
             print.
-
-    Raises:
-        ImportError: matplotlib is not installed.
     """
     if ax is not None:
         with _style():
@@ -98,9 +95,6 @@ def svg_of(plot: Plot, name: str) -> str:
     Args:
         plot: Description of the plot.
         name: Name of the plot, unique on the page.
-
-    Raises:
-        ImportError: matplotlib is not installed.
     """
     svg = _file_of(plot, "svg", {"Date": None, "Creator": None}).decode()
     svg = svg[svg.index("<svg") :]
@@ -113,11 +107,7 @@ def svg_of(plot: Plot, name: str) -> str:
 
 
 def png_of(plot: Plot) -> bytes:
-    """Draw a plot as PNG, for documents.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Draw a plot as PNG, for documents."""
     return _file_of(plot, "png", {"Software": None})
 
 
@@ -139,9 +129,6 @@ def _resolve_backend() -> None:
 
     The backend of notebooks makes pyplot interactive when it is chosen. Within `_style`
     this setting would be undone at its end, and no later figure would be shown.
-
-    Raises:
-        ImportError: matplotlib is not installed.
     """
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415 - optional
@@ -152,11 +139,7 @@ def _resolve_backend() -> None:
 
 @contextmanager
 def _style() -> Iterator[None]:
-    """Context manager that applies the style of all drawings.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Context manager that applies the style of all drawings."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional
         from matplotlib.font_manager import get_font_names  # noqa: PLC0415 - optional

@@ -262,9 +262,6 @@ def span_labels_plot(fields: Fields) -> Plot:
 
     Args:
         fields: "rows", from `to_dicts` of a validation of passages, and "level".
-
-    Raises:
-        ValueError: The passages have a single label.
     """
     found = [
         row
@@ -302,11 +299,7 @@ def _span_words(fields: Fields) -> tuple[str, str]:
 
 
 def strengths_plot(x: PairComparison) -> Plot:
-    """Show strengths with intervals, the strongest text first; long lists show both ends.
-
-    Raises:
-        ValueError: No text has a strength.
-    """
+    """Show strengths with intervals, the strongest first; long lists show both ends."""
     ordered = sorted(
         (each for each in x.strengths if each.rank is not None),
         key=lambda each: -each.strength,

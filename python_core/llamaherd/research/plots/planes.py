@@ -34,11 +34,7 @@ _BEYOND = 0.01  # room beyond the largest share, for points on the edge
 
 
 def calibration_plot(fields: Fields) -> Plot:
-    """Show a reliability diagram.
-
-    Raises:
-        ValueError: The validation has no probabilities.
-    """
+    """Show a reliability diagram."""
     found = _known(fields, "calibration")
     bins = found["bins"]
     x = [number(each["confidence"]) for each in bins]
@@ -70,9 +66,6 @@ def coverage_plot(fields: Fields) -> Plot:
 
     Args:
         fields: "coverage", the fields of a `CoverageCurve`, and "level".
-
-    Raises:
-        ValueError: Probabilities or coded texts are missing.
     """
     found = _known(fields, "coverage")
     if not len(found["accuracy"]):
@@ -112,11 +105,7 @@ def coverage_plot(fields: Fields) -> Plot:
 
 
 def numbers_plot(fields: Fields) -> Plot:
-    """Plot differences of model and people against their mean (Bland-Altman plot).
-
-    Raises:
-        ValueError: The labels are not numbers of an ordered scale.
-    """
+    """Plot differences of model and people against their mean (Bland-Altman plot)."""
     found = fields.get("numbers")
     if found is None or not found["points"]:
         raise ArgumentError(
@@ -169,11 +158,7 @@ def numbers_plot(fields: Fields) -> Plot:
 
 
 def _known(fields: Fields, name: str) -> Fields:
-    """Return the part `name` of a validation; it exists only with probabilities.
-
-    Raises:
-        ValueError: The validation has no probabilities.
-    """
+    """Return the part `name` of a validation; it exists only with probabilities."""
     found: Fields | None = fields[name]
     if found is None:
         raise ArgumentError(

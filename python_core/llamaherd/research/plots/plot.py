@@ -86,12 +86,7 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
 
 
 def plot_of(x: object, kind: str | None = None) -> Plot:
-    """Return the description that `plot` draws.
-
-    Raises:
-        TypeError: Objects of this type have no plot.
-        ValueError: The object has no such plot, or nothing to show.
-    """
+    """Return the description that `plot` draws."""
     if isinstance(x, SpanValidation):
         make = OF_SPANS[checks.choice("kind", kind or "measures", tuple(OF_SPANS))]
         return make({"rows": x.to_dicts(), "level": x.level})

@@ -122,12 +122,7 @@ def contents_for(
     texts: bool,
     n_examples: int,
 ) -> Contents:
-    """Return the content of a report; see `report` for the arguments.
-
-    Raises:
-        TypeError: As `report`.
-        ValueError: As `report`.
-    """
+    """Return the content of a report; see `report` for the arguments."""
     _check("coded", coded, Coded)
     for name, value, kind in (
         ("validation", validation, Validation),
@@ -195,14 +190,7 @@ def _evaluated(found: Evaluation) -> dict[str, Any]:
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
-    """Write a report's page, its document for Word, or its JSON.
-
-    Raises:
-        TypeError: `path` is not a path.
-        ValueError: `path` has another extension, or is a file that is no report.
-        ImportError: ".docx" needs python-docx, which is not installed.
-        OSError: The file cannot be written.
-    """
+    """Write a report's page, its document for Word, or its JSON."""
     file = checked_report_path(path)
     _check_own(file)
     kind = file.suffix.lower()
@@ -217,11 +205,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
 
 
 def _check_own(file: Path) -> None:
-    """Check that a file is a report of llamaherd, if it exists.
-
-    Raises:
-        ArgumentError: It is another file, or a document that people have edited.
-    """
+    """Check that a file is a report of llamaherd, if it exists."""
     if not file.is_file() or not file.stat().st_size:
         return
     if file.suffix.lower() == ".docx":
@@ -240,12 +224,7 @@ def _check_own(file: Path) -> None:
 
 
 def checked_report_path(path: object) -> Path:
-    """Check the path of a report.
-
-    Raises:
-        TypeError: `path` is not a path.
-        ValueError: The extension is not ".html", ".docx" or ".json".
-    """
+    """Check the path of a report."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument="path"

@@ -38,10 +38,6 @@ def check_variants(
         fields: Result of `robustness_dict`.
         texts: Texts of the report.
         run: Provenance of the labels in the report.
-
-    Raises:
-        ValueError: The variants do not belong to the labels; the message names the
-            reason.
     """
     source, rows = Source.from_dict(fields.get("source")), fields.get("rows")
     if source is None or rows is None:
@@ -122,10 +118,6 @@ def contents_of(
         evaluation: Result of `evaluation_dict`.
         original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
             the labels and probabilities of this coding.
-
-    Raises:
-        ValueError: The data frame was changed after coding, or another part belongs to
-            other texts and labels.
     """
     column = checked_texts(frames.column(coded.frame, coded.text, "text"), coded.text)
     unique, rows = unique_texts(column)

@@ -40,11 +40,7 @@ MISSING = (
 
 
 def document_of(contents: Contents) -> bytes:
-    """Return the bytes of a .docx file with the report.
-
-    Raises:
-        ImportError: python-docx is not installed.
-    """
+    """Return the bytes of a .docx file with the report."""
     try:
         import docx  # noqa: PLC0415 - optional
         from docx.shared import Inches  # noqa: PLC0415 - optional

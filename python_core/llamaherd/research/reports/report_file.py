@@ -25,13 +25,7 @@ _RUN = ("codebook", "settings", "model", "context", "versions", "machine")
 
 
 def read_report(path: Path) -> Contents:
-    """Read the content of a report.
-
-    Raises:
-        ValueError: The file is not a report, has a later version, or is damaged; the
-            message names the problem.
-        OSError: The file cannot be read.
-    """
+    """Read the content of a report."""
     if path.suffix.lower() == ".docx" and path.exists():
         raise _refused(
             path,
@@ -53,11 +47,7 @@ def read_report(path: Path) -> Contents:
 
 @contextmanager
 def damages(path: Path) -> Iterator[None]:
-    """Convert errors of code that uses a report with unexpected content.
-
-    Raises:
-        ArgumentError: The report is damaged.
-    """
+    """Convert errors of code that uses a report with unexpected content."""
     try:
         yield
     except (BadArgumentError, LlamaHerdError):

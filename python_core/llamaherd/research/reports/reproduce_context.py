@@ -36,11 +36,6 @@ def find_model(
         recorded: Record of the model in the report.
         given: Path of the model; None to search for it.
         folder: Folder of the report, which is searched first.
-
-    Raises:
-        TypeError: `given` is not a path.
-        ValueError: The file's content differs from the file of the report.
-        FileNotFoundError: The file does not exist.
     """
     if given is not None and not isinstance(given, (str, os.PathLike)):
         raise ArgumentTypeError(
@@ -70,21 +65,12 @@ def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) 
         what: Name of the model in errors.
         recorded: Record of the model in the report.
         folders: Folders to search, before the model cache.
-
-    Raises:
-        ValueError: Files of this name exist, but with other content.
-        FileNotFoundError: No file of this name exists.
     """
     return _found(what, recorded, list(folders))
 
 
 def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
-    """Find a file with the recorded name and content.
-
-    Raises:
-        ValueError: Files of this name exist, but with other content.
-        FileNotFoundError: No file of this name exists.
-    """
+    """Find a file with the recorded name and content."""
     name = recorded.get("file")
     if not isinstance(name, str) or Path(name).name != name:
         raise ArgumentError(
@@ -148,10 +134,6 @@ def later_steps(
         steps: Record of the steps; None for a coding in one step.
         folders: Folders to search for model files.
         own: Exit stack that closes the models.
-
-    Raises:
-        ValueError: A model's hash is not recorded, or differs from the hash of its file.
-        FileNotFoundError: A model's file does not exist.
     """
     if steps is None:
         return {}

@@ -81,11 +81,7 @@ def candidate(
 
 
 def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
-    """Check the names of a candidate's settings.
-
-    Raises:
-        TypeError: A name is not a setting, or is a setting of the whole comparison.
-    """
+    """Check the names of a candidate's settings."""
     known = [name for name in AnnotateOptions.declared if name not in NOT_SETTINGS]
     for name in settings:
         if name not in known:
@@ -99,12 +95,7 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
-    """Return candidates by name; candidates in a list are named 1, 2 and so on.
-
-    Raises:
-        TypeError: A candidate is neither a codebook nor the result of `candidate`.
-        ValueError: There are no candidates, or a name is empty.
-    """
+    """Return candidates by name; candidates in a list are named 1, 2 and so on."""
     if isinstance(given, (Codebook, CodebookCandidate)):
         given = [given]
     if not isinstance(given, (Mapping, list, tuple)):
@@ -141,11 +132,7 @@ def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
 
 
 def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
-    """Check that a codebook has the sample's labels and only allowed examples.
-
-    Raises:
-        ValueError: The labels differ, or an example is a text of "select" or "evaluate".
-    """
+    """Check that a codebook has the sample's labels and only allowed examples."""
     where = Argument("candidates", (name,))
     if not codebook.names or codebook.type not in _COMPARED:
         raise ArgumentError(
@@ -172,11 +159,7 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
 
 
 def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
-    """Raise an error if examples of a codebook are texts of "select" or "evaluate".
-
-    Raises:
-        ValueError: An example is a text of "select" or "evaluate".
-    """
+    """Raise an error if examples of a codebook are texts of "select" or "evaluate"."""
     parts = record_of(gold)["parts"]
     found = same_rows(gold.texts, [each.text for each in codebook.examples])
     closed = [i for i in found if parts[i] in _CLOSED]

@@ -278,21 +278,13 @@ def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
 
 
 def check_options(level: float, adjust: object) -> None:
-    """Check the options of a comparison before any text is coded.
-
-    Raises:
-        ValueError: An option is out of range.
-    """
+    """Check the options of a comparison before any text is coded."""
     level_of(level)
     checks.choice("adjust", adjust, ADJUST)
 
 
 def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
-    """Check that a sample was drawn from a data frame, if one is given.
-
-    Raises:
-        ValueError: The sample was drawn from other texts, or a column does not exist.
-    """
+    """Check that a sample was drawn from a data frame, if one is given."""
     if data is None:
         return
     frame = data.frame if isinstance(data, Coded) else data
@@ -307,11 +299,7 @@ def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: 
 
 
 def journal_of(given: object, gold: GoldSample) -> str | None:
-    """Return the path of a comparison's journal; None if there is no journal.
-
-    Raises:
-        TypeError: `given` is not a path, None, True or False.
-    """
+    """Return the path of a comparison's journal; None if there is no journal."""
     return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 

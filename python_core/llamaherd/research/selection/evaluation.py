@@ -194,11 +194,7 @@ def evaluate_codebook(
 
 
 def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
-    """Check that a choice fits the sample, and return the codes of "evaluate".
-
-    Raises:
-        ValueError: The choice was made on another split, or its examples are not allowed.
-    """
+    """Check that a choice fits the sample, and return the codes of "evaluate"."""
     record = record_of(gold)
     if choice.split_sha256 != record["sha256"]:
         raise ArgumentError(
@@ -223,11 +219,7 @@ def _codes(gold: GoldSample, part: str, choice: CodebookChoice) -> PartCodes:
 
 
 def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
-    """Check that labels were made by the chosen codebook, settings and model.
-
-    Raises:
-        ValueError: The labels were made by another codebook, settings or model.
-    """
+    """Check that labels were made by the chosen codebook, settings and model."""
     if hash_of(run) == choice.hash:
         return
     parts = {
@@ -246,11 +238,7 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
 
 
 def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
-    """Check that a context has the chosen model, before any text is coded.
-
-    Raises:
-        ValueError: The context has another model.
-    """
+    """Check that a context has the chosen model, before any text is coded."""
     found = model_record(open_context(context).model)
     if _model_of(found) != _model_of(choice.model):
         raise ArgumentError(
@@ -414,11 +402,7 @@ def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a na
 
 
 def _check_writable(path: Path) -> None:
-    """Raise an error, before "evaluate" is unlocked, if no record can be stored.
-
-    Raises:
-        PermissionError: The file or its folder cannot be written.
-    """
+    """Raise an error, before "evaluate" is unlocked, if no record can be stored."""
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise PermissionError(
             f"{path} cannot be written, so the evaluation could not be recorded"

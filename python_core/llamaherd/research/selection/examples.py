@@ -88,11 +88,7 @@ def _described(given: Any) -> str:  # noqa: ANN401 - array-like
 
 
 def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-like
-    """Return embeddings of n texts as float64[n, d].
-
-    Raises:
-        ValueError: The embeddings have another shape, or a number is not finite.
-    """
+    """Return embeddings of n texts as float64[n, d]."""
     try:
         found = np.asarray(embeddings, dtype=np.float64)
     except (TypeError, ValueError):
@@ -209,10 +205,6 @@ def chosen_examples(
 
     The second element of the note is True for a clear gain. There is no note without a
     context. See `choose_examples`.
-
-    Raises:
-        TypeError: See `choose_examples`.
-        ValueError: See `choose_examples`.
     """
     sample = opened_sample(gold)
     _check_use(by, k, codebook, coded, embeddings)
@@ -261,13 +253,7 @@ def chosen_examples(
 def _check_use(
     by: object, k: object, codebook: object, coded: object, embeddings: object
 ) -> None:
-    """Check the arguments that select examples.
-
-    Raises:
-        TypeError: `codebook` is no codebook.
-        ValueError: `by` or `k` is invalid; or an argument is missing or not used with
-            this `by`.
-    """
+    """Check the arguments that select examples."""
     checks.choice("by", by, BY)
     checks.integer("k", k, 1, 10_000)
     if not isinstance(codebook, Codebook):

@@ -60,11 +60,7 @@ class GivenLabels:
 
     @classmethod
     def of(cls, coded: Any) -> GivenLabels:  # noqa: ANN401 - Coded, or what is like it
-        """Read the result of `annotate`.
-
-        Raises:
-            TypeError: The argument is not a result of `annotate`.
-        """
+        """Read the result of `annotate`."""
         if isinstance(coded, cls):
             return coded
         columns = getattr(coded, "columns", None)
@@ -102,9 +98,6 @@ class GivenLabels:
         Args:
             texts: m texts.
             partly: True to return None for texts that were not coded.
-
-        Raises:
-            ValueError: A text was not coded, and `partly` is False.
         """
         first: dict[str, int] = {}
         for i, own in enumerate(self.texts):

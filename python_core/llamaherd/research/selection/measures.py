@@ -163,10 +163,6 @@ def compare(
         level: Confidence level.
         adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
             the level.
-
-    Raises:
-        ValueError: An argument is out of range; or the measure is "kappa", but units have
-            several labels.
     """
     level_of(level)
     checks.choice("measure", measure, LABEL_MEASURES)
@@ -209,9 +205,6 @@ def compare_numbers(
         units: Right numbers.
         level: Confidence level.
         adjust: As in `compare`.
-
-    Raises:
-        ValueError: An argument is out of range.
     """
     level_of(level)
     filled = [units.filled(np.asarray(each, dtype=np.float64)) for each in given]
@@ -372,11 +365,7 @@ _SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
 
 
 def checked_measure(given: object, books: Sequence[Codebook]) -> SelectionMeasure:
-    """Return a measure that fits all codebooks; None selects the default.
-
-    Raises:
-        ValueError: The measure is unknown, or does not fit a codebook.
-    """
+    """Return a measure that fits all codebooks; None selects the default."""
     if given is None:
         return "mae" if any(each.type == _SCALE for each in books) else "accuracy"
     chosen = checks.choice("measure", given, MEASURES)

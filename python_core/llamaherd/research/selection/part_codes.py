@@ -130,10 +130,6 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
         part: Name of the part.
         as_numbers: True for the mean of the coders' numbers, False for the code of the
             majority of coders.
-
-    Raises:
-        ValueError: The sample has no split, or fewer than two texts of the part have a
-            code, or the sample has no texts or no labels; or a code is not a number.
     """
     sample = part_of(gold, part)
     decide = _mean if as_numbers else _decided

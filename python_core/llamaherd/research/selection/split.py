@@ -154,12 +154,7 @@ def part_of(gold: GoldSample, part: str) -> GoldSample:
 
 
 def record_of(gold: object) -> dict[str, Any]:
-    """Return the record of a split.
-
-    Raises:
-        TypeError: `gold` is not a gold sample.
-        ValueError: The sample has no split, or its split or texts were changed.
-    """
+    """Return the record of a split."""
     if not isinstance(gold, GoldSample):
         raise ArgumentTypeError(
             f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
@@ -197,11 +192,7 @@ def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
 
 
 def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Store a split in the design file of a sample that was written to a path.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Store a split in the design file of a sample that was written to a path."""
     place = sidecar(path)
     known = GoldSample.from_json(place.read_text(encoding="utf-8-sig"))
     made = replace(known, design={**known.design, SPLIT: dict(record)})

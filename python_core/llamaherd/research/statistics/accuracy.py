@@ -139,9 +139,6 @@ def accuracy_of(
         seed: Removed, without effect.
         several: True if a unit may have several labels: codes are tuples of labels, and
             each label is scored as present or absent.
-
-    Raises:
-        ValueError: An argument is out of range, or the labels do not fit.
     """
     level_of(level)
     warn_of_bootstrap(n_bootstrap, seed)

@@ -93,9 +93,6 @@ def calibration_error(
         n_bins: Largest number of bins.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
-
-    Raises:
-        ValueError: An argument is out of range, or lengths differ.
     """
     level_of(level)
     checks.integer("n_bins", n_bins, 1, 1000)
@@ -144,9 +141,6 @@ def brier_score(
         truth: int[n], column of the right label; units with negative values are left out.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
-
-    Raises:
-        ValueError: An argument is out of range, or numbers of units differ.
     """
     values = np.asarray(probs, dtype=float)
     right = np.asarray(truth, dtype=np.int64)
@@ -174,11 +168,7 @@ def known(
     correct: Sequence[bool] | Flags,
     unit_weights: Sequence[float] | Floats | None,
 ) -> tuple[Floats, Flags, Floats]:
-    """Return confidence, hits and weights of the units without missing values.
-
-    Raises:
-        ValueError: Lengths differ, or a confidence is not in [0, 1].
-    """
+    """Return confidence, hits and weights of the units without missing values."""
     sure = np.asarray(confidence, dtype=float)
     right = np.asarray(correct, dtype=bool)
     if sure.ndim != 1 or sure.shape != right.shape:
@@ -234,9 +224,6 @@ class CoverageCurve:
 
         Returns:
             The threshold; infinity if no confidence suffices.
-
-        Raises:
-            ValueError: `accuracy` is not in [0, 1].
         """
         checks.real("accuracy", accuracy, 0, 1)
         checks.flag("sure", sure)
@@ -266,9 +253,6 @@ def coverage_curve(
         correct: bool[n], True where the label is right.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
-
-    Raises:
-        ValueError: An argument is out of range, or lengths differ.
     """
     level_of(level)
     sure, right, w = known(confidence, correct, unit_weights)
@@ -300,9 +284,6 @@ def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[i
         threshold: Lowest confidence at which the model's label is used. People code texts
             with a lower confidence, and texts whose confidence is NaN. With infinity,
             people code all texts.
-
-    Raises:
-        ValueError: `threshold` is neither in [0, 1] nor infinity.
     """
     if threshold != math.inf:
         checks.real("threshold", threshold, 0, 1)

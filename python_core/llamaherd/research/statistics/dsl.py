@@ -233,29 +233,17 @@ class Problem:
 
 
 def dsl(problem: Problem) -> Estimated:
-    """Estimate from all labels, corrected by the codes.
-
-    Raises:
-        FitError: The equation has no solution.
-    """
+    """Estimate from all labels, corrected by the codes."""
     return rectified(problem, 1.0)
 
 
 def gold_alone(problem: Problem) -> Estimated:
-    """Estimate from the codes alone, weighted by 1 / pi.
-
-    Raises:
-        FitError: The equation has no solution.
-    """
+    """Estimate from the codes alone, weighted by 1 / pi."""
     return rectified(problem, 0.0)
 
 
 def naive(problem: Problem) -> Estimated:
-    """Estimate from the labels as if they were right, with robust standard errors.
-
-    Raises:
-        FitError: The equation has no solution.
-    """
+    """Estimate from the labels as if they were right, with robust standard errors."""
     v = problem.survey
     theta = fitted(problem.kind, problem.x_hat, problem.y_hat, v)
     terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta) * v[:, None]
@@ -269,11 +257,7 @@ def naive(problem: Problem) -> Estimated:
 
 
 def rectified(problem: Problem, lam: float | Floats) -> Estimated:
-    """Estimate with a given lam; one for each group as in `tuned_means`, float64[p].
-
-    Raises:
-        FitError: The equation has no solution.
-    """
+    """Estimate with a given lam; one for each group as in `tuned_means`, float64[p]."""
     theta = solution_at(problem, lam)
     bread, meat = bread_at(problem, lam, theta), meat_at(problem, lam, theta)
     covariance = sandwich(bread, meat)
@@ -299,11 +283,7 @@ def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Flo
 
 
 def solution_at(problem: Problem, lam: float | Floats) -> Floats:
-    """Return the coefficients with a given lam, float64[p].
-
-    Raises:
-        FitError: The equation has no solution.
-    """
+    """Return the coefficients with a given lam, float64[p]."""
     x, y, weights = _stacked(problem, lam)
     return fitted(problem.kind, x, y, weights)
 

@@ -45,12 +45,7 @@ class Measure:
 
 
 def level_of(level: float) -> float:
-    """Check a confidence level and return it as a float.
-
-    Raises:
-        TypeError: `level` is not a number.
-        ValueError: `level` is not between 0.5 and 0.9999.
-    """
+    """Check a confidence level and return it as a float."""
     return checks.real("level", level, 0.5, 0.9999)
 
 

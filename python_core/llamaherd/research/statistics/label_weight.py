@@ -90,9 +90,6 @@ def tuned_means(problem: Problem) -> Estimated:
     Args:
         problem: Least squares; each row of the covariates has at most one 1, in the
             column of the text's group, and else 0.
-
-    Raises:
-        FitError: The equation has no solution.
     """
     theta = solution_at(problem, 1.0)
     bread = bread_at(problem, 1.0, theta)
@@ -244,9 +241,6 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
     Args:
         problem: The regression.
         ways: Weights of the coefficients in each estimate, float64[p].
-
-    Raises:
-        FitError: The equation has no solution.
     """
     probs, counts = np.unique(problem.of_all_texts[0], return_counts=True)
     theta = solution_at(problem, 0.0)

@@ -100,10 +100,6 @@ def number_agreement(
             without a number from every rater are left out.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level of the intervals.
-
-    Raises:
-        ValueError: There are fewer than two raters, or raters have different numbers of
-            units.
     """
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:

@@ -104,11 +104,7 @@ class Ratings:
 
     @property
     def numbers(self) -> Floats:
-        """Values as numbers, float64[q].
-
-        Raises:
-            ValueError: A value is not a number.
-        """
+        """Values as numbers, float64[q]."""
         try:
             return np.array([float(value) for value in self.values])  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -134,12 +130,6 @@ def ratings_of(
             numbers sorted by size, other values sorted alphabetically.
         scale: Scale of measurement, which defines order and distances of values.
         least: Smallest number of coders that is allowed.
-
-    Raises:
-        TypeError: `codes` is not a list for each coder.
-        ValueError: Coders have different numbers of units, a code is not among `levels`,
-            Series have different indexes, or the order that the scale requires is
-            unknown.
     """
     checks.choice("scale", scale, SCALES)
     must = "must be a list for each coder"
@@ -183,11 +173,7 @@ def ratings_of(
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return weights, float64[n], scaled to mean 1 if any is positive; ones for None.
-
-    Raises:
-        ValueError: The number of weights is not n, or a weight is negative or not finite.
-    """
+    """Return weights, float64[n], scaled to mean 1 if any is positive; ones for None."""
     if weights is None:
         return np.ones(n)
     values = numbers_of(weights, "unit_weights")
@@ -224,9 +210,6 @@ def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - o
         name: Name of the argument.
         must: Requirement that the error states, such as "must be a list".
         values: Value of the argument.
-
-    Raises:
-        ArgumentTypeError: The value is not a collection.
     """
     refused = ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
     if isinstance(values, (str, bytes)):

@@ -70,10 +70,6 @@ def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
 
     Returns:
         Coefficients, float64[p].
-
-    Raises:
-        FitError: Columns of x are linearly dependent, the covariates separate the
-            outcome, or Newton's method does not converge.
     """
     check_rank(x, weights)
     if kind == "ols":
@@ -115,11 +111,7 @@ def sandwich(bread: Floats, meat: Floats) -> Floats:
 
 
 def check_rank(x: Floats, weights: Floats) -> None:
-    """Check that the columns are linearly independent in rows with nonzero weight.
-
-    Raises:
-        FitError: The columns are linearly dependent.
-    """
+    """Check that the columns are linearly independent in rows with nonzero weight."""
     used = x[weights != 0]
     scales = np.sqrt((used**2).sum(axis=0))
     if len(used) < x.shape[1]:

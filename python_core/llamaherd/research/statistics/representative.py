@@ -202,9 +202,6 @@ def answered(
         has_empty_strata: True to accept strata without a code, with a note; the
             probabilities are then right for the texts of the other strata.
 
-    Raises:
-        ValueError: A stratum has no code, and `has_empty_strata` is False.
-
     Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
     "Model Assisted Survey Sampling", 1992, section 15.6.
     """

@@ -62,11 +62,7 @@ class Draw:
 
 
 def draw_simple(n_texts: int, n: int, rng: np.random.Generator) -> Draw:
-    """Draw n of n_texts with equal probabilities.
-
-    Raises:
-        ValueError: n is out of range.
-    """
+    """Draw n of n_texts with equal probabilities."""
     checks.integer("n", n, 1, max(n_texts, 1))
     return Draw(
         rows=np.sort(rng.choice(n_texts, size=n, replace=False)).astype(np.int64),
@@ -90,9 +86,6 @@ def draw_stratified(
         allocation: "proportional" to stratum sizes, "equal", or the number of texts for
             each stratum. "proportional" and "equal" draw at least 2 texts from each
             stratum that has 2 or more texts.
-
-    Raises:
-        ValueError: n is too small or too large, or the numbers do not fit.
     """
     names = list(dict.fromkeys(strata))
     codes = {name: h for h, name in enumerate(names)}
@@ -120,9 +113,6 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
     Args:
         probs: float64[N] in [0, 1]; their sum, an integer, is the sample size.
         rng: Random number generator.
-
-    Raises:
-        ValueError: A probability is out of range, or the sum is not an integer.
     """
     if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
         raise ArgumentError(
@@ -172,9 +162,6 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
 
     Returns:
         Inclusion probabilities, float64[N], which sum to n.
-
-    Raises:
-        ValueError: A size is negative or not finite, or n is out of range.
     """
     checks.integer("n", n, 1, max(len(sizes), 1))
     checks.real("floor", floor, 0, 1)

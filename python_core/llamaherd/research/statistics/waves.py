@@ -169,9 +169,6 @@ def bounded(sizes: Floats, n: int, floor: float, most: float) -> Floats:
 
     Returns:
         Inclusion probabilities, float64[M], which sum to n.
-
-    Raises:
-        ValueError: A size is negative or not finite, or n texts cannot be drawn.
     """
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
         raise ArgumentError(

@@ -109,9 +109,6 @@ def label_column_of(
 
     Without `label`, this is the column of labels of the gold sample, else "label", as in
     `estimate`.
-
-    Raises:
-        ValueError: There is no such column.
     """
     is_frame = isinstance(coded, Mapping) or hasattr(coded, "columns")
     is_result = hasattr(coded, "frame") or hasattr(coded, "names")
@@ -148,10 +145,6 @@ def answers_of(
             probabilities in `coded`, if any.
         names: All labels in their order; None to use the labels in `coded`, if any.
         several: True if a text may have several labels; they stay joined in one string.
-
-    Raises:
-        TypeError: `coded` has an unsupported type.
-        ValueError: A column does not exist, or lengths differ.
     """
     frame = getattr(coded, "frame", coded)
     if label is not None:
@@ -252,11 +245,6 @@ def codes_of(
         truth: Name of the column or columns of `coded` with human codes.
         coded: The argument `coded` of `answers_of`.
         answers: The labels that `answers_of` returned.
-
-    Raises:
-        TypeError: `gold` has an unsupported type.
-        ValueError: A column does not exist, lengths differ, or `gold` was drawn from
-            other rows, or from rows in another order.
     """
     n = len(answers.labels)
     if (gold is None) == (truth is None):
@@ -303,12 +291,7 @@ def codes_of(
 
 
 def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert labels and codes so that equal values compare equal and have one type.
-
-    Raises:
-        ValueError: A code differs from a label only in case or whitespace, or none of
-            the codes of one of several coders is a label.
-    """
+    """Convert labels and codes so that equal values compare equal and have one type."""
     reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
     labels, *columns = reading.columns
     check_coders(labels, columns, codes.coders, [*reading.names, *codes.names])
