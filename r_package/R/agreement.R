@@ -13,7 +13,7 @@
 #'
 #' @section Computation:
 #' * `percent`: share of the pairs of codes of a unit that are equal, averaged over units. Interval:
-#'   Wilson.
+#'   Wilson, corrected for whole numbers (Newcombe 1998).
 #' * `kappa`, two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For ordered scales also
 #'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance between the
 #'   two labels or by the square of this distance. Standard error: Fleiss, Cohen and Everitt (1969).

@@ -16,9 +16,8 @@
 #' numbers, the code is the mean of the coders' numbers.
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
-#' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
-#' Price 2012) with the effective number of texts. With `adjust = "bonferroni"` the intervals of
-#' all pairs of candidates are simultaneous. The intervals of differences from the best candidate
+#' within the strata of the draw. Intervals allow for skewness, and for one unseen text on which the
+#' candidates differ, if few were seen. With `adjust = "bonferroni"` the intervals of all pairs of candidates are simultaneous. The intervals of differences from the best candidate
 #' are therefore valid, too, whichever candidate is the best (Edwards and Hsu 1983). If the interval
 #' of the difference between a candidate and the best candidate includes 0, the two candidates
 #' cannot be distinguished.
@@ -85,9 +84,8 @@
 #'   * `first`: TRUE if the part `evaluate` was locked before.
 #'   * `opened`: a data frame with the records of all calls that unlocked `evaluate`.
 #'   * `gold`: the sample with these records; `notes`.
-#' @references Bonett, Price, *Adjusted Wald Confidence Interval for a Difference of Binomial
-#'   Proportions Based on Paired Data*, J. Educ. Behav. Stat. 37, 2012. Edwards, Hsu, *Multiple
-#'   Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78, 1983.
+#' @references Edwards, Hsu, *Multiple Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78,
+#'   1983.
 #' @seealso [gold_split()], [choose_examples()], [validate()], [robustness()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -19,7 +19,7 @@
 #'   threshold is chosen on the same texts that measure the accuracy.
 #' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per distinct
 #'   probability, in decreasing order: `threshold`; `coverage`, the share of texts with at least
-#'   that probability; `accuracy` of these texts; `low` and `high` (pointwise Wilson intervals).
+#'   that probability; `accuracy` of these texts; `low` and `high` (pointwise intervals).
 #'
 #'   `texts_for_people()`: an integer vector of the rows to be coded by people: first the rows
 #'   without a label, then rows by increasing probability. The attribute `threshold` is the smallest

@@ -23,7 +23,7 @@
 #' passages that share at least one character with a passage of the same label. `unitizing alpha` is
 #' Krippendorff's alpha for unitizing (2004): 1 is perfect agreement, 0 is agreement by chance.
 #' Alpha is computed over all texts together, and passages of a coder that overlap and have the same
-#' label are merged. Intervals are percentiles of a bootstrap of texts.
+#' label are merged. Intervals follow from the influences of texts.
 #'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.

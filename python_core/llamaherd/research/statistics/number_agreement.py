@@ -23,6 +23,7 @@ from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
     Measure,
+    kish_n,
     level_of,
     mean,
 )
@@ -155,7 +156,22 @@ def _scaled(x: Floats) -> Floats:
 
 
 def _statistic(value: float, weights: Floats, slopes: Floats) -> UnitStatistic:
-    """Return a statistic of numbers; NaN for fewer than three units."""
+    """Return a statistic of numbers; NaN for fewer than three units.
+
+    Squares and products have heavy tails, so that the variance of a small sample varies
+    more than that of normal numbers. Its degrees of freedom are those of a multiple of a
+    chi-square variable with the same variance, by the kurtosis of the influences.
+
+    Source: Satterthwaite, "An approximate distribution of estimates of variance
+    components", Biometrics Bulletin 2, 1946.
+    """
+    n, own = len(weights), weights * slopes
+    squares = float((own**2).sum())
+    df = None
+    if n > 2 and squares > 0:
+        kurtosis = n * float((own**4).sum()) / squares**2
+        spread = kurtosis / n - (n - 3) / (n * (n - 1))  # Var(s^2) / s^4
+        df = max(min(2 / spread, kish_n(weights) - 1), 1.0)
     return UnitStatistic(
         value=value if len(weights) > 2 else math.nan,
         weights=weights,
@@ -163,6 +179,7 @@ def _statistic(value: float, weights: Floats, slopes: Floats) -> UnitStatistic:
         unseen=np.full((1, 1), math.nan),
         least=-math.inf,
         most=math.inf,
+        df=df,
     )
 
 

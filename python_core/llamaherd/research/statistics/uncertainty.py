@@ -192,6 +192,7 @@ class UnitStatistic:
         strata: int64[n], strata with fixed numbers of units; None for independent draws.
         least: Smallest possible value.
         most: Largest possible value.
+        df: Degrees of freedom; None for the effective number of units by their weights.
     """
 
     value: float
@@ -202,6 +203,7 @@ class UnitStatistic:
     strata: Integers | None = None
     least: float = 0.0
     most: float = 1.0
+    df: float | None = None
 
     @classmethod
     def mean(
@@ -268,11 +270,11 @@ class UnitStatistic:
         if variance <= _NONE and not any(size > 0 for size, _, _ in kinds):
             return (math.nan, math.nan)
         both = kinds[0][2] + kinds[1][2]
-        least_df = min(n - n_strata, _LEAST_DF)
+        df = max(kish_n(w) - n_strata, min(n - n_strata, _LEAST_DF), 1.0)
         spread = Spread(
             variance=np.array([variance]),
             third=np.array([0.0 if np.isnan(self.unseen).all() else third]),
-            df=np.array([max(kish_n(w) - n_strata, least_df, 1.0)]),
+            df=np.array([df if self.df is None else self.df]),
             cases=tuple(
                 Cases.of(
                     np.array([size]),
