@@ -21,6 +21,7 @@ from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import (
     Answers,
+    Quotes,
     best_parts,
     bound,
     of_rows,
@@ -28,7 +29,6 @@ from llamaherd.research.coding.answers import (
 )
 from llamaherd.research.coding.asking import Asking
 from llamaherd.research.coding.columns import as_results, coded_frame, table_of
-from llamaherd.research.coding.evidence import Quotes
 from llamaherd.research.coding.record import notes_of, record_of, thinking_record
 from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts

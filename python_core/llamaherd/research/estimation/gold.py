@@ -22,7 +22,7 @@ from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_forms import listed_ids
-from llamaherd.research.estimation.gold_waves import (
+from llamaherd.research.estimation.gold_use import (
     check_highest,
     earlier_draw,
     highest_prob,

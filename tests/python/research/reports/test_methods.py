@@ -14,7 +14,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.cli.gold import _DESIGNS
-from llamaherd.research.estimation.gold_waves import WAVES
+from llamaherd.research.estimation.gold_use import WAVES
 from llamaherd.research.plots.result_dicts import estimates_dict
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.prose import DESIGNS
