@@ -272,7 +272,7 @@ def _statistic(
     """Return a measure as a function of the units' weights; groups are not known."""
     k = has.shape[1]
     if measure == "accuracy":
-        return UnitStatistic.mean(hit + 0.0, w, values=(0.0, 1.0))
+        return UnitStatistic.mean(hit.astype(np.float64), w, values=(0.0, 1.0))
     is_one = bool((should.sum(axis=1) == 1).all() and (has.sum(axis=1) <= 1).all())
     labels = np.where(has.any(axis=1), has.argmax(axis=1), k)  # k: no label
     if measure == "kappa":

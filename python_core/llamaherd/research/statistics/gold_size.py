@@ -17,7 +17,7 @@ from llamaherd.research.statistics.label_weight import half_width
 from llamaherd.research.statistics.sampling import TARGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from llamaherd.research.statistics.sampling import Target
 
@@ -367,7 +367,7 @@ def _check_use(
             raise ArgumentError(problem, argument=name, code="conflict")
 
 
-def _check_defaults(given: dict[str, object], *, compare: float | None) -> None:
+def _check_defaults(given: Mapping[str, object], *, compare: float | None) -> None:
     """Check that arguments that would have no effect have their defaults."""
     unused, own, other = (
         (_OF_COMPARE, "compare", "width")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -208,12 +208,12 @@ def _of_squares(x: Floats, w: Floats) -> tuple[UnitStatistic, UnitStatistic]:
     raters, of_raters = n * float((apart**2).sum()), 2 * apart @ away
     rest, of_rest = total - units, of_all - of_units
 
-    def icc_parts(units: Floats, raters: Floats, rest: Floats) -> tuple[Floats, Floats]:
+    def icc_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:  # noqa: ANN401 - sums, and their derivatives
         error = rest / ((n - 1) * (k - 1))
         more = (k - 1) * error + k * (raters / (k - 1) - error) / n
         return units / (n - 1) - error, units / (n - 1) + more
 
-    def alpha_parts(units: Floats, raters: Floats, rest: Floats) -> tuple[Floats, Floats]:
+    def alpha_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:  # noqa: ANN401 - as above
         observed = (raters + rest) / (n * (k - 1))
         return observed, (units + raters + rest) / (n * k - 1)
 
@@ -262,7 +262,7 @@ def _spearman(x: Floats, w: Floats) -> UnitStatistic:
         sums = np.bincount(at[i], of_rank)  # higher ranks rise by the whole weight
         through += (sums.sum() - np.cumsum(sums) + sums / 2)[at[i]]
     through -= w @ through
-    return replace(found, slopes=found.slopes + through)
+    return _statistic(found.value, w, found.slopes + through)
 
 
 def _on_z_scale(found: UnitStatistic, level: float) -> Measure:
