@@ -137,3 +137,22 @@ def test_only_the_skewed_group_is_named() -> None:
     (note,) = notes_of(values.round(6), by="group")
     assert "b (100 codes" in note
     assert "a (" not in note
+
+
+def test_an_unseen_case_on_a_slope_has_not_the_most_extreme_covariates() -> None:
+    """It had, so that few texts with extreme covariates made intervals wide."""
+    rng = np.random.default_rng(2)
+    n_texts, rows = 2000, np.arange(200)
+    y = (rng.random(n_texts) < 0.3).astype(np.float64)
+    sizes = {}
+    for far in (0.0, 30.0):
+        x = np.column_stack([np.ones(n_texts), rng.choice([-1.0, 1.0], n_texts)])
+        x[-20:, 1] += far  # not coded
+        made = replace(problem_of(y, y, rows), x_hat=x, x=x[rows])
+        found = Influences.of(made, 1.0, dsl.solution_at(made, 1.0), np.eye(2))
+        (case, _) = found.cases((0.0, 1.0), 0.95)
+        pull = np.abs(x[:, 1] - x[:, 1].mean()) / ((x[:, 1] - x[:, 1].mean()) ** 2).sum()
+        usual = np.sqrt((pull**2).mean()) * n_texts / len(rows)
+        sizes[far] = case.size[1] / usual
+    assert sizes[0.0] == pytest.approx(1, rel=0.05)
+    assert sizes[30.0] == pytest.approx(1, abs=0.5)  # of the farthest: 9
