@@ -62,6 +62,10 @@ class Answers:
         return len(self.errors)
 
 
+# Fields with a value for each text or row; `best` is needed only until quotes are asked.
+_OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
+
+
 def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
     """Build answers from a classification call with `n_asked` prompts per text."""
     errors = reasons(results.errors, results.finish_reasons)
@@ -145,20 +149,14 @@ def _first(errors: Sequence[str | None]) -> str | None:
 
 def bound(parts: Sequence[Answers]) -> Answers:
     """Concatenate the answers of blocks."""
-    errors = [error for part in parts for error in part.errors]
-    probs = [part.probs for part in parts if part.probs is not None]
-    covered = [part.coverage for part in parts if part.coverage is not None]
-    values = [part.values for part in parts if part.values is not None]
-    between = [part.between for part in parts if part.between is not None]
-    thoughts = [part.thoughts for part in parts if part.thoughts is not None]
-    return Answers(
-        errors=errors,
-        probs=np.concatenate(probs) if probs else None,
-        coverage=np.concatenate(covered) if covered else None,
-        values=[value for each in values for value in each] if values else None,
-        between=np.concatenate(between) if between else None,
-        thoughts=[each for own in thoughts for each in own] if thoughts else None,
-    )
+    made: dict[str, Any] = {"errors": []}
+    for name in _OF_TEXTS:
+        known = [v for part in parts if (v := getattr(part, name)) is not None]
+        if known and isinstance(known[0], np.ndarray):
+            made[name] = np.concatenate(known)
+        elif known:
+            made[name] = [value for values in known for value in values]
+    return Answers(**made)
 
 
 def joined(
@@ -271,24 +269,15 @@ def of_rows(answers: Answers, rows: Integers) -> Answers:
         rows: For each row, the index of its text; -1 for rows without a text.
     """
 
-    def spread(values: Floats) -> Floats:
-        padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
-        return np.asarray(padded[rows])  # index -1 selects the last row
+    def of(values: Any) -> Any:  # noqa: ANN401 - of any field
+        if isinstance(values, np.ndarray):
+            padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
+            return padded[rows]  # index -1 selects the last row
+        if values is None:
+            return None
+        return [None if i < 0 else values[i] for i in rows.tolist()]
 
-    at = rows.tolist()
-    errors, found = answers.errors, answers.values
-    between, thoughts, quotes = answers.between, answers.thoughts, answers.quotes
-    return Answers(
-        errors=[None if i < 0 else errors[i] for i in at],
-        probs=None if answers.probs is None else spread(answers.probs),
-        coverage=None if answers.coverage is None else spread(answers.coverage),
-        values=None if found is None else [None if i < 0 else found[i] for i in at],
-        between=None if between is None else spread(between),
-        thoughts=(
-            None if thoughts is None else [None if i < 0 else thoughts[i] for i in at]
-        ),
-        quotes=None if quotes is None else [None if i < 0 else quotes[i] for i in at],
-    )
+    return Answers(**{name: of(getattr(answers, name)) for name in _OF_TEXTS})
 
 
 _GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
