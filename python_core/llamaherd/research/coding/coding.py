@@ -78,7 +78,6 @@ class Coding:
     """Coding of a column of texts, block by block, as one call.
 
     Args:
-        context: Context to run in.
         work: Texts to code, with codebook and settings.
         journal: Open journal, used instead of the journal that `work` names.
         calibration: Calibration of an earlier coding of the same kind; None to fit one.

@@ -160,10 +160,6 @@ class CodeReader:
         several: True if a text may have several labels, separated by semicolons, or by
             commas if no label contains a comma. The labels are returned joined, in the
             order of `names`.
-
-    Attributes:
-        names: See above.
-        several: See above.
     """
 
     def __init__(self, names: Sequence[str], *, several: bool = False) -> None:

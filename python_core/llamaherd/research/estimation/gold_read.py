@@ -213,8 +213,6 @@ class _Sheet:
         first_row: Number of the first row below the column names, as shown in messages.
 
     Attributes:
-        name: Name of the sheet in messages.
-        stem: Name of the sheet's coder if another sheet has a column of the same name.
         codes: Codes by coder, in the order of the sample.
         rows: For each text of the sample in the sheet, its row in the file, from 1.
         problems: Problems found in the sheet.
