@@ -465,7 +465,7 @@ test_that("no variable changes what the name of a column means", {
 
 test_that("arguments of several models are validate_models()'s, and still taken", {
   skip_if_no_llamaherd()
-  expect_length(setdiff(names(formals(validate)), "..."), 14)
+  expect_length(setdiff(names(formals(validate)), "..."), 12)
   annotations <- data.frame(
     item = rep(1:4, 2),
     coder = rep(c("small", "large"), each = 4),
