@@ -21,13 +21,12 @@ import marked
 import numpy as np
 from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.dsl import Problem
+from llamaherd.research.statistics.influences import Influences
 from llamaherd.research.statistics.intervals import student_quantile
-from llamaherd.research.statistics.skewness import codes_needed
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
 N_TEXTS, SIZES, METHODS = 2000, (50, 100, 400), {"gold": 0.0, "dsl": 1.0}
-NONE = np.zeros(1)
 NORMAL, T5, EXPONENTIAL, LOGNORMAL = "normal", "t, 5 df", "exponential", "lognormal"
 WIDE = "lognormal, sigma 1.5"
 TRUTH = {
@@ -78,7 +77,8 @@ def one_draw(case: str, seed: int, k: int) -> list[list[Any]]:
             fitted = dsl.rectified(made, lam)
             away = abs(float(fitted.theta[0]) - TRUTH[case])
             hit = away <= reach * float(fitted.std_errors[0])
-            needed = codes_needed(made, lam, fitted.theta, below=NONE, above=NONE)
+            influences = Influences.of(made, lam, fitted.theta, np.ones((1, 1)))
+            needed = influences.codes_needed()
             found.append([n, method, bool(hit), bool(n < needed[0])])
     return found
 

@@ -155,7 +155,7 @@ class GoldSample:
     def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
         """Return the sample with labels of the model, unless the draw recorded labels.
 
-        Response rates are compared between these labels, see `nonresponse`.
+        Response rates are compared between these labels, see `representative`.
         """
         if any(label is not None for label in self.labels):
             return self
