@@ -17,7 +17,7 @@ from llamaherd._r.boundary import boundary
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.selection.candidates import CodebookCandidate
-from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.part_codes import GivenLabels
 
 _CLASS = ".class"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.plots.result_dicts import plain
 from llamaherd.research.reports.report_data import evaluation_dict
-from llamaherd.research.selection.choice import CodebookChoice
+from llamaherd.research.selection.candidates import CodebookChoice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

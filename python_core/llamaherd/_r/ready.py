@@ -7,7 +7,7 @@ from typing import Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary
 from llamaherd._r.coding import described_codebook
-from llamaherd.research.coding.ready_codebooks import ready_dicts
+from llamaherd.research.coding.codebook_file import ready_dicts
 
 
 @boundary

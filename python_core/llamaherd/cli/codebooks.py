@@ -140,7 +140,7 @@ def compare(
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
     """Compare codebooks, print the results and store the comparison."""
-    from llamaherd.research.coding.ready_codebooks import codebook_from  # noqa: PLC0415
+    from llamaherd.research.coding.codebook_file import codebook_from  # noqa: PLC0415
     from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
 
@@ -210,7 +210,7 @@ def best(
     overwrite: bool,
 ) -> None:
     """Choose a codebook, print the choice and store it."""
-    from llamaherd.research.selection.choice import best_codebook  # noqa: PLC0415
+    from llamaherd.research.selection.candidates import best_codebook  # noqa: PLC0415
     from llamaherd.research.selection.comparison import (  # noqa: PLC0415
         CodebookComparison,
     )
@@ -246,7 +246,7 @@ def evaluate(
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
     """Evaluate the chosen codebook and print all measures."""
-    from llamaherd.research.selection.choice import CodebookChoice  # noqa: PLC0415
+    from llamaherd.research.selection.candidates import CodebookChoice  # noqa: PLC0415
     from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
     frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
@@ -306,8 +306,8 @@ def ready(
     overwrite: bool,
 ) -> None:
     """Print the list of ready codebooks, or one codebook."""
-    from llamaherd.research.coding.codebook_file import codebook_yaml  # noqa: PLC0415
-    from llamaherd.research.coding.ready_codebooks import (  # noqa: PLC0415
+    from llamaherd.research.coding.codebook_file import (  # noqa: PLC0415
+        codebook_yaml,
         ready_codebook,
         ready_dicts,
     )

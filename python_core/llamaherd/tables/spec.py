@@ -17,7 +17,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.ready_codebooks import codebook_from, is_ready
+from llamaherd.research.coding.codebook_file import codebook_from, is_ready
 from llamaherd.research.coding.settings import idle_settings
 from llamaherd.structured.source import schema_text
 from llamaherd.tables.chat_keys import (

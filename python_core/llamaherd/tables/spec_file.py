@@ -13,7 +13,7 @@ import tomli_w
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, BadArgumentError
-from llamaherd.research.coding.ready_codebooks import is_ready
+from llamaherd.research.coding.codebook_file import is_ready
 from llamaherd.tables.chat_keys import is_template_file
 from llamaherd.tables.spec import STREAM, RunSpec
 from llamaherd.tables.spec_keys import KEYS, checked_keys

@@ -14,8 +14,13 @@ from llamaherd.core.words import call, words
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
-from llamaherd.research.coding.source import check_relabelled, compared, marks_of
-from llamaherd.research.coding.texts import hash_of_texts, sha256_of
+from llamaherd.research.coding.texts import (
+    check_relabelled,
+    compared,
+    hash_of_texts,
+    marks_of,
+    sha256_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

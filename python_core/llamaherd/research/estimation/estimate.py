@@ -12,8 +12,8 @@ from llamaherd.core.plurals import part_of
 from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
 from llamaherd.research.codes.coders import REMOVED
-from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import mean_one
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.design_checks import hinted, label_check_of

@@ -23,8 +23,8 @@ from llamaherd.research.coding.joins import (
     relabelled,
 )
 from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.source import locked_note, open_parts
 from llamaherd.research.coding.survey import weights_of
+from llamaherd.research.coding.texts import locked_note, open_parts
 from llamaherd.research.estimation import formula_terms
 from llamaherd.research.estimation.consensus import all_codes, averaged_sample
 from llamaherd.research.estimation.design_checks import clusters_of, copies

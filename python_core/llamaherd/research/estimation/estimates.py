@@ -13,7 +13,7 @@ from llamaherd.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.coding.source import Source
+    from llamaherd.research.coding.texts import Source
     from llamaherd.research.statistics.label_weight import CodesAlone
     from llamaherd.research.statistics.representative import LabelCheck
     from llamaherd.research.statistics.sampling import Floats

@@ -336,7 +336,7 @@ def skewed(
         outcome: Name of the numbers.
         names: Names of the groups, or of the coefficients.
         n_codes: float64[p], numbers of codes.
-        needed: float64[p] by method, numbers of codes by Cochran's rule, see `influences`.
+        needed: float64[p] by method, numbers of codes by Cochran's rule.
         of: What is estimated: "means" or "coefficients".
     """
     parts = [

@@ -31,7 +31,7 @@ from llamaherd.research.coding.label_sets import (
     joined,
     words_for_none,
 )
-from llamaherd.research.coding.source import check_relabelled, marks_of
+from llamaherd.research.coding.texts import check_relabelled, marks_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.population import named
 from llamaherd.research.statistics.intervals import NO_LIMITS

@@ -19,8 +19,7 @@ from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import column_hashes, label_forms
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
-from llamaherd.research.coding.source import marks_of
-from llamaherd.research.coding.texts import is_blank, sha256_of
+from llamaherd.research.coding.texts import is_blank, marks_of, sha256_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:

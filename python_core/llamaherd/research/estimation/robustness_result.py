@@ -16,7 +16,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows
 from llamaherd.research import frames
 from llamaherd.research.coding.answer_types import JOINED
-from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.estimates import TITLES

@@ -14,8 +14,13 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.research.coding.source import Source, check_source
-from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
+from llamaherd.research.coding.texts import (
+    Source,
+    check_source,
+    checked_texts,
+    hash_of_texts,
+    unique_texts,
+)
 from llamaherd.research.plots.result_dicts import plain, summary_of
 from llamaherd.research.selection.candidates import hash_of
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.texts import Integers
-    from llamaherd.research.selection.choice import CodebookChoice
+    from llamaherd.research.selection.candidates import CodebookChoice
 
 _AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
 

@@ -35,20 +35,16 @@ from llamaherd.research.reports.report_blocks import (
     text_block,
 )
 from llamaherd.research.reports.report_data import estimates_in
-from llamaherd.research.reports.report_estimates import (
-    estimates_blocks,
-    robustness_blocks,
-)
-from llamaherd.research.reports.report_run import (
+from llamaherd.research.reports.report_sections import (
     again_blocks,
+    are_passages,
     codebook_blocks,
+    estimates_blocks,
+    example_blocks,
     model_blocks,
     prompts_blocks,
+    robustness_blocks,
     run_blocks,
-)
-from llamaherd.research.reports.report_texts import (
-    are_passages,
-    example_blocks,
     span_labels,
 )
 from llamaherd.research.statistics.agreement import COEFFICIENTS

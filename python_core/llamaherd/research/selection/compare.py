@@ -29,13 +29,12 @@ from llamaherd.research.selection.candidates import (
     texts_of,
 )
 from llamaherd.research.selection.comparison import CodebookComparison, ComparedCandidate
-from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
     ADJUST,
     checked_measure,
     is_of_numbers,
 )
-from llamaherd.research.selection.part_codes import codes_of_part, measured
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.research.selection.split import opened_sample, record_of
 from llamaherd.research.statistics.intervals import LEVEL, level_of
 

@@ -13,8 +13,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, first_rows
 from llamaherd.core.words import call, setting
 from llamaherd.research.coding.label_sets import joined
-from llamaherd.research.selection.given_labels import GivenLabels
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part
 from llamaherd.research.selection.split import PARTS, opened_sample, part_of, record_of
 
 if TYPE_CHECKING:

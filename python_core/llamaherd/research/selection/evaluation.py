@@ -18,18 +18,18 @@ from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.record import model_record
-from llamaherd.research.coding.source import SPLIT
+from llamaherd.research.coding.texts import SPLIT
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.selection.candidates import (
+    CodebookChoice,
     check_codebook,
+    checked_choice,
     hash_of,
     texts_of,
 )
-from llamaherd.research.selection.choice import CodebookChoice, checked_choice
 from llamaherd.research.selection.comparison import wrapped_notes
-from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import TITLES, is_of_numbers
-from llamaherd.research.selection.part_codes import codes_of_part, measured
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.research.selection.split import (
     opened_sample,
     part_of,

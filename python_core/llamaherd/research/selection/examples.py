@@ -22,14 +22,13 @@ from llamaherd.research.selection.candidates import (
     checked_names,
     texts_of,
 )
-from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
     ExamplesEffect,
     checked_measure,
     examples_of,
     is_of_numbers,
 )
-from llamaherd.research.selection.part_codes import codes_of_part, measured
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.research.selection.split import opened_sample, part_of
 from llamaherd.research.statistics.intervals import LEVEL
 

@@ -23,7 +23,7 @@ from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import call
-from llamaherd.research.coding.source import SPLIT, in_parts
+from llamaherd.research.coding.texts import SPLIT, in_parts
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
 

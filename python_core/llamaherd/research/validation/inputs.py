@@ -28,7 +28,7 @@ from llamaherd.research.coding.joins import (
     note_on_left_out,
     relabelled,
 )
-from llamaherd.research.coding.source import locked_note, open_parts
+from llamaherd.research.coding.texts import locked_note, open_parts
 from llamaherd.research.statistics.ratings import listed
 from llamaherd.research.statistics.representative import answered
 

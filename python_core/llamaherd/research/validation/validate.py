@@ -16,8 +16,8 @@ from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, number_in, text_of
 from llamaherd.research.codes.coders import REMOVED, majority_codes
 from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import weights_of
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,

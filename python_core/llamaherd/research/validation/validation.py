@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.coding.source import Source
+    from llamaherd.research.coding.texts import Source
     from llamaherd.research.statistics import (
         Accuracy,
         CalibrationError,

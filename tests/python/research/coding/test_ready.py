@@ -7,7 +7,7 @@ from pathlib import Path
 
 import llamaherd as lh
 import pytest
-from llamaherd.research.coding.ready_codebooks import (
+from llamaherd.research.coding.codebook_file import (
     codebook_from,
     is_ready,
     sources_of,

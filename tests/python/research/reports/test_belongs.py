@@ -11,7 +11,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.research.coding.record import notes_of
-from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.reports.report_file import read_report
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.research.references import GUIDELINES
-from llamaherd.research.reports.checklist import ChecklistItem, checklist_of
 from llamaherd.research.reports.methods import (
     PARTS,
+    ChecklistItem,
     checklist_blocks,
+    checklist_of,
     facts_of,
     methods_of,
 )

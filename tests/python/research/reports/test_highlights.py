@@ -13,7 +13,7 @@ import pytest
 from llamaherd.research.codes.span_files import Unit
 from llamaherd.research.plots.counts import Passage, passage_counts, passages_of
 from llamaherd.research.plots.plot import plot_of
-from llamaherd.research.reports.report_texts import pieces_of
+from llamaherd.research.reports.report_sections import pieces_of
 from plotted import notes, values
 
 if TYPE_CHECKING:

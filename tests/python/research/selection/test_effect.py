@@ -10,12 +10,12 @@ import llamaherd as lh
 import pytest
 from llamaherd._r.composites import choose_examples
 from llamaherd.research.selection import examples, measures
-from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
     ExamplesEffect,
     PairedDifference,
     n_more_examples,
 )
+from llamaherd.research.selection.part_codes import GivenLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
