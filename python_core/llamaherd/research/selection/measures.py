@@ -280,7 +280,10 @@ def _statistic(
         return kappa_statistic(indices, 1 - np.eye(k + 1), w)[0]
     of = WeightedUnits.of(has, should, w, labels if is_one else None)
     part, by = ("recall", (2,)) if measure == "balanced_accuracy" else ("f1", (1, 2))
-    return replace(of.statistic(part, of.occurring(by)), groups=None)
+    labels = of.occurring(by)
+    found, column = of.statistic(part, labels), np.full(k + 1, len(labels))
+    column[labels] = np.arange(len(labels))  # one for each code, as in other classifiers
+    return replace(found, groups=None, unseen=found.unseen[:, column])
 
 
 SelectionMeasure = MeasureName | Literal["mae"]

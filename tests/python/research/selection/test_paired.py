@@ -98,6 +98,19 @@ def test_intervals_of_differences_hold(measure: paired.MeasureName) -> None:
         assert inside >= 89  # 5 below 95%: probability 1.2%
 
 
+@pytest.mark.parametrize("measure", paired.LABEL_MEASURES)
+def test_a_label_that_only_one_classifier_gives_is_no_obstacle(
+    measure: paired.MeasureName,
+) -> None:
+    truth = np.repeat([0, 1], 20)
+    other = truth.copy()
+    other[:3] = 2
+    found = paired.compare(members([truth, other]), units(truth), measure)
+    (pair,) = found.differences
+    assert pair.value > 0
+    assert pair.low < pair.value <= pair.high
+
+
 def test_unit_without_an_answer_counts_as_wrong() -> None:
     truth = np.array([0, 1, 2, 0])
     is_given = np.array([True, True, False, False])
