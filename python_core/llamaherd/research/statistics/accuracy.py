@@ -253,17 +253,18 @@ class WeightedUnits:
     def statistic(self, part: str, labels: Integers) -> UnitStatistic:
         """Return the mean of precision, recall or F1 over labels.
 
-        A label without a denominator has the value 0.
+        A label without a denominator has the value 0. The mean of no labels is NaN.
         """
         by = _BELOW[part]
         both, of_model, of_codes = self.sums[:, labels]
         below = by[0] * of_model + by[1] * of_codes
-        of_hit = np.divide(1 / len(labels), below, out=0 * below, where=below > 0)
+        each = 1 / max(len(labels), 1)
+        of_hit = np.divide(each, below, out=0 * below, where=below > 0)
         pull = both * of_hit**2 * len(labels)
         parts = (-by[0] * pull, -by[1] * pull, of_hit)
         has, should = self.has[:, labels], self.should[:, labels]
         return UnitStatistic(
-            value=float(both @ of_hit),
+            value=float(both @ of_hit) if len(labels) else math.nan,
             weights=self.weights,
             slopes=has @ parts[0] + should @ parts[1] + (has & should) @ of_hit,
             unseen=self._unseen(labels, *parts),

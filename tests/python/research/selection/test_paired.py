@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from llamaherd.research.selection import measures as paired
 from llamaherd.research.statistics import accuracy_of, cohen_kappa
 from llamaherd.research.statistics.gold_size import gold_size
@@ -190,3 +192,25 @@ def test_sizes_refused() -> None:
         gold_size(0.05, compare=0.05)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="accuracy cannot be combined with compare"):
         gold_size(compare=0.05, accuracy=0.9)  # type: ignore[call-overload]
+
+
+@given(st.integers(0, 10**6))
+def test_any_units_can_be_compared(seed: int) -> None:
+    """Few units, several labels or one, labels and answers that are missing."""
+    rng = np.random.default_rng(seed)
+    n, k, several = rng.integers(1, 12), rng.integers(1, 5), rng.random() < 0.4
+
+    def drawn() -> Any:
+        if several:
+            return rng.random((n, k)) < 0.4
+        return np.eye(k, dtype=bool)[rng.integers(0, k, n)]
+
+    answers = [(drawn(), rng.random(n) < 0.8) for _ in range(rng.integers(1, 4))]
+    made = paired.UnitCodes(
+        should=drawn(), weights=rng.uniform(1, 50, n), strata=rng.integers(0, 3, n)
+    )
+    for measure in paired.LABEL_MEASURES:
+        if several and measure == "kappa":
+            continue
+        for pair in paired.compare(answers, made, measure).differences:
+            assert np.isnan(pair.low) or pair.low - 1e-9 <= pair.value <= pair.high + 1e-9
