@@ -29,7 +29,8 @@ from llamaherd.research.estimation.recalibrated import (
     with_new_columns,
 )
 from llamaherd.research.statistics import heads
-from llamaherd.research.statistics.intervals import LEVEL, Measure, mean
+from llamaherd.research.statistics.intervals import LEVEL, Measure
+from llamaherd.research.statistics.uncertainty import mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

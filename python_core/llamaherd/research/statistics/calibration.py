@@ -18,12 +18,12 @@ from llamaherd.research.statistics.intervals import (
     LEVEL,
     Measure,
     level_of,
-    mean,
     share,
     share_limits,
     within,
 )
 from llamaherd.research.statistics.ratings import unit_weights_of
+from llamaherd.research.statistics.uncertainty import mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -211,26 +211,6 @@ def share(
     return Measure(value=p, low=low, high=high, n=n)
 
 
-def mean(values: Floats, weights: Floats, level: float) -> Measure:
-    """Return the weighted mean of units, with a t interval.
-
-    Units with weight 0 are left out.
-
-    The mean is NaN if there are no units. There is no interval if there is one unit, or
-    if all values are equal, because equal values show nothing about the error.
-    """
-    values, weights = values[weights > 0], weights[weights > 0]
-    n = len(values)
-    if n == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
-    found = float(np.average(values, weights=weights))
-    if n == 1 or np.ptp(values) < LEAST_SPREAD:
-        return Measure(value=found, low=math.nan, high=math.nan, n=n)
-    squares = float(((weights * (values - found)) ** 2).sum()) / weights.sum() ** 2
-    reach = student_quantile(level, n - 1) * math.sqrt(squares * n / (n - 1))
-    return Measure(value=found, low=found - reach, high=found + reach, n=n)
-
-
 def mean_of_parts(parts: Sequence[Measure], n: int) -> Measure:
     """Return the mean of independent shares, with an interval by MOVER.
 

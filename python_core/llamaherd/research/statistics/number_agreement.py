@@ -25,10 +25,9 @@ from llamaherd.research.statistics.intervals import (
     Measure,
     kish_n,
     level_of,
-    mean,
 )
 from llamaherd.research.statistics.ratings import unit_weights_of
-from llamaherd.research.statistics.uncertainty import UnitStatistic
+from llamaherd.research.statistics.uncertainty import UnitStatistic, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -44,6 +44,8 @@ import numpy as np
 
 from llamaherd.research.statistics.intervals import (
     ENOUGH,
+    LEAST_SPREAD,
+    Measure,
     kish_n,
     normal_quantile,
     student_quantile,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 OTHER_KIND = 0.5  # weight of cases seen of the other kind
 _MOST_SKEW = 1.0  # bound of the skewness M / V^1.5
 _NONE = 1e-18  # variances below this are rounding errors
+_NO_VARIANCE = 1e-30  # the same for numbers in any unit
 _ROUNDING = 1e-9  # relative difference of equal weights
 _LEAST_DF = 4.0  # degrees of freedom of a statistic of five units or more
 
@@ -267,7 +270,8 @@ class UnitStatistic:
             self._kind(np.maximum(room, 0.0), gaps[sign * gaps > 0], sign, level)
             for sign, room in ((1, highest - usual), (-1, usual - lowest))
         ]
-        if variance <= _NONE and not any(size > 0 for size, _, _ in kinds):
+        is_none = variance <= max((LEAST_SPREAD * self.value) ** 2, _NO_VARIANCE)
+        if is_none and not any(size > 0 for size, _, _ in kinds):
             return (math.nan, math.nan)
         both = kinds[0][2] + kinds[1][2]
         df = max(kish_n(w) - n_strata, min(n - n_strata, _LEAST_DF), 1.0)
@@ -346,6 +350,21 @@ class UnitStatistic:
         weights = probs * sizes**2
         size = float(np.sqrt(np.average(sizes**2, weights=weights)))
         return size, sign * float(np.average(sizes, weights=weights)), squares
+
+
+def mean(values: Floats, weights: Floats, level: float) -> Measure:
+    """Return the weighted mean of units, with a t interval.
+
+    Units with weight 0 are left out. The mean is NaN if there are no units. There is no
+    interval if there is one unit, or if all values are equal, because equal values show
+    nothing about the error.
+    """
+    values, weights = values[weights > 0], weights[weights > 0]
+    if len(values) == 0:
+        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+    found = UnitStatistic.mean(values, weights)
+    low, high = found.limits(level)
+    return Measure(value=found.value, low=low, high=high, n=len(values))
 
 
 def are_equal(weights: Floats) -> bool:

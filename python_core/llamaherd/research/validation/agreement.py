@@ -20,8 +20,9 @@ from llamaherd.research.coding.label_sets import (
     none_of,
     words_for_none,
 )
-from llamaherd.research.statistics.intervals import mean, share
+from llamaherd.research.statistics.intervals import share
 from llamaherd.research.statistics.ratings import Agreement, CodesByCoder, ModelAndPerson
+from llamaherd.research.statistics.uncertainty import mean
 from llamaherd.research.validation.inputs import with_codes
 
 if TYPE_CHECKING:
