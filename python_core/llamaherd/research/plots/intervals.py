@@ -13,6 +13,7 @@ from llamaherd.research.plots.description import cut, interval, number, short
 from llamaherd.research.plots.rows import Value, panels_plot, rows_plot
 from llamaherd.research.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.research.selection.measures import TITLES
+from llamaherd.research.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.research.statistics.agreement import COEFFICIENTS
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ METHODS = {
     "gold": "human codes only",
     "naive": "labels, uncorrected",
 }
-MEASURES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-}
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 _SPAN_MEASURES = {
     "exact precision": "exact precision",
@@ -42,9 +38,8 @@ _SPAN_MEASURES = {
     "overlap recall": "overlap recall",
     "overlap f1": "overlap F1",
     "unitizing alpha": "unitizing alpha",
-    "gamma": "gamma",
 }
-_OF_SPAN_LABELS = ("exact f1", "overlap f1", "unitizing alpha", "gamma")
+_OF_SPAN_LABELS = ("exact f1", "overlap f1", "unitizing alpha")
 _TIED = ("may be the best", "worse than the best")
 _MOST_STRENGTHS = 50
 _LONGEST = 60  # characters of a question or formula in a title
@@ -168,7 +163,7 @@ def measures_plot(fields: Fields) -> Plot:
     rows: list[str] = []
     values: list[Value] = []
     series = ["model and people"]
-    for name, title in MEASURES.items():
+    for name, title in ACCURACIES.items():
         values.append(Value.of(measured[name], len(rows), 0))
         rows.append(title)
     between = {each["name"]: each for each in fields["coder_agreement"] or []}

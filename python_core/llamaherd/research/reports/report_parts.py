@@ -12,7 +12,7 @@ from llamaherd.research.plots.counts import (
     passage_counts,
     passages_plot,
 )
-from llamaherd.research.plots.intervals import MEASURES, measures_plot, scores_plot
+from llamaherd.research.plots.intervals import measures_plot, scores_plot
 from llamaherd.research.plots.planes import calibration_plot, coverage_plot, numbers_plot
 from llamaherd.research.reports.methods import (
     checklist_blocks,
@@ -47,6 +47,7 @@ from llamaherd.research.reports.report_sections import (
     run_blocks,
     span_labels,
 )
+from llamaherd.research.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.research.statistics.agreement import COEFFICIENTS
 from llamaherd.research.statistics.number_agreement import NUMBERS
 
@@ -321,7 +322,7 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
             "" if n is None else f"{n:,}",
         ]
 
-    for name, title in MEASURES.items():
+    for name, title in ACCURACIES.items():
         is_exact = name == "accuracy" and fields.get("several")
         yield row("all labels right" if is_exact else title, measured[name])
     if measured["majority_label"] is not None:

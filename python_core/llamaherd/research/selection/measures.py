@@ -22,8 +22,9 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
+from llamaherd.research.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.research.statistics.accuracy import WeightedUnits
-from llamaherd.research.statistics.agreement import kappa_statistic
+from llamaherd.research.statistics.agreement import COEFFICIENTS, kappa_statistic
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
@@ -32,7 +33,7 @@ from llamaherd.research.statistics.intervals import (
     level_of,
     share,
 )
-from llamaherd.research.statistics.number_agreement import number_agreement
+from llamaherd.research.statistics.number_agreement import NUMBERS, number_agreement
 from llamaherd.research.statistics.uncertainty import UnitStatistic
 
 if TYPE_CHECKING:
@@ -289,11 +290,9 @@ def _statistic(
 SelectionMeasure = MeasureName | Literal["mae"]
 ERRORS = ("mae",)  # for these measures smaller values are better
 TITLES: dict[str, str] = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "kappa": "Cohen's kappa",
-    "mae": "mean absolute error",
+    **ACCURACIES,
+    "kappa": COEFFICIENTS["kappa"].title,
+    "mae": NUMBERS["mae"],
 }
 
 

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers, Ratings
 
 
+# Titles of the measures of all labels together, by the names of `Accuracy`.
+TITLES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
     """Units to which the model did not give a label, few of which show missed cases.

@@ -11,6 +11,7 @@ from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent, ver
 from llamaherd.research.codes import are_alike
 from llamaherd.research.codes.coders import note_on_ties
 from llamaherd.research.coding.texts import same_rows
+from llamaherd.research.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.research.statistics.agreement import COEFFICIENTS
 from llamaherd.research.statistics.number_agreement import NUMBERS
 from llamaherd.research.statistics.representative import copied, label_check
@@ -88,8 +89,10 @@ def _summary(found: Validation) -> list[str]:
             "all labels right" if found.several else "accuracy",
             with_interval(of.accuracy),
         ],
-        ["balanced accuracy", with_interval(of.balanced_accuracy)],
-        ["macro F1", with_interval(of.macro_f1)],
+        *(
+            [ACCURACIES[name], with_interval(getattr(of, name))]
+            for name in ("balanced_accuracy", "macro_f1")
+        ),
     ]
     if of.majority_label is not None:
         title = f"always {of.majority_label!r}"
