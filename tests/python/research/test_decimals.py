@@ -18,11 +18,11 @@ from llamaherd.research.reports import prose, report_blocks
 PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.
 OTHERS = {
-    *("design_checks: ratio", "gold_use: expected", "report_run: each['seconds']"),
+    *("design_checks: ratio", "gold_use: expected", "report_sections: each['seconds']"),
     *("methods: size / 1000000000.0", "counts: max(end)"),
     *("counts: read", "counts: rest", "counts: wall", "counts: wrote"),
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),
-    *("report: row.speedup", "report_blocks: seconds", "report_run: memory / 2 ** 30"),
+    *("report: row.speedup", "report_blocks: seconds", "report_sections: memory / 2 ** 30"),
     *("representative: e", "step_results: seconds"),
 }
 
