@@ -23,10 +23,10 @@ from llamaherd._r.forms import (
 from llamaherd.asks.keywords import CodingSettings
 from llamaherd.core.plurals import MOST_ROWS
 from llamaherd.research.coding.codebook import page
+from llamaherd.research.coding.codebook_file import ready_dicts
 from llamaherd.research.coding.columns import named as named_columns
 from llamaherd.research.coding.columns import roles_of
 from llamaherd.research.coding.prompts import PromptPreview
-from llamaherd.research.coding.ready_codebooks import ready_dicts
 from llamaherd.research.coding.scales import NumberScale
 from llamaherd.research.coding.settings import checked_settings
 

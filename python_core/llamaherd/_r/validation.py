@@ -41,8 +41,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.agreement import Agreement
-    from llamaherd.research.statistics.ratings import Codes, Scale
+    from llamaherd.research.statistics.ratings import Agreement, Codes, Scale
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
