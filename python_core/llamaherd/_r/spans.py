@@ -9,7 +9,7 @@ import llamaherd as lh
 from llamaherd._r.boundary import boundary, form_of
 from llamaherd._r.forms import Part, attributed, factor, table, table_of, value, vector
 from llamaherd.research.codes.span_files import MarkedText, Unit
-from llamaherd.research.coding.span_type import PLACE
+from llamaherd.research.coding.spans import PLACE
 from llamaherd.research.validation.spans import span_codes
 
 if TYPE_CHECKING:
