@@ -74,9 +74,14 @@ enum {
 
 /* ---- library ------------------------------------------------------------------- */
 
+/* Version of llamaherd, for #if. The same version stands in pyproject.toml. */
+#define LH_VERSION_MAJOR 0
+#define LH_VERSION_MINOR 1
+#define LH_VERSION_PATCH 0
+
 /* Version of this interface. The version increases whenever a function or a struct of
  * this header changes so that a client compiled earlier can no longer use it. */
-enum { LH_ABI_VERSION = 1 };
+#define LH_ABI_VERSION 1
 
 /* Returns the LH_ABI_VERSION of the loaded library. A client compares it with its own
  * LH_ABI_VERSION before it calls any other function, and stops if they differ. Any
