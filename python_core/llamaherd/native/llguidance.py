@@ -12,6 +12,7 @@ import re
 import threading
 from concurrent.futures import Future
 from functools import lru_cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.core.errors import AbiMismatchError
@@ -44,7 +45,11 @@ _FUNCTIONS = (  # members of `lh_llguidance`
     "matcher_is_accepting",
     "matcher_is_stopped",
     "tokenize_bytes",
+    "new_tokenizer",
 )
+# Functions that some supported versions lack; the shim needs one of the tokenizers.
+_OPTIONAL = {"get_version", "new_tokenizer_v2", "new_tokenizer"}
+_VERSIONS = ">=1.5,<2"
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +59,7 @@ def load() -> str:
     Raises:
         AbiMismatchError: llguidance is not installed, or has another C API.
     """
-    cure = "install it: pip install 'llguidance>=1.9,<2'"
+    cure = f"install it: pip install 'llguidance{_VERSIONS}'"
     try:
         from llguidance import _lib  # noqa: PLC0415 - only for those who need it
     except ImportError as error:
@@ -62,12 +67,17 @@ def load() -> str:
             f"schema, regex and Lark grammars need llguidance, which cannot be imported "
             f"({error}); {cure}"
         ) from error
+    installed = version("llguidance")
+    if not (1, 5) <= tuple(int(part) for part in installed.split(".")[:2]) < (2, 0):
+        raise AbiMismatchError(f"llguidance {installed} is not supported; {cure}")
     module = ctypes.CDLL(_lib.__file__)
     functions = sized("lh_llguidance")
     for name in _FUNCTIONS:
         try:
             function = getattr(module, f"llg_{name}")
         except AttributeError:
+            if name in _OPTIONAL:
+                continue
             raise AbiMismatchError(
                 f"the installed llguidance has no function llg_{name}; {cure}"
             ) from None
@@ -78,9 +88,7 @@ def load() -> str:
         check(lib.lh_set_llguidance(functions, problem), problem)
     except ValueError as reason:
         raise AbiMismatchError(f"{reason}; {cure}") from None
-    module.llg_get_version.restype = ctypes.c_char_p
-    found = re.search(r"@([\d.]+)", module.llg_get_version().decode())
-    return found[1] if found else ""
+    return installed
 
 
 def accepts(model: CData, schema: str, text: str, *, is_lark: bool = False) -> bool:
