@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 import threading
 from concurrent.futures import Future
@@ -50,6 +51,7 @@ _FUNCTIONS = (  # members of `lh_llguidance`
 # Functions that some supported versions lack; the shim needs one of the tokenizers.
 _OPTIONAL = {"get_version", "new_tokenizer_v2", "new_tokenizer"}
 _VERSIONS = ">=1.5,<2"
+_OLD_VARIABLE = "LLAMAHERD_OLD_LLGUIDANCE"
 
 
 @lru_cache(maxsize=1)
@@ -68,8 +70,15 @@ def load() -> str:
             f"({error}); {cure}"
         ) from error
     installed = version("llguidance")
-    if not (1, 5) <= tuple(int(part) for part in installed.split(".")[:2]) < (2, 0):
+    numbers = tuple(int(part) for part in installed.split(".")[:2])
+    if not (1, 5) <= numbers < (2, 0):
         raise AbiMismatchError(f"llguidance {installed} is not supported; {cure}")
+    if numbers < (1, 9) and os.environ.get(_OLD_VARIABLE) != "1":
+        raise AbiMismatchError(
+            f"llguidance {installed} may end the process at a regular expression or a "
+            f"schema of extreme cost: pip install 'llguidance>=1.9,<2', or set "
+            f"{_OLD_VARIABLE}=1 if no stranger writes your constraints"
+        )
     module = ctypes.CDLL(_lib.__file__)
     functions = sized("lh_llguidance")
     for name in _FUNCTIONS:

@@ -46,13 +46,21 @@ def test_an_older_version_enforces_schemas(version: str, tmp_path: Path) -> None
     )
     path = str(tiny_models.write(tmp_path / "m.gguf", "llama"))
     first = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, path],
-        env={**os.environ, "PYTHONPATH": first},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+    def run(allowed: str) -> subprocess.CompletedProcess[str]:
+        more = {"PYTHONPATH": first, "LLAMAHERD_OLD_LLGUIDANCE": allowed}
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, path],
+            env={**os.environ, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    refused = run("")
+    assert refused.returncode == 1
+    assert f"AbiMismatchError: llguidance {version} may end the process" in refused.stderr
+    done = run("1")
     assert done.returncode == 0, done.stderr
     loaded, errors, parsed, texts = json.loads(done.stdout)
     assert (loaded, errors) == (version, [None, None])
