@@ -92,7 +92,7 @@ def make_requests(
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or cannot be used with this model.
         ChatTemplateError: The model has no chat template, or the template refuses the
-        messages.
+            messages.
     """
     constraints = Constraints(options.sampling, strict=options.strict)
     of_call = params_of_call(constraints.settings)
