@@ -79,8 +79,8 @@ $(TEMPLATES): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_templates.py $(TEMPLATES)
 
 .PHONY: help setup demo docs test quick generated test-changed nightly check models system system-dev system-docs clean distclean \
-        fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r \
-        test-long test-long-1 test-long-2 test-long-3 test-long-4 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r check-r-pythons \
+        test-long test-long-1 test-long-2 test-long-3 test-long-4 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama move-llama test-capi test-python test-pythons test-lowest test-neighbours test-built test-c-install test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -140,8 +140,20 @@ test-capi: system-dev $(DEV) models ## run only the tests of the C API
 test-python: system-dev setup $(DEV) models ## run only pytest
 	@scripts/test.sh python
 
-test-pythons: $(DEV) ## run quick tests with other versions of Python: make test-pythons PYTHONS="python3.12 python3.13"
+test-pythons: $(DEV) ## run quick tests with the other Pythons of this machine: make test-pythons PYTHONS="python3.12 python3.13"
 	@scripts/pythons.sh $(PYTHONS)
+
+test-lowest: $(DEV) ## run quick tests with the lower bounds of all dependencies
+	@scripts/pythons.sh lowest
+
+test-neighbours: $(DEV) ## resolve llamaherd together with vllm, guidance, transformers and others (downloads metadata)
+	@scripts/neighbours.sh
+
+test-built: $(DEV) $(SMOLLM2) ## build the sdist and the wheel, compare, install and test them
+	@scripts/built.sh $(SMOLLM2)
+
+test-c-install: $(DEV) $(SMOLLM2) ## install the C library without Python, compile a program against it in three ways
+	@scripts/c_library.sh $(SMOLLM2)
 
 test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, anthropic, litellm, instructor, LangChain, lm_eval
 	@scripts/test.sh clients
@@ -189,6 +201,9 @@ wheels-bare: $(SMOLLM2) ## install the wheels in a minimal Debian and label a te
 
 try-llama: $(DEV) models ## test another version of llama-cpp-python: make try-llama VERSION=0.3.37
 	@scripts/try_llama.sh $(VERSION)
+
+move-llama: $(DEV) ## change the pinned version of llama-cpp-python in all files: make move-llama VERSION=0.3.37
+	@$(PYTHON_VENV) scripts/move_llama.py $(VERSION)
 
 asan: system-dev $(DEV) models ## run the tests of the C API under AddressSanitizer and UBSan
 	@scripts/setup_system.sh fuzz
@@ -300,6 +315,9 @@ header: $(DEV) ## check that the public headers compile as C99
 
 check-r: system-dev setup ## run R CMD build and R CMD check
 	@scripts/check_r.sh
+
+check-r-pythons: system-dev setup ## run R CMD check without Python, with one that lacks llamaherd, with another version
+	@scripts/check_r.sh none lacking other
 
 fmt: $(DEV) ## format all source files
 	.venv/bin/ruff check --fix-only .

@@ -27,7 +27,8 @@ def cdef_of(header: str) -> str:
     """Return the declarations of a plain C header in the form of cffi's cdef."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     text = re.sub(r'^extern "C" \{$|^\}$(?=\s*#endif)', "", text, flags=re.MULTILINE)
-    text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    # cffi takes numbers, such as versions; other lines are for the preprocessor.
+    text = re.sub(r"^\s*#(?!define \w+ \d+$).*$", "", text, flags=re.MULTILINE)
     return text.replace("LH_API ", "")
 
 

@@ -74,9 +74,14 @@ enum {
 
 /* ---- library ------------------------------------------------------------------- */
 
+/* Version of llamaherd, for #if. The same version stands in pyproject.toml. */
+#define LH_VERSION_MAJOR 0
+#define LH_VERSION_MINOR 1
+#define LH_VERSION_PATCH 0
+
 /* Version of this interface. The version increases whenever a function or a struct of
  * this header changes so that a client compiled earlier can no longer use it. */
-enum { LH_ABI_VERSION = 1 };
+#define LH_ABI_VERSION 1
 
 /* Returns the LH_ABI_VERSION of the loaded library. A client compares it with its own
  * LH_ABI_VERSION before it calls any other function, and stops if they differ. Any
@@ -592,9 +597,9 @@ LH_API void lh_sampling_default_params(lh_sampling_params* params);
 /* Addresses of functions of the library llguidance (llg_* of its C API). A process
  * without Python cannot load this library; only GBNF and choices are available there. */
 typedef struct lh_llguidance {
-  uint64_t struct_size; /* sizeof(lh_llguidance) */
-  const void* get_version;
-  const void* new_tokenizer_v2;
+  uint64_t struct_size;         /* sizeof(lh_llguidance) */
+  const void* get_version;      /* may be NULL: llguidance 1.5 to 1.7.0 lack it */
+  const void* new_tokenizer_v2; /* may be NULL if new_tokenizer is not */
   const void* free_tokenizer;
   const void* constraint_init_set_defaults;
   const void* new_matcher;
@@ -607,11 +612,12 @@ typedef struct lh_llguidance {
   const void* matcher_is_accepting;
   const void* matcher_is_stopped;
   const void* tokenize_bytes;
+  const void* new_tokenizer; /* used if new_tokenizer_v2 is NULL (1.5 and 1.6) */
 } lh_llguidance;
 
 /* Registers llguidance, which must stay loaded until the process ends. Only the first
- * call has an effect. For versions below 1.9, and for 2 and later, returns
- * LH_INVALID_ARGUMENT.
+ * call has an effect. Returns LH_INVALID_ARGUMENT if get_version names another version
+ * than 1.x, or if another function is missing. Versions from 1.5 on are tested.
  * Call this function before the first request is submitted. */
 LH_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error);
 

@@ -34,7 +34,7 @@ extern "C" {
 
 /* Version of this interface. The version increases whenever a function or a struct of
  * this header changes so that a client compiled earlier can no longer use it. */
-enum { NEWRLLAMA_ABI_VERSION = 1 };
+#define NEWRLLAMA_ABI_VERSION 1
 
 typedef enum newrllama_error_code {
   NEWRLLAMA_SUCCESS = 0,

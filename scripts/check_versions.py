@@ -17,33 +17,54 @@ VERSIONS = {
     "pyproject.toml": r'^version = "([^"]+)"',
     "DESCRIPTION": r"^Version: (\S+)",
     "CHANGELOG.md": r"^## \[?(\d[^\] ]*)",
+    "CITATION.cff": r"^version: (\S+)",
     "r_package/NEWS.md": r"^# llamaherd (\S+)",
+    "capi_shim/llamaherd.h": r"^#define LH_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$",
 }
-LLAMA_PINS = {
-    "pyproject.toml": r"llama-cpp-python==([0-9.]+)",
-    "CHANGELOG.md": r"llama-cpp-python (\d[0-9.]*\d)",
-    "README.md": r"llama-cpp-python (\d[0-9.]*\d)",
-    "docs/how-it-works.md": r"llama-cpp-python (\d[0-9.]*\d)",
-    "docs/install.md": r"llama-cpp-python (\d[0-9.]*\d)",
-}
+# Files that name the pinned version of llama-cpp-python; `make move-llama` changes them.
+# Other files name the version of a measurement, or the first one with a function.
+PINNED = (
+    "pyproject.toml",
+    "CHANGELOG.md",
+    "README.md",
+    "docs/c.md",
+    "docs/gpu.md",
+    "docs/how-it-works.md",
+    "docs/install.md",
+    "r_package/NEWS.md",
+    "capi_shim/model/gguf_reviewed.hpp",
+)
+PIN = re.compile(
+    r"((?:llama-cpp-python(?:==| )|llama_cpp_python-|\b(?:exactly|Only) version ))"
+    r"(\d+\.\d+\.\d+)"
+)
 
 
-def found(places: dict[str, str]) -> dict[str, str]:
-    """Return the text that each file's pattern matches, with different matches joined."""
-    result = {}
-    for name, pattern in places.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        matches = re.findall(pattern, text, flags=re.MULTILINE)
-        # Change logs list every version, newest first.
-        newest = matches[:1] if name.endswith(".md") else sorted(set(matches))
-        result[name] = " and ".join(newest) or "nothing"
-    return result
+def newest(name: str) -> str:
+    """Return the text of a file; of a change log, the part on the newest version."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if name in {"CHANGELOG.md", "r_package/NEWS.md"}:
+        headings = [m.start() for m in re.finditer(VERSIONS[name], text, re.MULTILINE)]
+        return text[: (*headings, len(text))[1]]
+    return text
+
+
+def project_version(name: str, pattern: str) -> str:
+    """Return the version of the project in a file."""
+    found = re.findall(pattern, newest(name), flags=re.MULTILINE)
+    return ".".join(found) if name.endswith(".h") else " and ".join(sorted(set(found)))
+
+
+def pins(name: str) -> str:
+    """Return the version of llama-cpp-python in a file."""
+    return " and ".join(sorted({m[2] for m in PIN.finditer(newest(name))})) or "nothing"
 
 
 def main() -> None:
     """Print the versions; exit with 1 if they differ."""
-    for what, places in (("llamaherd", VERSIONS), ("llama-cpp-python", LLAMA_PINS)):
-        texts = found(places)
+    versions = {n: project_version(n, pattern) for n, pattern in VERSIONS.items()}
+    llama = {name: pins(name) for name in PINNED}
+    for what, texts in (("llamaherd", versions), ("llama-cpp-python", llama)):
         if len(set(texts.values())) != 1:
             lines = "\n".join(f"  {name}: {text}" for name, text in texts.items())
             sys.exit(f"error: the version of {what} differs:\n{lines}")

@@ -95,3 +95,8 @@ r_field() {
     tr ',' '\n' | sed 's/(.*//; s/[ \t]//g' |
     grep -v -x -E '|R|graphics|grDevices|grid|methods|parallel|stats|tools|utils' || true
 }
+
+# record_version NAME RESULT: writes a row of the table of versions, with RECORD=1.
+record_version() {
+  if [[ ${RECORD:-} == 1 ]]; then "$VENV_PYTHON" scripts/systems.py version "$@"; fi
+}

@@ -8,6 +8,7 @@ its name only when it is complete.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,7 +16,12 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-SOURCE = "llama-cpp-python==0.3.36"
+ROOT = Path(__file__).resolve().parent.parent
+_PIN = re.search(
+    r"llama-cpp-python==[\d.]+", (ROOT / "pyproject.toml").read_text("utf-8")
+)
+SOURCE = _PIN[0] if _PIN else sys.exit("error: pyproject.toml pins no llama-cpp-python")
+# Of the source distribution; `make move-llama` writes it.
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 _INSIDE = "/vendor/llama.cpp/models/templates/"
 
@@ -27,7 +33,7 @@ def main(folder: Path) -> None:
     print(f"==> fetching the chat templates of {SOURCE} (77 MB, once) into {folder}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
-        archive = _download(Path(name))
+        archive = download(Path(name), SOURCE)
         found = sha256(archive.read_bytes()).hexdigest()
         if found != SHA256:
             sys.exit(f"error: {archive.name} has SHA-256 {found}, not {SHA256}")
@@ -42,14 +48,14 @@ def main(folder: Path) -> None:
         target.rename(folder)
 
 
-def _download(folder: Path) -> Path:
-    """Download the source of the package with pip, without its dependencies."""
+def download(folder: Path, source: str) -> Path:
+    """Download the source of a package with pip, without its dependencies."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
     command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder)]
-    command += ["--disable-pip-version-check", SOURCE]
+    command += ["--disable-pip-version-check", source]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"{done.stdout}{done.stderr}error: pip could not download {SOURCE}")
+        sys.exit(f"{done.stdout}{done.stderr}error: pip could not download {source}")
     (path,) = folder.glob("*.tar.gz")
     return path
 

@@ -1,6 +1,6 @@
 // Calls to llama.h and gguf.h whose declarations differ between llama-cpp-python 0.3.30
-// and 0.3.36. Each function uses the newer declaration if the headers have it, and a
-// fallback otherwise. See docs/moving-llama.md.
+// and the pinned version. Each function uses the newer declaration if the headers have
+// it, and a fallback otherwise. See docs/moving-llama.md.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,10 @@ namespace {
 struct LlgTokenizer;
 struct LlgMatcher;
 
-struct LlgTokenizerInit {  // LlgTokenizerInitV2; the library reads struct_size bytes
+// LlgTokenizerInitV2; the library reads struct_size bytes. Without struct_size and the
+// last two fields, it is LlgTokenizerInit. Versions before 1.7 have only this one, and
+// therefore a single end token.
+struct LlgTokenizerInit {
   size_t struct_size;
   uint32_t vocab_size;
   uint32_t tok_eos;
@@ -45,7 +48,8 @@ struct LlgConstraintInit {  // without a size field; padded for fields of later 
 };
 
 struct Functions {
-  const char* (*get_version)();
+  const char* (*get_version)();                                // null before 1.7.2
+  LlgTokenizer* (*new_tokenizer)(const void*, char*, size_t);  // null from 1.7 on
   LlgTokenizer* (*new_tokenizer_v2)(const LlgTokenizerInit*, char*, size_t);
   void (*free_tokenizer)(LlgTokenizer*);
   void (*constraint_init_set_defaults)(LlgConstraintInit*, const LlgTokenizer*);
@@ -90,6 +94,8 @@ struct Vocabulary {
   std::vector<int32_t> cut_start(std::string_view text) const;
 
   const lh_model& model;
+  // End tokens that llguidance does not know: allowed if the first end token is.
+  std::vector<int32_t> further_ends;
   std::unique_ptr<LlgTokenizer, TokenizerDeleter> native;
 };
 
@@ -128,12 +134,17 @@ Vocabulary::Vocabulary(const lh_model& m) : model(m) {
   init.tokenize_assumes_string = true;
   init.tokenize = on_tokenize;
   init.tokenize_user_data = this;
-  if (ends.size() > 1) {
-    init.tok_eos_extra = ends.data() + 1;
-    init.n_tok_eos_extra = static_cast<uint32_t>(ends.size() - 1);
-  }
   char why[512] = "";
-  native.reset(functions.new_tokenizer_v2(&init, why, sizeof(why)));
+  if (functions.new_tokenizer_v2 == nullptr) {
+    native.reset(functions.new_tokenizer(&init.vocab_size, why, sizeof(why)));
+    if (!ends.empty()) further_ends.assign(ends.begin() + 1, ends.end());
+  } else {
+    if (ends.size() > 1) {
+      init.tok_eos_extra = ends.data() + 1;
+      init.n_tok_eos_extra = static_cast<uint32_t>(ends.size() - 1);
+    }
+    native.reset(functions.new_tokenizer_v2(&init, why, sizeof(why)));
+  }
   if (!native) {
     throw Error(LH_SAMPLER_ERROR,
                 std::string("llguidance cannot use this model's vocabulary: ") + why);
@@ -211,8 +222,7 @@ class LlgConstraint final : public Constraint {
 
   bool allows(int32_t token) override {
     make_mask();
-    const auto i = static_cast<size_t>(token);
-    return ((mask_[i / kBits] >> (i % kBits)) & 1U) != 0;
+    return is_set(token);
   }
 
   std::vector<int32_t> allowed_tokens() override {
@@ -289,9 +299,21 @@ class LlgConstraint final : public Constraint {
     mask_.resize((n_vocab + kBits - 1) / kBits);
     const int32_t status = functions.matcher_compute_mask_into(
         matcher_.get(), mask_.data(), mask_.size() * sizeof(uint32_t));
-    if (status == 0) return;
-    mask_.clear();
-    fail();
+    if (status != 0) {
+      mask_.clear();
+      fail();
+    }
+    const auto& further = tokenizer_->further_ends;
+    if (further.empty() || !is_set(tokenizer_->model.eog_tokens()[0])) return;
+    for (const int32_t token : further) {
+      const auto i = static_cast<size_t>(token);
+      mask_[i / kBits] |= 1U << (i % kBits);
+    }
+  }
+
+  bool is_set(int32_t token) const {
+    const auto i = static_cast<size_t>(token);
+    return ((mask_[i / kBits] >> (i % kBits)) & 1U) != 0;
   }
 
   void check() const {
@@ -384,8 +406,14 @@ void check_numbers(int32_t kind, std::string_view text) {
 
 void set_llguidance(const lh_llguidance& given) {
   Functions all{};
-  take("get_version", given.get_version, all.get_version);
-  take("new_tokenizer_v2", given.new_tokenizer_v2, all.new_tokenizer_v2);
+  if (given.get_version != nullptr) {
+    take("get_version", given.get_version, all.get_version);
+  }
+  if (given.new_tokenizer_v2 == nullptr && given.new_tokenizer != nullptr) {
+    take("new_tokenizer", given.new_tokenizer, all.new_tokenizer);
+  } else {
+    take("new_tokenizer_v2", given.new_tokenizer_v2, all.new_tokenizer_v2);
+  }
   take("free_tokenizer", given.free_tokenizer, all.free_tokenizer);
   take("constraint_init_set_defaults", given.constraint_init_set_defaults,
        all.constraint_init_set_defaults);
@@ -402,10 +430,11 @@ void set_llguidance(const lh_llguidance& given) {
   take("matcher_is_accepting", given.matcher_is_accepting, all.matcher_is_accepting);
   take("matcher_is_stopped", given.matcher_is_stopped, all.matcher_is_stopped);
   take("tokenize_bytes", given.tokenize_bytes, all.tokenize_bytes);
-  const std::string version = all.get_version();
-  const bool is_known = version.rfind("llguidance@1.", 0) == 0 &&
-                        std::strtol(version.c_str() + 13, nullptr, 10) >= 9;
-  require(is_known, "llamaherd needs llguidance from 1.9 on and below 2, not " + version);
+  if (all.get_version != nullptr) {
+    const std::string version = all.get_version();
+    require(version.rfind("llguidance@1.", 0) == 0,
+            "llamaherd needs llguidance from 1.5 on and below 2, not " + version);
+  }
   // Set only once, because objects of one library must be freed by the same library.
   if (has_functions.load()) return;
   functions = all;

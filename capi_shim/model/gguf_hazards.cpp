@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <string_view>
 #include <unordered_set>
 
 #include "ggml.h"
+#include "gguf_reviewed.hpp"
 #include "llama.h"
 
 namespace lh {
@@ -65,9 +67,10 @@ class Hazards {
   }
 
   std::string first() const {
-    for (const auto check : {&Hazards::alignment, &Hazards::layers, &Hazards::experts,
-                             &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
-                             &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
+    for (const auto check :
+         {&Hazards::architecture, &Hazards::alignment, &Hazards::layers,
+          &Hazards::experts, &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
+          &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
       std::string found = (this->*check)();
       if (!found.empty()) return found;
     }
@@ -105,6 +108,19 @@ class Hazards {
   std::string key_is(const std::string& name, const std::string& value,
                      const std::string& must) const {
     return "has " + prefix_ + name + " = " + value + ", but it must be " + must;
+  }
+
+  // Refuses what is not known to be safe. libllama itself refuses a file without an
+  // architecture.
+  std::string architecture() const {
+    const char* allowed = std::getenv("LLAMAHERD_UNCHECKED_ARCHITECTURES");
+    if (architecture_.empty() || is_one_of(architecture_, kReviewed) ||
+        (allowed != nullptr && std::string_view(allowed) == "1")) {
+      return "";
+    }
+    return "has the architecture \"" + architecture_ +
+           "\", whose files llamaherd cannot check: with a damaged file, llama.cpp may "
+           "end the process (set LLAMAHERD_UNCHECKED_ARCHITECTURES=1 to load it anyway)";
   }
 
   std::string alignment() const {

@@ -243,10 +243,16 @@ python_to_start_from <- function(python) {
   }
   status <- c()
   for (candidate in path.expand(candidates[nzchar(candidates)])) {
-    status <- c(status, status_of(candidate, python_fits))
+    status <- c(
+      status,
+      if (is_too_new(candidate)) 5 else status_of(candidate, python_fits)
+    )
     if (utils::tail(status, 1) == 0) {
       return(candidate)
     }
+  }
+  if (any(status == 5)) {
+    abort_too_new(candidate, error_call)
   }
   problem <- if (any(status == 4)) {
     "{.path {candidate}} has no shared library, without which R cannot load it."

@@ -10,6 +10,9 @@ use_python <- function() {
   if (is.null(python) || !has_llamaherd(python)) {
     abort_no_python(python)
   }
+  if (is_too_new(python)) {
+    abort_too_new(python, error_call)
+  }
   if (nzchar(Sys.getenv("LLAMAHERD_PYTHON"))) {
     # The variable RETICULATE_PYTHON has priority over use_python().
     Sys.setenv(RETICULATE_PYTHON = python)
@@ -97,6 +100,27 @@ has_llamaherd <- function(python) {
     "sys.exit(spec is None or spec.origin is None)"
   )
   runs(python, code)
+}
+
+# Returns TRUE for a Python that this reticulate cannot start: before version 1.33, it imports a
+# module that Python 3.12 no longer has.
+is_too_new <- function(python, reticulate = utils::packageVersion("reticulate")) {
+  code <- "import sys; sys.exit(5 if sys.version_info >= (3, 12) else 0)"
+  reticulate < "1.33" && status_of(python, code) == 5
+}
+
+abort_too_new <- function(python, error_call) {
+  abort(
+    c(
+      "reticulate {utils::packageVersion('reticulate')} cannot start Python 3.12 or later, such as
+       {.path {python}}.",
+      i = "Update it: {.run install.packages(\"reticulate\")}; then restart R.",
+      i = "Or use a Python 3.11 with llamaherd: set the environment variable
+           {.envvar LLAMAHERD_PYTHON}."
+    ),
+    "python",
+    error_call
+  )
 }
 
 # Returns TRUE if a Python runs the code without an error.

@@ -97,7 +97,7 @@ def generate_parallel(
         Interrupted: Ctrl-C ended the call; `results` has the finished results.
         GenerationError: A prompt failed, and `on_error` is "stop".
         ChatTemplateError: The model has no chat template, or the template refuses the
-        messages.
+            messages.
         ContextClosedError: The context was closed.
         ContextError: Memory is insufficient.
         JournalError: The journal cannot be used, or is damaged.

@@ -92,7 +92,7 @@ def make_requests(
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or cannot be used with this model.
         ChatTemplateError: The model has no chat template, or the template refuses the
-        messages.
+            messages.
     """
     asked = asked_of(prompts, options)
     constraints, of_call, each = asked.constraints, asked.of_call, asked.each

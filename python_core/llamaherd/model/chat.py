@@ -60,7 +60,7 @@ def apply_chat_template(
         TypeError: A message is not a mapping, or its role or content is not text.
         ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
         ChatTemplateError: The model has no template, or the template refuses the
-        messages.
+            messages.
     """
     owner = as_model(model)
     generates = checks.flag("add_generation_prompt", add_generation_prompt)

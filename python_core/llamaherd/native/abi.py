@@ -101,7 +101,7 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
         installed = distribution("llama-cpp-python")
     except PackageNotFoundError as error:
         raise AbiMismatchError("llama-cpp-python is not installed") from error
-    # A label, as in 0.3.36+portable, denotes another build of the same sources.
+    # A label, as in 1.2.3+portable, denotes another build of the same sources.
     if installed.version.partition("+")[0] != version:
         raise AbiMismatchError(
             f"llamaherd was compiled for llama-cpp-python {version}, but "

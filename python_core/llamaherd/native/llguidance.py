@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 import threading
 from concurrent.futures import Future
 from functools import lru_cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.core.errors import AbiMismatchError
@@ -44,7 +46,12 @@ _FUNCTIONS = (  # members of `lh_llguidance`
     "matcher_is_accepting",
     "matcher_is_stopped",
     "tokenize_bytes",
+    "new_tokenizer",
 )
+# Functions that some supported versions lack; the shim needs one of the tokenizers.
+_OPTIONAL = {"get_version", "new_tokenizer_v2", "new_tokenizer"}
+_VERSIONS = ">=1.5,<2"
+_OLD_VARIABLE = "LLAMAHERD_OLD_LLGUIDANCE"
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +61,7 @@ def load() -> str:
     Raises:
         AbiMismatchError: llguidance is not installed, or has another C API.
     """
-    cure = "install it: pip install 'llguidance>=1.9,<2'"
+    cure = f"install it: pip install 'llguidance{_VERSIONS}'"
     try:
         from llguidance import _lib  # noqa: PLC0415 - only for those who need it
     except ImportError as error:
@@ -62,12 +69,24 @@ def load() -> str:
             f"schema, regex and Lark grammars need llguidance, which cannot be imported "
             f"({error}); {cure}"
         ) from error
+    installed = version("llguidance")
+    numbers = tuple(int(part) for part in installed.split(".")[:2])
+    if not (1, 5) <= numbers < (2, 0):
+        raise AbiMismatchError(f"llguidance {installed} is not supported; {cure}")
+    if numbers < (1, 9) and os.environ.get(_OLD_VARIABLE) != "1":
+        raise AbiMismatchError(
+            f"llguidance {installed} may end the process at a regular expression or a "
+            f"schema of extreme cost: pip install 'llguidance>=1.9,<2', or set "
+            f"{_OLD_VARIABLE}=1 if no stranger writes your constraints"
+        )
     module = ctypes.CDLL(_lib.__file__)
     functions = sized("lh_llguidance")
     for name in _FUNCTIONS:
         try:
             function = getattr(module, f"llg_{name}")
         except AttributeError:
+            if name in _OPTIONAL:
+                continue
             raise AbiMismatchError(
                 f"the installed llguidance has no function llg_{name}; {cure}"
             ) from None
@@ -78,9 +97,7 @@ def load() -> str:
         check(lib.lh_set_llguidance(functions, problem), problem)
     except ValueError as reason:
         raise AbiMismatchError(f"{reason}; {cure}") from None
-    module.llg_get_version.restype = ctypes.c_char_p
-    found = re.search(r"@([\d.]+)", module.llg_get_version().decode())
-    return found[1] if found else ""
+    return installed
 
 
 def accepts(model: CData, schema: str, text: str, *, is_lark: bool = False) -> bool:

@@ -34,6 +34,20 @@ test_that("a Python without the package is recognised", {
   expect_false(has_llamaherd("/no/such/python"))
 })
 
+test_that("a Python that an old reticulate cannot start is explained", {
+  skip_if_no_python()
+  old <- package_version("1.28")
+  python <- Sys.which("python3")
+  is_new <- runs(python, "import sys; sys.exit(sys.version_info < (3, 12))")
+  expect_identical(is_too_new(python, old), is_new)
+  expect_false(is_too_new(python, package_version("1.33.0")))
+  expect_error(
+    abort_too_new("/opt/python3.13", NULL),
+    "cannot start Python 3.12 .*/opt/python3.13.*install.packages.*LLAMAHERD_PYTHON",
+    class = "llamaherd_error_python"
+  )
+})
+
 test_that("the backend functions take nothing and return NULL", {
   local_fake()
   expect_null(backend_init())
@@ -164,6 +178,8 @@ test_that("a Python that cannot be used is told by what it lacks", {
   expect_error(start(2), "is not Python 3.11 or later")
   expect_error(start(3), "lacks the modules venv and ensurepip")
   expect_error(start(4), "no shared library")
+  skip_if_not(utils::packageVersion("reticulate") < "1.33")
+  expect_error(start(5), "cannot start Python 3.12 or later")
 })
 
 test_that("what is left to do after installing is told", {

@@ -151,7 +151,7 @@ lh_llguidance stand_in() {
   return all;
 }
 
-const char* old_version() { return "llguidance@1.8.0"; }
+const char* old_version() { return "llguidance@0.7.30"; }
 const char* next_version() { return "llguidance@2.0.0"; }
 
 Request asked(int64_t id, const char* text) {
@@ -186,6 +186,18 @@ TEST_CASE("llguidance is taken whole and of the version that this is written for
     CHECK(lh_set_llguidance(&functions, &error) == LH_INVALID_ARGUMENT);
     CHECK(std::string(error.message).find(version()) != std::string::npos);
   }
+}
+
+TEST_CASE("functions that older versions lack may be missing, one tokenizer may not") {
+  lh_error error{};
+  lh_llguidance functions = stand_in();
+  functions.get_version = nullptr;
+  CHECK(lh_set_llguidance(&functions, &error) == LH_OK);
+  std::swap(functions.new_tokenizer, functions.new_tokenizer_v2);
+  CHECK(lh_set_llguidance(&functions, &error) == LH_OK);
+  functions.new_tokenizer = nullptr;
+  CHECK(lh_set_llguidance(&functions, &error) == LH_INVALID_ARGUMENT);
+  CHECK(std::string(error.message) == "the address of llg_new_tokenizer_v2 is missing");
 }
 
 TEST_CASE("an answer follows the masks, and what is forced comes by itself") {

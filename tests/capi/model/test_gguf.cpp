@@ -301,6 +301,26 @@ TEST_CASE("what is unusual but right passes") {
   CHECK(problem(file_with([](gguf_context*) {}, GGML_TYPE_Q8_0)) == "");
 }
 
+TEST_CASE("an architecture that was not reviewed is refused unless the user allows it") {
+  const std::string bytes =
+      file_with([](auto* h) { set(h, "made_up", "block_count", 2); });
+  const auto allow = [](const char* value) {
+#if defined(_WIN32)
+    _putenv_s("LLAMAHERD_UNCHECKED_ARCHITECTURES", value);
+#else
+    setenv("LLAMAHERD_UNCHECKED_ARCHITECTURES", value, 1);
+#endif
+  };
+  for (const char* no : {"", "0"}) {
+    allow(no);
+    CHECK(has(problem(bytes), "has the architecture \"made_up\""));
+    CHECK(has(problem(bytes), "LLAMAHERD_UNCHECKED_ARCHITECTURES=1"));
+  }
+  allow("1");
+  CHECK(problem(bytes) == "");
+  allow("");
+}
+
 // The name of the folder is not ASCII.
 TEST_CASE("a split model is checked with all its parts") {
   namespace fs = std::filesystem;

@@ -112,7 +112,7 @@ MISSING = [
     decimal.Decimal("snan"),
     pd.NA,
     pd.NaT,
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "ns"),
     np.timedelta64("NaT", "ns"),
     np.ma.masked,
 ]

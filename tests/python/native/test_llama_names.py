@@ -1,79 +1,112 @@
-"""The names in libllama on which gguf_hazards.cpp is based.
-
-That file refuses models on which an assertion of libllama fails. Its architectures,
-keys and conditions come from llama.cpp's sources. For another version of llama.cpp, new
-names must be reviewed, and this list must be written again, by `python
-tests/python/native/test_llama_names.py`.
-"""
+"""The record of reviewed architectures, and the program that lists what to review."""
 
 from __future__ import annotations
 
-import ctypes
-import json
-import re
+import importlib.util
+import sys
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import llama_cpp
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[3]
-RECORD = Path(__file__).with_suffix(".json")
-HAZARDS = ROOT / "capi_shim" / "model" / "gguf_hazards.cpp"
 
 
-def _library() -> Path:
-    folder = Path(llama_cpp.__file__).parent / "lib"
-    return next(folder.glob("libllama.so")).resolve()
+@pytest.fixture(scope="module")
+def llama_names() -> ModuleType:
+    path = ROOT / "scripts" / "llama_names.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
-def _architectures(library: Path) -> list[str]:
-    """Return the architectures from libllama's own C++ function."""
-    name_of = ctypes.CDLL(str(library))["_Z13llm_arch_name8llm_arch"]
-    name_of.restype = ctypes.c_char_p
-    names = []
-    while (name := name_of(len(names)).decode()) != "unknown":
-        names.append(name)
-    return sorted(names)
-
-
-def names() -> dict[str, list[str]]:
-    """Return architectures, keys of files, source files and conditions of assertions."""
-    library = _library()
-    found = re.findall(rb"[ -~]{4,}(?=\0)", library.read_bytes())
-    texts = sorted({text.decode() for text in found})
-    size = re.compile(
-        r"hparams|n_(embd|rot|expert|head|group|layer)|ssm_|d_(inner|state)"
+def sources(folder: Path, *, models: dict[str, str], keys: tuple[str, ...]) -> Path:
+    """Write sources in the form of llama.cpp's; models: text by architecture."""
+    (folder / "models").mkdir(parents=True)
+    kinds = "".join(f'{{ LLM_ARCH_{n.upper()}, "{n}" }},\n' for n in models)
+    kinds += '{ LLM_ARCH_UNKNOWN, "(unknown)" },\n'
+    known = "".join(f'{{ LLM_KV_{i}, "{key}" }},\n' for i, key in enumerate(keys))
+    (folder / "llama-arch.cpp").write_text(kinds + known)
+    cases = "".join(
+        f"case LLM_ARCH_{n.upper()}:\n    return new llama_model_{n}(params);\n"
+        for n in models
     )
-    comparison = re.compile(r" (==|!=|>=|<=|>|<|%|&&) ")
-    source = re.compile(r".*/src/models/([\w-]+\.cpp)")
-    return {
-        "architectures": _architectures(library),
-        "keys": [t[3:] for t in texts if re.fullmatch(r"%s\.[a-z0-9_.]+", t)],
-        "asserting_sources": [m[1] for t in texts if (m := source.fullmatch(t))],
-        "conditions": [t for t in texts if size.search(t) and comparison.search(t)],
-    }
-
-
-def test_names_are_those_that_the_checks_of_files_were_written_after() -> None:
-    recorded = json.loads(RECORD.read_text())
-    for kind, found in names().items():
-        changed = sorted({*found} ^ {*recorded[kind]})
-        assert changed == [], (
-            f"libllama's {kind} changed: see what gguf_hazards.cpp must know of them, "
-            "then record them (see this file)"
+    (folder / "llama-model.cpp").write_text(cases)
+    classes = "struct llama_model_child : public llama_model_base_of_child {\n"
+    (folder / "models" / "models.h").write_text(classes)
+    for name, text in models.items():
+        (folder / "models" / f"{name}.cpp").write_text(
+            f"llama_model_{name}::f() {{\n{text}\n}}"
         )
+    return folder
 
 
-def test_the_checks_name_what_there_is() -> None:
-    recorded = json.loads(RECORD.read_text())
-    source = HAZARDS.read_text()
-    lists = re.findall(r"string_view k\w+\[\] = \{([^}]*)\}", source)
-    named = set(re.findall(r'"([^"]+)"', "".join(lists)))
-    assert len(named) > 60
-    assert sorted(named - set(recorded["architectures"])) == []
-    keys = re.findall(r'(?:number|single)\("([^"]+)"', source)
+def test_the_record_is_that_of_the_installed_version(llama_names: ModuleType) -> None:
+    recorded, reviewed = llama_names.recorded(llama_names.RECORD.read_text())
+    assert recorded == version("llama-cpp-python").partition("+")[0]
+    assert {"llama", "gemma3", "bert"} <= set(reviewed)
+    assert llama_names.record(recorded, reviewed) == llama_names.RECORD.read_text()
+
+
+def test_new_and_changed_architectures_are_to_be_reviewed(
+    llama_names: ModuleType, tmp_path: Path
+) -> None:
+    same = "GGML_ASSERT(n_embd > 0); // as before"
+    old = sources(
+        tmp_path / "old",
+        models={
+            "plain": same,
+            "grown": same,
+            "gone": same,
+            "base_of_child": "",
+            "child": "",
+        },
+        keys=("%s.block_count", "%s.old"),
+    )
+    new = sources(
+        tmp_path / "new",
+        models={
+            "plain": "  GGML_ASSERT(n_embd  > 0); // moved",
+            "grown": same + "\nx = create(TENSOR_NOT_REQUIRED);",
+            "young": "",
+            "base_of_child": "GGML_ASSERT(n_head % 2 == 0);",
+            "child": "",
+        },
+        keys=("%s.block_count", "%s.new"),
+    )
+    before, after = llama_names.names_of(old), llama_names.names_of(new)
+    assert list(llama_names.changed(before, after)) == [
+        "base_of_child",
+        "child",
+        "grown",
+        "young",
+    ]
+    text = llama_names.review(before, after)
+    for line in ("- `young`: new", "- gone", "- %s.new", "- %s.old"):
+        assert line in text.splitlines()
+    assert "- `GGML_ASSERT(n_head % 2 == 0);`" in text.splitlines()
+    assert llama_names.review(after, after).strip() == ""
+
+
+def test_sources_of_another_form_are_refused(
+    llama_names: ModuleType, tmp_path: Path
+) -> None:
+    folder = sources(tmp_path / "s", models={"plain": ""}, keys=())
+    with pytest.raises(SystemExit, match="no names of architectures"):
+        llama_names.names_of(folder)
+
+
+def test_the_rules_name_reviewed_architectures(llama_names: ModuleType) -> None:
+    _, reviewed = llama_names.recorded(llama_names.RECORD.read_text())
+    names = llama_names.Names(dict.fromkeys(reviewed, ""), frozenset(), {}, {}, {})
+    keys = llama_names.unknown_rules(names)
     assert len(keys) > 10
-    assert sorted(set(keys) - set(recorded["keys"])) == []
-
-
-if __name__ == "__main__":
-    RECORD.write_text(json.dumps(names(), indent=1) + "\n")
+    assert not set(keys) & set(reviewed)
+    assert all("." in key or "_" in key for key in keys)
+    assert "llama" not in keys

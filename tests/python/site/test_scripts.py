@@ -124,9 +124,9 @@ def test_collected_files_keep_their_times(tmp_path: Path, copy: Path) -> None:
 
 
 def test_sources_of_another_version_are_not_used(tmp_path: Path) -> None:
-    text = f"source {SCRIPTS}/llama_source.sh; has_llama_source 0.3.36 {tmp_path}"
+    text = f"source {SCRIPTS}/llama_source.sh; has_llama_source 1.2.3 {tmp_path}"
     assert bash("-c", text).returncode != 0
-    for version, expected in {"0.3.36": 0, "0.3.360": 1, "0.3.35": 1}.items():
+    for version, expected in {"1.2.3": 0, "1.2.30": 1, "1.2.2": 1}.items():
         (tmp_path / "PKG-INFO").write_text(f"Name: x\nVersion: {version}\nSummary: y\n")
         assert bash("-c", text).returncode == expected
 

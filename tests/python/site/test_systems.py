@@ -1,4 +1,4 @@
-"""The README's table of systems agrees with docs/systems.json."""
+"""The tables of systems and versions agree with their records."""
 
 from __future__ import annotations
 
@@ -24,16 +24,23 @@ def systems() -> ModuleType:
     return module
 
 
-def test_the_readme_has_the_recorded_table(systems: ModuleType) -> None:
+def test_the_pages_have_the_recorded_tables(systems: ModuleType) -> None:
     assert systems.table(systems.read()) in systems.README.read_text(encoding="utf-8")
+    versions = systems.versions_table(systems.read_versions())
+    assert versions in systems.PAGE.read_text(encoding="utf-8")
 
 
 def test_a_cell_is_recorded_and_others_are_not_tried(
     systems: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, record = tmp_path / "README.md", tmp_path / "systems.json"
-    page.write_text("before\n<!-- systems -->\n<!-- end of systems -->\nafter\n")
+    marks = (
+        f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("systems", "versions")
+    )
+    page.write_text("before\n" + "".join(marks) + "after\n")
     monkeypatch.setattr(systems, "README", page)
+    monkeypatch.setattr(systems, "PAGE", page)
+    monkeypatch.setattr(systems, "VERSIONS_RECORD", tmp_path / "versions.json")
     monkeypatch.setattr(systems, "RECORD", record)
     systems.main(["record", "arm64", "c_tests", "emulated"])
     assert json.loads(record.read_text()) == {"arm64": {"c_tests": "emulated"}}
@@ -41,3 +48,14 @@ def test_a_cell_is_recorded_and_others_are_not_tried(
     assert row in page.read_text()
     with pytest.raises(SystemExit, match="'perfect' is none of run, emulated, compiled"):
         systems.main(["record", "arm64", "r", "perfect"])
+    systems.main(["version", "3.13", "===== 7 passed ====="])
+    assert (
+        "| Python 3.13, quick tests | `make test-pythons` | 7 passed | 20"
+        in page.read_text()
+    )
+    assert (
+        "| Python 3.14, quick tests | `make test-pythons` | not tried |  |"
+        in page.read_text()
+    )
+    with pytest.raises(SystemExit, match=r"'3\.9' is none of 3\.11, "):
+        systems.main(["version", "3.9", "7 passed"])

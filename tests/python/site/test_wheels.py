@@ -44,7 +44,7 @@ def sources(tmp_path: Path) -> Path:
     package = tmp_path / "llama_cpp"
     package.mkdir()
     (package / "__init__.py").write_text(
-        'from .llama_cpp import *\n\n__version__ = "0.3.36"\n'
+        'from .llama_cpp import *\n\n__version__ = "1.2.3"\n'
     )
     (package / "llama_cpp.py").write_text(
         "from os import environ, fsdecode\n"
@@ -77,11 +77,11 @@ def loaded(sources: Path, n_linked: int, **variables: str) -> str:
 
 
 def test_the_version_has_a_label(portable: ModuleType, sources: Path) -> None:
-    assert portable.adapt(sources) == "0.3.36+portable"
+    assert portable.adapt(sources) == "1.2.3+portable"
     start = sources / "llama_cpp" / "__init__.py"
     changed = start.read_text()
-    assert '__version__ = "0.3.36+portable"' in changed
-    assert portable.adapt(sources) == "0.3.36+portable"
+    assert '__version__ = "1.2.3+portable"' in changed
+    assert portable.adapt(sources) == "1.2.3+portable"
     assert start.read_text() == changed
     build = (sources / "CMakeLists.txt").read_text()
     assert build.startswith("set(LLAMA_BUILD_COMMON OFF CACHE")
