@@ -6,7 +6,9 @@ import argparse
 import os
 
 
-def rounds_parser(description: str | None, page: str | None = None) -> argparse.ArgumentParser:
+def rounds_parser(
+    description: str | None, page: str | None = None
+) -> argparse.ArgumentParser:
     """Return a parser of the options --rounds, --threads, --quick, --write.
 
     Args:
