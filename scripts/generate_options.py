@@ -218,7 +218,8 @@ lh.generate_parallel(context, prompts, temperature=0.7, max_tokens=50, seed=1)
 
 Every option has one declaration, from which Python's and R's arguments, flags, keys of
 run files and fields of requests follow. A setting that has no effect because of other
-settings causes a warning with the reason.""".strip()
+settings causes a warning with the reason. Limits of a million or more are not listed:
+numbers with decimals are at most 1e6, whole numbers have 32 bits.""".strip()
 
 
 def page() -> str:
