@@ -60,7 +60,7 @@ def test_a_cluster_prints_its_actors_and_ends(out: dict[str, Any]) -> None:
     assert out["closed"].startswith("llamaherd_error_context")
 
 
-@pytest.mark.slow(reason="starts R, which looks for a cluster")
+@pytest.mark.long(reason="starts actors of Ray from R")
 def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
     out: dict[str, Any],
 ) -> None:

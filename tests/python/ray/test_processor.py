@@ -216,12 +216,6 @@ def test_wrong_arguments(
 # ---- Ray Data ----
 
 
-def die_once(marker: str) -> None:
-    if not os.path.exists(marker):  # noqa: PTH110
-        os.close(os.open(marker, os.O_CREAT))
-        os.kill(os.getpid(), 9)
-
-
 @pytest.mark.long(reason="starts actors of Ray Data, which takes a minute")
 @pytest.mark.usefixtures("cluster")
 def test_parquet_in_and_out_although_an_actor_dies(
@@ -239,12 +233,14 @@ def test_parquet_in_and_out_although_an_actor_dies(
         pq.write_table(table.slice(20 * i, 20), tmp_path / "in" / f"{i}.parquet")
 
     class Dying(processor.BatchAnswering):
-        """Actor that is killed once."""
+        """Actor that is killed once; Ray pickles a local class without this module."""
 
         async def __call__(self, table: pa.Table) -> pa.Table:
             found = await super().__call__(table)
-            if 25 in found["id"].to_pylist():
-                die_once(marker)
+            is_first = not os.path.exists(marker)  # noqa: PTH110
+            if is_first and 25 in found["id"].to_pylist():
+                os.close(os.open(marker, os.O_CREAT))
+                os.kill(os.getpid(), 9)
             return found
 
     monkeypatch.setattr(processor, "BatchAnswering", Dying)

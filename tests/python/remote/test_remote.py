@@ -352,7 +352,7 @@ def test_notes_and_errors_are_in_the_language_of_the_caller(path: Path) -> None:
             wrong = remote.submit_job(server, "generate", ["a"], {"schema": [1]})
         (note, *_) = _results(server, coded).notes
         assert note.startswith(f"{text} was fitted to only 1 text")
-        assert f"as {terms.mapping} or JSON" in _results(server, wrong).rows[0]["error"]
+        assert terms.value([1], "[1]") in _results(server, wrong).rows[0]["error"]
     body = {"texts": ["a"], **options}
     assert server.ask_json("POST", "/v1/annotate", body)["notes"][0].startswith(
         '"calibrate": "batch" was fitted'

@@ -17,7 +17,12 @@ from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import labels_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import numbered
-from llamaherd.research.statistics.representative import LabelCheck, copied, label_check
+from llamaherd.research.statistics.representative import (
+    LabelCheck,
+    copied,
+    groups_of,
+    label_check,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -55,7 +60,8 @@ def clustering_column(
         of the labels; None if no column clusters the labels.
     """
     number: dict[str | None, int] = {}
-    own = np.array([number.setdefault(labels[i], len(number)) for i in kept])
+    group = groups_of(labels)
+    own = np.array([number.setdefault(group[labels[i]], len(number)) for i in kept])
     given = np.eye(len(number))[own]
     best = None
     for name in frames.names(frame):

@@ -20,13 +20,14 @@ import numpy as np
 from llamaherd.core.decimals import decimals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 LEAST_P = 0.01  # a warning is given if the p-value is lower
 _N_DRAWS = 9999
 _SEED = 1
+_MOST_GROUPS = 50  # the memory of the draws, and of columns per group, stays bounded
 # Fewer codes, or fewer with another code than the most frequent one, may all be equal to
 # the labels of a good model by chance.
 _LEAST_EQUAL, _LEAST_OTHER = 100, 10
@@ -57,12 +58,39 @@ def copied(
     return found
 
 
+def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
+    """Return the group of each label: the label itself, unless there are many labels.
+
+    Numbers are grouped by size, with about equal numbers of texts in each group. Of many
+    other labels the rare ones become one group.
+
+    Args:
+        labels: Labels of all texts; None for texts without a label.
+    """
+    counts = Counter(labels)
+    if len(counts) <= _MOST_GROUPS:
+        return {name: name for name in counts}
+    names = [name for name in counts if name is not None]
+    groups: dict[str | None, str | None] = {None: None}
+    try:
+        names.sort(key=float)
+    except ValueError:
+        kept = {name for name, _ in counts.most_common(_MOST_GROUPS - 1)}
+        return groups | {name: name if name in kept else "rare labels" for name in names}
+    below = np.cumsum([0, *(counts[name] for name in names)])[:-1]
+    number = below * _MOST_GROUPS // (below[-1] + counts[names[-1]])
+    for group in np.unique(number):
+        own = [name for name, at in zip(names, number, strict=True) if at == group]
+        groups |= dict.fromkeys(own, f"{own[0]} to {own[-1]}")
+    return groups
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelCheck:
     """Comparison of the labels of coded texts with the labels of all texts.
 
     Attributes:
-        labels: The labels; None for texts without a label.
+        labels: The labels, or groups of many labels; None for texts without a label.
         n_texts: Number of texts with each label.
         n_coded: Number of coded texts with each label.
         expected: Expected number of coded texts with each label in a simple random
@@ -99,7 +127,9 @@ def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> La
         labels: Labels of all texts.
         coded: Labels of the coded texts, which are some of these texts.
     """
-    totals, counts = Counter(labels), Counter(coded)
+    groups = groups_of(labels)
+    totals = Counter(groups[name] for name in labels)
+    counts = Counter(groups[name] for name in coded)
     names = sorted(totals, key=lambda name: (name is None, str(name)))
     of_all = np.array([totals[name] for name in names], dtype=np.int64)
     of_coded = np.array([counts[name] for name in names], dtype=np.int64)

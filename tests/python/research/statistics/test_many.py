@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from llamaherd.research.estimation.design_checks import clustering_column
 from llamaherd.research.statistics import rubin
 from llamaherd.research.statistics.representative import label_check
 from scipy import stats
@@ -50,3 +51,36 @@ def test_its_probability_is_near_that_of_chi_square() -> None:
 def test_nothing_to_compare_is_no_reason_to_warn() -> None:
     assert label_check(["a"] * 10, ["a"] * 3).p_value == 1.0
     assert label_check(["a", "b"], ["a", "b"]).p_value == 1.0
+
+
+def test_numbers_are_compared_in_groups_of_their_size() -> None:
+    numbers = np.random.default_rng(2).normal(size=30_000)
+    labels = [f"{number:.12g}" for number in numbers]
+    simple = label_check(labels, labels[:300])
+    assert len(simple.labels) == 50
+    assert sum(simple.n_texts) == len(labels)
+    assert max(simple.n_texts) - min(simple.n_texts) <= 1
+    assert simple.p_value > 0.01
+    largest = label_check(labels, [labels[i] for i in np.argsort(numbers)[-300:]])
+    assert largest.is_unlikely
+
+
+def test_rare_labels_are_one_group() -> None:
+    labels = [*(["frequent"] * 500), *(f"label {i}" for i in range(2000)), None]
+    check = label_check(labels, labels[:60])
+    assert len(check.labels) <= 51
+    assert dict(zip(check.labels, check.n_texts, strict=True))["frequent"] == 500
+    assert sum(check.n_texts) == len(labels)
+    assert check.is_unlikely
+
+
+def test_a_column_of_clusters_is_found_for_many_numbers() -> None:
+    rng = np.random.default_rng(3)
+    n = 20_000
+    author = np.arange(n) // 20
+    numbers = rng.normal(size=n // 20)[author] + rng.normal(size=n)
+    frame = {"author": author.tolist()}
+    labels = [f"{number:.12g}" for number in numbers]
+    found = clustering_column(frame, labels, np.arange(n), ())
+    assert found is not None
+    assert found[0] == "author"
