@@ -55,6 +55,7 @@ def table(passed: dict[tuple[str, str], bool]) -> str:
         "| what the model or the call does | tested and right | does not apply |",
         "|---|---|---|",
     ]
+    rows: dict[str, list[str]] = {}
     for each in behaviours:
         tested = [name for name in names if name not in each.lacks]
         wrong = [name for name in tested if not passed.get((each.name, name))]
@@ -64,7 +65,8 @@ def table(passed: dict[tuple[str, str], bool]) -> str:
         for name, reason in each.lacks.items():
             reasons.setdefault(reason, []).append(name)
         lacks = "; ".join(f"{', '.join(k)}: {text}" for text, k in reasons.items())
-        lines.append(f"| {each.name} | {result} | {lacks} |")
+        rows.setdefault(f"{result} | {lacks}", []).append(each.name)
+    lines += [f"| {'; '.join(rows[cells])} | {cells} |" for cells in rows]
     return "\n".join([*lines, ""])
 
 
