@@ -113,10 +113,11 @@ test: system-dev setup $(DEV) models ## run the tests that a change must pass: C
 quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/core/seeds.py" [ARGS="-k name"]
 	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
 
-generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md
+generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md; the sizes in docs/architecture.md
 	@$(PYTHON_VENV) -c "import sys; sys.path.insert(0, 'scripts'); import changed; changed.link_sources()"
 	@PYTHONPATH=build/tree $(PYTHON_VENV) scripts/generate_options.py
 	@$(PYTHON_VENV) scripts/r_help.py
+	@$(PYTHON_VENV) scripts/architecture.py
 
 BASE ?= HEAD
 test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 runs them

@@ -1,10 +1,10 @@
 """Times of this version as multiples of the times of another checkout.
 
-    python benchmarks/before.py BEFORE MODEL.gguf [--rounds 5] [--quick] [--write]
+    python benchmarks/before.py BEFORE MODEL.gguf [--rounds 5] [--quick]
 
 BEFORE is the folder of another checkout with its .venv and .rlib. Both checkouts run the
-same work alternately, each in its own process. Figures are medians of the ratios within
-rounds. With --write, the rows are written into docs/performance.md.
+same work alternately, each in its own process. Prints a table: figures are medians of
+the ratios within rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import marked
 from disturbance import watch
 from rounds import rounds_parser
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import argparse
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"
 # Measurements: engine of worker.py, workload, and key of the figure in worker.py's
 # output.
 WORK = {
@@ -91,14 +89,11 @@ def compare(options: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     """Run the measurements that the command line selects."""
-    parser = rounds_parser(__doc__, "docs/performance.md")
+    parser = rounds_parser(__doc__)
     parser.add_argument("before", type=Path, metavar="BEFORE")
     parser.add_argument("model", type=Path, metavar="MODEL")
     options = parser.parse_args()
-    table = "\n".join(compare(options))
-    print(table)
-    if options.write:
-        marked.write(PAGE, {f"before: {options.model.stem}": table})
+    print("\n".join(compare(options)))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ import argparse
 import os
 
 
-def rounds_parser(description: str | None, page: str) -> argparse.ArgumentParser:
-    """Return a parser of the options --rounds, --threads, --quick and --write.
+def rounds_parser(
+    description: str | None, page: str | None = None
+) -> argparse.ArgumentParser:
+    """Return a parser of the options --rounds, --threads, --quick, --write.
 
     Args:
         description: Help page of the program: its docstring.
-        page: Page that --write changes.
+        page: Page that --write changes; None: there is no --write.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -19,5 +21,6 @@ def rounds_parser(description: str | None, page: str) -> argparse.ArgumentParser
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true", help="a tiny size")
-    parser.add_argument("--write", action="store_true", help=f"into {page}")
+    if page is not None:
+        parser.add_argument("--write", action="store_true", help=f"into {page}")
     return parser

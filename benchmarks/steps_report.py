@@ -13,6 +13,7 @@ from typing import Any
 
 import marked
 import numpy as np
+from bounds import at_least, at_most
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/steps.md"
 
@@ -94,30 +95,25 @@ def coverage(found: dict[str, Any]) -> str:
 
 
 def recalibrated(found: dict[str, Any]) -> str:
-    """Return a table of coverage and width after `recalibrate`."""
-    error = np.sqrt(0.95 * 0.05 / found["draws"])
-    lines = [
-        (
-            f"{found['draws']:,} draws per design; standard error of a coverage of 95%: "
-            f"{error:.1%}. Cells are coverage and median width.\n"
-        ),
-        (
-            "| design | right: model, steps, recalibrated | codes alone | steps, DSL | "
-            "recalibrated, DSL | recalibrated, PPI++ |"
-        ),
-        "| --- |" + " ---: |" * 5,
+    """Return a sentence on coverages, and right labels, after `recalibrate`."""
+    coverages = [
+        cell["coverage"]
+        for row in found["steps"]
+        for cell in row["cells"]
+        if cell["way"] == "recalibrated" and cell["method"] in ("dsl", "ppi")
     ]
-    for row in found["steps"]:
-        cells = {(each["way"], each["method"]): each for each in row["cells"]}
-        shown = [("labels", "gold"), ("probs", "dsl")]
-        shown += [("recalibrated", method) for method in ("dsl", "ppi")]
-        numbers = [
-            f"{cells[key]['coverage']:.1%}, {cells[key]['width']:.3f}" for key in shown
-        ]
-        ways = ("model", "steps", "recalibrated")
-        right = ", ".join(f"{row['accuracy'][way]:.2f}" for way in ways)
-        lines.append(f"| {row['design']} | {right} | {' | '.join(numbers)} |")
-    return "\n".join(lines)
+    lowest = at_least(min(coverages), 1, as_percent=True)
+    highest = at_most(max(coverages), 1, as_percent=True)
+    right = {
+        way: [row["accuracy"][way] for row in found["steps"]]
+        for way in ("steps", "recalibrated")
+    }
+    before, after = (f"{min(x):.2f} to {max(x):.2f}" for x in right.values())
+    return (
+        f"After `recalibrate()`, {len(coverages)} coverages by DSL and PPI++ are from "
+        f"{lowest} to {highest} ({found['draws']} draws per design), and {after} of the "
+        f"labels are right instead of {before}."
+    )
 
 
 def main() -> None:

@@ -156,17 +156,20 @@ def all_facts(folder: Path) -> dict[str, dict[str, object]]:
 
 
 def table(told: Mapping[str, Mapping[str, object]]) -> str:
-    """Return the rows of the page."""
-    return _HEAD + "".join(_row(name, each) for name, each in told.items())
+    """Return the rows of the page: templates with the same facts share a row."""
+    rows: dict[str, list[str]] = {}
+    for name, each in told.items():
+        rows.setdefault(_cells(each), []).append(name)
+    return _HEAD + "".join(f"| {', '.join(rows[cells])} {cells}\n" for cells in rows)
 
 
-def _row(name: str, each: Mapping[str, object]) -> str:
+def _cells(each: Mapping[str, object]) -> str:
     if each["default"] is None:
-        return f"| {name} | refuses a plain question | | | | | | | |\n"
-    cells = [name, each["thinks"], _off(each), _on(each), each["system"]]
+        return "| refuses a plain question | | | | | | | |"
+    cells = [each["thinks"], _off(each), _on(each), each["system"]]
     cells += ["yes" if each[key] else "no" for key in ("two_user_turns", "tools")]
     cells += [each["calls"] or "", "yes" if each["prefill"] else "no"]
-    return f"| {' | '.join(map(str, cells))} |\n"
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _off(each: Mapping[str, object]) -> str:

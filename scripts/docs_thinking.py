@@ -3,8 +3,8 @@
     python scripts/docs_thinking.py
 
 Runs the tests of the table (tests/python/thinking/test_doors.py and
-tests/python/ray/test_thinking.py). A cell is "yes" if its test passed, "NO" if its test
-failed, and "-" with a reason if the behaviour does not apply.
+tests/python/ray/test_thinking.py). A row says which interfaces passed, which failed (NO),
+and to which the behaviour does not apply, with the reason.
 """
 
 from __future__ import annotations
@@ -45,28 +45,29 @@ class Outcomes:
 
 
 def table(passed: dict[tuple[str, str], bool]) -> str:
-    """Return the table, and the reasons of cells that do not apply."""
+    """Return the table, with the reasons of interfaces to which a row does not apply."""
     # Imported here, because pytest can rewrite only modules that are not imported yet.
     behaviours = import_module("thinking_behaviours").BEHAVIOURS
     names = [door.name for door in import_module("thinking_doors").DOORS]
-    reasons: list[str] = []
     lines = [
-        f"| what the model or the call does | {' | '.join(names)} |",
-        f"|---|{'---|' * len(names)}",
+        f"Interfaces: {', '.join(names)}.",
+        "",
+        "| what the model or the call does | tested and right | does not apply |",
+        "|---|---|---|",
     ]
+    rows: dict[str, list[str]] = {}
     for each in behaviours:
-        cells = []
-        for name in names:
-            if name not in each.lacks:
-                cells.append("yes" if passed.get((each.name, name)) else "NO")
-                continue
-            reason = each.lacks[name]
-            if reason not in reasons:
-                reasons.append(reason)
-            cells.append(f"- ({reasons.index(reason) + 1})")
-        lines.append(f"| {each.name} | {' | '.join(cells)} |")
-    notes = [f"{i}. {reason}" for i, reason in enumerate(reasons, start=1)]
-    return "\n".join([*lines, "", *notes, ""])
+        tested = [name for name in names if name not in each.lacks]
+        wrong = [name for name in tested if not passed.get((each.name, name))]
+        right = "all" if len(tested) == len(names) else "all others"
+        result = f"NO: {', '.join(wrong)}" if wrong else right
+        reasons: dict[str, list[str]] = {}
+        for name, reason in each.lacks.items():
+            reasons.setdefault(reason, []).append(name)
+        lacks = "; ".join(f"{', '.join(k)}: {text}" for text, k in reasons.items())
+        rows.setdefault(f"{result} | {lacks}", []).append(each.name)
+    lines += [f"| {'; '.join(rows[cells])} | {cells} |" for cells in rows]
+    return "\n".join([*lines, ""])
 
 
 def page(text: str, found: str) -> str:

@@ -206,6 +206,22 @@ _INTERFACES = {
 }
 
 
+_TECHNICAL = 1e6  # a limit of this size is no advice, but keeps numbers in C's types
+_BEGIN = """
+```r
+generate_parallel(context, prompts, temperature = 0.7, max_tokens = 50, seed = 1)
+```
+
+```python
+lh.generate_parallel(context, prompts, temperature=0.7, max_tokens=50, seed=1)
+```
+
+Every option has one declaration, from which Python's and R's arguments, flags, keys of
+run files and fields of requests follow. A setting that has no effect because of other
+settings causes a warning with the reason. Limits of a million or more are not listed:
+numbers with decimals are at most 1e6, whole numbers have 32 bits.""".strip()
+
+
 def page() -> str:
     """Return docs/options.md."""
     lines = [
@@ -213,11 +229,7 @@ def page() -> str:
         "",
         f"<!-- {MARK} -->",
         "",
-        (
-            "Every option has one declaration, from which Python's and R's arguments, "
-            "flags, keys of run files and fields of requests follow. A setting that has "
-            "no effect because of other settings causes a warning with the reason."
-        ),
+        _BEGIN,
     ]
     shown: set[str] = set()
     for title, (kind, words) in _PARTS.items():
@@ -232,9 +244,27 @@ def page() -> str:
         if parent == "PromptOptions" and title != "Generation":
             lines[-1] += " They also have the options of [prompts](#generation) that "
             lines[-1] += "are about chats, failures and the journal."
+        lines += _idle(options)
         for each in options:
             lines += ["", *_described(each)]
     return "\n".join(lines) + "\n"
+
+
+def _idle(options: Iterable[Option]) -> list[str]:
+    """Return the reasons for which options have no effect, each with its options."""
+    reasons: dict[str, list[str]] = {}
+    for option in options:
+        for each in option.idle:
+            reasons.setdefault(each.why, []).append(f"`{option.name}`")
+    lines = [f"- {why}: {', '.join(names)}." for why, names in reasons.items()]
+    return ["", "No effect if", "", *lines] if lines else []
+
+
+def _range(low: float, high: float) -> str:
+    """Return the words for a range; limits of a million or more are technical."""
+    ends = [f"from {low:,}"] if abs(low) < _TECHNICAL else []
+    ends += [f"to {high:,}"] if abs(high) < _TECHNICAL else []
+    return f"Range: {' '.join(ends)}." if ends else ""
 
 
 def _described(option: Option) -> list[str]:
@@ -243,7 +273,7 @@ def _described(option: Option) -> list[str]:
         facts.append(f"Default: `{option.default!r}`.")
     schema = option.kind.schema
     if isinstance(option.kind, (Whole, Real)):
-        facts.append(f"Range: {schema['minimum']:,} to {schema['maximum']:,}.")
+        facts.append(_range(schema["minimum"], schema["maximum"]))
     elif "enum" in schema:
         facts.append(f"One of {', '.join(f'`{each!r}`' for each in schema['enum'])}.")
     names = [
@@ -259,9 +289,8 @@ def _described(option: Option) -> list[str]:
         is_few = len(having) < len(lacking)
         names = having if is_few else lacking
         facts.append(f"{'Only' if is_few else 'Not'} in {', '.join(names)}.")
-    idle = [f"- No effect: {each.why}." for each in option.idle]
-    parts = [option.doc, "\n".join(idle), " ".join(facts)]
-    return [f"### `{option.name}`", "", "\n\n".join(each for each in parts if each)]
+    text = " ".join(each for each in (option.doc, *facts) if each)
+    return [f"### `{option.name}`", "", text]
 
 
 # ---- R ------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def of_vllm(folder: Path) -> dict[str, list[str]]:
 def table() -> str:
     """Return the table: a row for each field that is not supported on all its paths."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    rows: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     n_served = 0
     for api, own in record.items():
         for path, names in own["paths"].items():
@@ -124,19 +124,31 @@ def table() -> str:
                     continue
                 field = unused_field(path, name)
                 types = " or ".join(() if field is None else field.types)
-                where = rows.setdefault((name, types, status), [])
-                short = path.removeprefix("/v1/")
-                shown = f"{api}: {short}"
-                if shown not in where:
-                    where.append(shown)
-    lines = ["| field | type | on | here |", "|---|---|---|---|"]
+                apis = rows.setdefault((name, types, status), {})
+                apis.setdefault(api, []).append(path.removeprefix("/v1/"))
+    lines = ["| field | type | of | accepted |", "|---|---|---|---|"]
     lines += [
-        f"| `{name}` | {types} | {'; '.join(where)} | {status} |"
-        for (name, types, status), where in sorted(rows.items())
+        f"| `{name}` | {types} | {_paths(apis)} | {_accepted(status)} |"
+        for (name, types, status), apis in sorted(rows.items())
     ]
     versions = ", ".join(f"{api} {own['version']}" for api, own in record.items())
     head = f"Fields of {versions}. {n_served} fields of paths are served; the others:"
     return "\n".join((head, "", *lines, ""))
+
+
+def _paths(apis: dict[str, list[str]]) -> str:
+    """Return servers and paths; servers with the same paths share them."""
+    by_paths: dict[str, list[str]] = {}
+    for api, paths in apis.items():
+        by_paths.setdefault(", ".join(dict.fromkeys(paths)), []).append(api)
+    return "; ".join(f"{', '.join(names)}: {paths}" for paths, names in by_paths.items())
+
+
+def _accepted(status: str) -> str:
+    """Return the accepted values of a status, such as "refused, except `null`"."""
+    if status == "no effect":
+        return "any value, no effect"
+    return status.removeprefix("refused, except ").replace("`null` or ", "").strip()
 
 
 def main() -> None:

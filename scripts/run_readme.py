@@ -40,7 +40,7 @@ EXAMPLES = (
     ("README.md", "curl", 1),
     ("examples/demo.R", "r", 1),
     ("docs/prompts.md", "r", 5),
-    ("docs/prompts.md", "python", 3),
+    ("docs/prompts.md", "python", 5),
     ("docs/codebooks.md", "r", 1),
     ("docs/codebooks.md", "python", 1),
     ("docs/selection.md", "r", 1),

@@ -20,58 +20,54 @@
 #' Install the Python package once, with [install_llamaherd()].
 #'
 #' @section Functions by topic:
-#' Getting a model
-#' * [model_load()]: loading and downloading a model. [hardware_profile()], [list_cached_models()],
-#'   [download_model()], [set_hf_token()].
-#' * [model_optimize()], or `model_load(optimize = TRUE)`: the fastest file for this computer.
-#' * [quick_llama()]: answers without a call of `model_load()` or `context_create()`.
+#' Setting up
+#' * [install_llamaherd()], [llamaherd_available()]; in RStudio and elsewhere
+#'   `vignette("llamaherd")`, if you set `build_vignettes = TRUE` in `remotes::install_git()`.
 #'
-#' Labels
-#' * [classify_parallel()]: the probability of each label. [calibrate_batch()] removes a model's
-#'   preferences for some labels.
-#' * `generate_parallel(choices = )`: each answer is one of the texts that you give. [vote()]: the
-#'   majority of several samples.
+#' Models
+#' * [model_load()] loads and downloads a model. [llamaherd_models()] and [hardware_profile()] say
+#'   what fits this computer, [model_optimize()] finds the fastest file, [model_metadata()]
+#'   describes one.
+#' * [download_model()], [list_cached_models()], [set_hf_token()], [llamaherd_example_model()].
+#' * [context_create()]: memory, threads, many machines.
+#'
+#' Answers
+#' * [generate_parallel()], for one prompt [generate()], for a conversation [chat()].
+#' * [sampling_options()], [thinking()], [vote()]: rare settings, thoughts, the majority of samples.
+#' * [apply_chat_template()], [with_chat_date()], [tokenize()], [detokenize()]: what a model reads.
+#' * [journal_read()] and [last_results()]: finished results after a crash or Ctrl-C.
+#'   [document_start()]: a log with all hashes.
 #'
 #' Data from texts
-#' * `generate_parallel(schema = )` with [type_object()]: a data frame with a column for each field;
+#' * `generate_parallel(schema = )` with [type_object()]: a column for each field;
 #'   [schema_prompt()] describes the fields in the prompt.
 #'
-#' Texts
-#' * [generate_parallel()], and [generate()] for a single prompt; `chat = TRUE` for chat models,
-#'   [apply_chat_template()] to see the formatted prompts.
+#' Probabilities and vectors
+#' * [classify_parallel()], [calibrate_batch()], [score_parallel()], [embed_parallel()].
 #'
-#' Numbers
-#' * [embed_parallel()]: vectors of texts. [score_parallel()]: the log-probability of given
-#'   continuations. [perplexity()]: the perplexity of texts.
+#' Coding by a codebook
+#' * [codebook()], [ready_codebook()], [number_scale()], [prompt_preview()].
+#' * [annotate_texts()] labels a data frame. [coded_spans()] lists marked passages,
+#'   [coded_restore()] brings back the record that a join or a CSV file lost.
+#' * [robustness()]: how much labels depend on the wording. [compare_pairs()]: texts in pairs.
+#' * [gold_split()], [compare_codebooks()], [choose_examples()]: choosing a codebook.
 #'
-#' Long runs
-#' * `generate_parallel(journal = )` continues after a crash; [journal_read()] shows the finished
-#'   results.
-#' * [last_results()]: finished results after Ctrl-C. [document_start()]: a log of a run with all
-#'   hashes.
+#' What people code
+#' * [gold_size()], [gold_sample()], [code_texts()], [read_spans()]: how many texts, which, in a
+#'   spreadsheet or a browser.
+#' * [agreement()], [dawid_skene()]: how much coders agree.
+#' * [validate()], [coverage_curve()]: how good the labels are, and which texts people should code.
 #'
-#' From texts to estimates
-#' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
-#'   [prompt_preview()] shows the prompt, and [robustness()] shows how much labels depend on the
-#'   wording of the prompt.
-#' * [gold_sample()] draws texts for people to code, [validate()] compares their codes with the
-#'   labels, [agreement()] measures how much coders agree, and [estimate()] corrects shares, means
-#'   and regressions for errors of the labels.
-#' * [coverage_curve()]: which texts people should code. [plot()][plots] plots the results of these
-#'   functions. [report()] writes a page that documents how the labels were made, and [reproduce()]
-#'   repeats the coding. If a data frame lost the record that a report needs, for example in a join
-#'   or a CSV file, use [coded_restore()].
-#' * `vignette("llamaherd")` is the first of several short guides. The guides are installed if you
-#'   set `build_vignettes = TRUE` in `remotes::install_git()`.
+#' Estimates and reports
+#' * [estimate()] corrects shares, means and regressions for wrong labels; [recalibrate()] corrects
+#'   labels; [corrected()] gives columns and weights to other packages.
+#' * [plot()][plots], [report()], [methods_text()], [reproduce()].
 #'
-#' Several models
-#' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
+#' Servers
+#' * [server_start()], [connect()]: a model in another process or on another computer.
 #'
-#' Speed and memory
-#' * [context_create()].
-#'
-#' Tokens and metadata
-#' * [tokenize()], [detokenize()], [model_metadata()].
+#' Names of localLLM
+#' * All on one page: [localLLM].
 #'
 #' @section Python:
 #' This package calls the Python package of the same name. The R package uses the first Python in
@@ -114,19 +110,3 @@
 
 # State of the session: `the$module` is the loaded Python module.
 the <- new.env(parent = emptyenv())
-
-#' A hundred short news texts
-#'
-#' Invented texts for trying out this package, with the name and the columns of the data set in
-#' localLLM's tutorials. The texts are not from AG News. No text describes a real event or person,
-#' and accuracy on these texts says nothing about accuracy on AG News.
-#'
-#' @format A data frame with 100 rows, 25 of each class, and columns of text:
-#' * `class`: `"World"`, `"Sports"`, `"Business"` or `"Sci/Tech"`.
-#' * `title`: a headline.
-#' * `description`: a sentence.
-#' @examples
-#' data("ag_news_sample", package = "llamaherd")
-#' table(ag_news_sample$class)
-#' ag_news_sample[c(1, 26, 51, 76), ]
-"ag_news_sample"

@@ -35,29 +35,33 @@ MARK = "{}: made by tests/faults/report.py"
 
 
 def table(report: dict[str, Any]) -> str:
-    """Return the table: figures that depend on neither rounding nor time.
+    """Return the table: a row for each outcome, without figures that depend on time.
 
     Raises:
         ValueError: A fault occurred in none of its cases.
     """
     kinds = tuple(STRUCK)
+    groups: dict[str, list[str]] = {}
+    for name, tally in report.items():
+        groups.setdefault(outcome(name, tally), []).append(name)
     rows = [
-        "| fault | one call | several callers | labels scored | what happened |",
+        "| outcome | faults | one call | several callers | labels scored |",
         "|---|---|---|---|---|",
     ]
     rows += [
-        f"| {name} | {' | '.join(str(tally[kind] or '-') for kind in kinds)} | "
-        f"{outcome(name, tally)} |"
-        for name, tally in report.items()
+        f"| {result} | {'; '.join(names)} | "
+        + " | ".join(str(sum(report[name][kind] for name in names)) for kind in kinds)
+        + " |"
+        for result, names in groups.items()
     ]
     sums = [str(sum(tally[kind] for tally in report.values())) for kind in kinds]
-    rows.append(f"| all | {' | '.join(sums)} | no property was violated |")
+    rows.append(f"| no property was violated | all | {' | '.join(sums)} |")
     return "\n".join(rows)
 
 
 def outcome(name: str, tally: dict[str, Any]) -> str:
     if name == "none":
-        return "every prompt has the same answer as when it runs alone"
+        return "every prompt has the answer that it gets alone"
     for n, n_struck in STRUCK.items():
         if tally[n] and not tally[n_struck]:
             raise ValueError(f"{name} never struck any of the {n}")
@@ -65,7 +69,7 @@ def outcome(name: str, tally: dict[str, Any]) -> str:
         return "the call raises an error with a reason; the next call works"
     if "one prompt" in name:
         return "only this prompt fails, with a reason"
-    return "every prompt has its answer or an error with a reason; the next call works"
+    return "every prompt has an answer or an error with a reason; the next call works"
 
 
 def soak(report: dict[str, Any]) -> str:

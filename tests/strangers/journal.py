@@ -1,4 +1,4 @@
-"""Repeats trials that damaged a journal: prints one JSON line for each kind of trial.
+"""Tests damage to journals: crashes, full disks, other files: prints JSON lines.
 
     python tests/strangers/journal.py
 

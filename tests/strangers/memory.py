@@ -1,4 +1,4 @@
-"""Tests programs with little more memory than they use without a model, in 100 steps.
+"""Tests programs with up to 600 MiB more memory than they use without a model.
 
 Each program loads the model, creates a context and answers prompts, with a limit on its
 address space. It must not crash: it ends with the answers or an exception that it can

@@ -8,6 +8,7 @@ order in the table), `what`, `tries`, `held` (number of trials that passed) and 
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -34,28 +35,41 @@ def rows_of(topic: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    head = ["| what | tries | held | |", "|---|---|---|---|"]
-    return "\n".join([*head, *map(line_of, sorted(rows, key=lambda row: row["item"]))])
+def title_of(topic: Path) -> str:
+    """Return the first sentence of a topic's docstring without its verb."""
+    text = ast.get_docstring(ast.parse(topic.read_text(encoding="utf-8"))) or ""
+    first = text.partition("\n")[0].rstrip(".")
+    return first.partition(" ")[2].partition(": prints")[0].partition(": one JSON")[0]
+
+
+def table(rows: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the table: a row for each topic, from its title to its rows."""
+    lines = ["| trials | kinds | tries | held |", "|---|---|---|---|"]
+    for title, found in rows.items():
+        tries, held = (sum(row[name] for row in found) for name in ("tries", "held"))
+        lines.append(f"| {title} | {len(found)} | {tries} | {held} |")
+    return "\n".join(lines)
 
 
 def line_of(row: dict[str, Any]) -> str:
-    return f"| {row['what']} | {row['tries']} | {row['held']} | {row['note']} |"
+    return f"{row['what']}: {row['held']} of {row['tries']} held; {row['note']}"
 
 
 def main() -> None:
     topics = sorted(set(FOLDER.glob("*.py")) - {Path(__file__), FOLDER / "rows.py"})
     chosen = [path for path in topics if path.stem in sys.argv[1:]] or topics
-    rows = []
+    by_title: dict[str, list[dict[str, Any]]] = {}
     for topic in chosen:
+        rows = by_title.setdefault(title_of(topic), [])
         for row in rows_of(topic):
             print(line_of(row), flush=True)
             rows.append(row)
     if chosen == topics:
-        marked.write(PAGE, {MARK: table(rows)})
-    failed = [row for row in rows if row["held"] < row["tries"]]
+        marked.write(PAGE, {MARK: table(by_title)})
+    all_rows = [row for rows in by_title.values() for row in rows]
+    failed = [row for row in all_rows if row["held"] < row["tries"]]
     if failed:
-        raise SystemExit(f"{len(failed)} of {len(rows)} did not hold")
+        raise SystemExit(f"{len(failed)} of {len(all_rows)} did not hold")
 
 
 if __name__ == "__main__":

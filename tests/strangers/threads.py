@@ -1,4 +1,4 @@
-"""Tests that R and Python use llamaherd's threads for ggml, which sleep when idle."""
+"""Tests threads of ggml in R and Python: they are llamaherd's, and sleep when idle."""
 
 from __future__ import annotations
 

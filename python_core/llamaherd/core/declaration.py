@@ -3,7 +3,7 @@
 A field states name, type, kind (the range of values), default, documentation, the
 interfaces that accept it, and what else depends on it. Checks, signatures, help, keys of
 run files, flags, fields of requests and R's arguments are derived from the field; see
-"Options" in docs/architecture.md.
+"Worked example: a sampling option" in docs/architecture.md.
 """
 
 from __future__ import annotations

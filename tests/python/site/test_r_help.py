@@ -72,3 +72,17 @@ def test_a_function_of_the_package_is_defined_once() -> None:
     )
     assert len(counts) > 400
     assert [name for name, n in counts.items() if n > 1] == []
+
+
+def test_the_front_page_of_r_leads_to_every_help_page() -> None:
+    exports = set(re.findall(r"export\((\w+)\)", (r_help.ROOT / "NAMESPACE").read_text()))
+    front = (r_help.ROOT / "R" / "llamaherd-package.R").read_text(encoding="utf-8")
+    topics = front.partition("@section Functions by topic:")[2].partition("@section")[0]
+    linked = set(re.findall(r"\[(\w+)(?:\(\))?\]", topics))
+    assert len(linked) <= 70
+    left_out = []
+    for page in (r_help.ROOT / "man").glob("*.Rd"):
+        names = set(re.findall(r"\\alias\{(.*?)\}", page.read_text(encoding="utf-8")))
+        if names & exports and not names & linked:
+            left_out.append(page.stem)
+    assert left_out == []

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import llamaherd as lh
 
-ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
+import docs_links
+
+ROOT = docs_links.ROOT
 CHECKER = ROOT / "scripts" / "check_links.py"
 
 
@@ -25,8 +28,16 @@ def check(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_every_public_name_is_in_the_reference_once() -> None:
     pages = (ROOT / "docs" / "api").glob("*.md")
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    named = re.findall(r"^::: llamaherd\.(\w+)$", text, re.MULTILINE)
+    named = re.findall(r"^- `lh\.(\w+)`", text, re.MULTILINE)
     assert sorted(named) == sorted(lh.__all__)
+
+
+def test_names_of_the_reference_become_directives() -> None:
+    page = "# Chat\n\n- `lh.chat`\n- `lh.Chat`, with inherited members\n\n`lh.x`"
+    assert docs_links.with_reference(page) == (
+        "# Chat\n\n\n::: llamaherd.chat\n\n\n::: llamaherd.Chat\n    options:\n"
+        "      inherited_members: true\n\n\n`lh.x`"
+    )
 
 
 def test_good_links_pass(tmp_path: Path) -> None:

@@ -60,11 +60,11 @@ def test_whatever_fails_each_prompt_has_one_result(library: Path, tmp_path: Path
 def test_a_fault_that_struck_nothing_shows_nothing(which: str) -> None:
     tally = {"cases": 75, "crowds": 25, "scored": 25, "raised": 0}
     tally |= {"struck": 9, "struck_crowds": 9, "struck_scored": 9}
-    row = "| NaN logits | 75 | 25 | 25 | every prompt has its answer"
-    assert row in report.table({"NaN logits": tally})
+    reports = {"NaN logits": tally, "no logits": tally}
+    assert "| NaN logits; no logits | 150 | 50 | 50 |" in report.table(reports)
     with pytest.raises(ValueError, match=f"NaN logits never struck any of the {which}"):
         report.table({"NaN logits": tally | {report.STRUCK[which]: 0}})
-    assert "| 75 | 25 | - |" in report.table({"NaN logits": tally | {"scored": 0}})
+    assert "| 75 | 25 | 0 |" in report.table({"NaN logits": tally | {"scored": 0}})
 
 
 @pytest.mark.long(reason="compiles a library that injects faults")
