@@ -147,7 +147,7 @@ test-pythons: $(DEV) ## run quick tests with the other Pythons of this machine: 
 test-lowest: $(DEV) ## run quick tests with the lower bounds of all dependencies
 	@scripts/pythons.sh lowest
 
-test-neighbours: $(DEV) ## resolve llamaherd together with vllm, guidance, transformers and others (downloads metadata)
+test-neighbours: setup $(DEV) ## resolve llamaherd together with vllm, guidance, transformers and others (downloads metadata)
 	@scripts/neighbours.sh
 
 test-built: $(DEV) $(SMOLLM2) ## build the sdist and the wheel, compare, install and test them

@@ -15,6 +15,7 @@ from llamaherd.core.errors import (
     BadArgumentError,
     ChatTemplateError,
     ContextClosedError,
+    ContextError,
     GenerationError,
     ModelClosedError,
     ModelLoadError,
@@ -135,6 +136,8 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
         return error
     if isinstance(error, (ContextClosedError, ModelClosedError)):
         return stopping()
+    if isinstance(error, ContextError):  # of settings of the server, or of its memory
+        return ApiError(500, f"no context: {error}", code="context_not_created")
     if isinstance(error, BadArgumentError):
         return _of_argument(error, names)
     if isinstance(error, (GenerationError, ModelLoadError)):

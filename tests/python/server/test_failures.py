@@ -15,7 +15,8 @@ from llamaherd.server.routes import SHAPES
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from served import Client
 
@@ -227,3 +228,19 @@ def test_a_key_twice_is_refused_by_name(client: Client, path: str) -> None:
         status, got = client.post(path, body)
         assert (status, got["error"]["code"]) == (400, "invalid_json")
         assert 'has the key "seed" twice' in got["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [GENERATE, TEXT])
+def test_a_context_that_cannot_be_created_is_told(
+    tiny_path: Callable[[str], Path], path: str
+) -> None:
+    """Its rows are no multiple of a block of q8_0."""
+    with (
+        lh.Model(tiny_path("llama")) as model,
+        lh.Context(model, type_k="q8_0", n_threads=1) as context,
+        served(context) as client,
+    ):
+        body = json.dumps(_ask(path, "a", max_tokens=1)).encode()
+        status, got = client.post(path, body)
+    assert (status, got["error"]["code"]) == (500, "context_not_created")
+    assert "q8_0" in got["error"]["message"]
