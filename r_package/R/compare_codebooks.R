@@ -17,10 +17,11 @@
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals allow for skewness, and for one unseen text on which the
-#' candidates differ, if few were seen. With `adjust = "bonferroni"` the intervals of all pairs of candidates are simultaneous. The intervals of differences from the best candidate
-#' are therefore valid, too, whichever candidate is the best (Edwards and Hsu 1983). If the interval
-#' of the difference between a candidate and the best candidate includes 0, the two candidates
-#' cannot be distinguished.
+#' candidates differ, if few were seen. With `adjust = "bonferroni"` the intervals of all pairs of
+#' candidates are simultaneous. The intervals of differences from the best candidate are therefore
+#' valid, too, whichever candidate is the best (Edwards and Hsu 1983). If the interval of the
+#' difference between a candidate and the best candidate includes 0, the two candidates cannot be
+#' distinguished.
 #'
 #' @section Evaluate once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this

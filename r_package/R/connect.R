@@ -2,20 +2,20 @@
 
 #' Connect to a model on a server
 #'
-#' A server with OpenAI's API stands in the place of a context: llamaherd's own server, llama-server,
-#' vLLM, Ollama or a hosted API. [generate()], [generate_parallel()], [classify_parallel()],
-#' [embed_parallel()] and [annotate_texts()] take an engine as they take a context. Journal,
-#' progress, retries and Ctrl-C are those of this session: the same call with the same `journal`
-#' continues after an interruption.
+#' A server with OpenAI's API stands in the place of a context: llamaherd's own server,
+#' llama-server, vLLM, Ollama or a hosted API. [generate()], [generate_parallel()],
+#' [classify_parallel()], [embed_parallel()] and [annotate_texts()] take an engine as they take a
+#' context. Journal, progress, retries and Ctrl-C are those of this session: the same call with the
+#' same `journal` continues after an interruption.
 #'
 #' A setting that the server cannot follow causes an error that names the argument. Answers are
 #' never streamed, and numbers of tokens are those that the server counts.
 #'
 #' Probabilities of labels come from llamaherd's server directly. From other servers they come from
 #' the log-probabilities of a forced choice (llama-server, vLLM, OpenAI): a label that is not among
-#' the most likely tokens that the server lists has the probability 0, and a note says so. A server without log-probabilities returns only
-#' labels: probabilities are NA, and a note says so. [annotate_texts()] then needs
-#' `method = "generate"`.
+#' the most likely tokens that the server lists has the probability 0, and a note says so. A server
+#' without log-probabilities returns only labels: probabilities are NA, and a note says so.
+#' [annotate_texts()] then needs `method = "generate"`.
 #'
 #' @param url Address of the API, such as `"http://lab:8080/v1"`, or a server of [server_start()].
 #' @param model Name of the model on the server. NULL takes the only model; of llamaherd's server

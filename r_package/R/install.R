@@ -252,7 +252,7 @@ python_to_start_from <- function(python) {
     }
   }
   if (any(status == 5)) {
-    abort_too_new(candidate, error_call)
+    abort_too_new(candidate)
   }
   problem <- if (any(status == 4)) {
     "{.path {candidate}} has no shared library, without which R cannot load it."

@@ -11,7 +11,7 @@ use_python <- function() {
     abort_no_python(python)
   }
   if (is_too_new(python)) {
-    abort_too_new(python, error_call)
+    abort_too_new(python)
   }
   if (nzchar(Sys.getenv("LLAMAHERD_PYTHON"))) {
     # The variable RETICULATE_PYTHON has priority over use_python().
@@ -109,7 +109,7 @@ is_too_new <- function(python, reticulate = utils::packageVersion("reticulate"))
   reticulate < "1.33" && status_of(python, code) == 5
 }
 
-abort_too_new <- function(python, error_call) {
+abort_too_new <- function(python) {
   abort(
     c(
       "reticulate {utils::packageVersion('reticulate')} cannot start Python 3.12 or later, such as
@@ -118,8 +118,7 @@ abort_too_new <- function(python, error_call) {
       i = "Or use a Python 3.11 with llamaherd: set the environment variable
            {.envvar LLAMAHERD_PYTHON}."
     ),
-    "python",
-    error_call
+    "python"
   )
 }
 

@@ -30,8 +30,10 @@ other <- annotate_texts(
 other$label[1] <- setdiff(levels(other$label), as.character(coded$label[1]))[1]
 kept <- tempfile(fileext = ".rds")
 saveRDS(validate(coded, people), kept)
-earlier <- sample
-earlier <- llamaherd:::with_element(earlier, "source", NULL)
+earlier <- jsonlite::parse_json(sample$json)
+earlier$source <- NULL
+json <- jsonlite::toJSON(earlier, auto_unbox = TRUE, digits = NA, null = "null")
+earlier <- llamaherd:::with_element(sample, "json", as.character(json))
 parts <- list(
   saved = list(validation = readRDS(kept)),
   validation = list(validation = validate(other, people)),

@@ -129,7 +129,7 @@ def _reliability(found: _Models) -> Part:
 def _right_lines(found: _Models) -> list[str]:
     wide = max(map(len, found.vs_gold), default=0)
     lines = [
-        f"  {name:{wide}}  {100 * own.trace() / max(own.sum(), 1):5.1f}% of {own.sum():,}"
+        f"  {name:{wide}}  {percents(own.trace() / max(own.sum(), 1)):>6} of {own.sum():,}"
         for name, own in found.vs_gold.items()
     ]
     return ["labels that equal the codes of people:", *lines] if lines else []

@@ -190,7 +190,7 @@ def _(found: lh.Coded) -> Part:
     thoughts = roles[-4:-1] if found.run["settings"].get("thinking") else []
     is_generated = found.codebook.kind.is_generated
     own = [*thoughts, roles[-1]] if is_generated else roles
-    kinds = dict(zip(thoughts, _THOUGHT_KINDS, strict=False))
+    kinds = dict(zip(thoughts, _THOUGHT_KINDS, strict=True)) if thoughts else {}
     columns = []
     for role in own:
         if role == roles[-1]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.model.file import ModelFile
     from llamaherd.remote.client import Address
-    from llamaherd.remote.request import Form
+    from llamaherd.remote.request import ApiForm
     from llamaherd.run.embed_job import EmbedWork
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
@@ -120,7 +120,7 @@ def connected(
     shown = _chosen(address, named)
     is_own = shown.get("owned_by") == "llamaherd"
     host = address.host.partition(":")[0]
-    form: Form = OwnForm() if is_own else form_of(shown.get("owned_by"), host)
+    form: ApiForm = OwnForm() if is_own else form_of(shown.get("owned_by"), host)
     identity = EngineFile(shown["id"], place or address.host, shown.get("meta"))
     return RemoteEngine(address, form, identity, n_at_once)
 
@@ -194,7 +194,7 @@ class RemoteEngine(Elsewhere):
     """
 
     def __init__(
-        self, address: Address, form: Form, identity: EngineFile, n_at_once: int
+        self, address: Address, form: ApiForm, identity: EngineFile, n_at_once: int
     ) -> None:
         self._address, self._form, self._identity = address, form, identity
         self._n_at_once = n_at_once

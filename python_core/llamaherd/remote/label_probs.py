@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_SHARED = 0.01
 
 
-class Piece(NamedTuple):
+class AnswerToken(NamedTuple):
     """A token of an answer.
 
     Attributes:
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 def label_scores(
-    written: str, labels: Sequence[str], label: str, pieces: Sequence[Piece]
+    written: str, labels: Sequence[str], label: str, pieces: Sequence[AnswerToken]
 ) -> array[float]:
     """Return scores of labels: log-probabilities, then 1 for the label of the answer.
 
@@ -81,7 +81,7 @@ def _whole_answers(
 
 
 def _logprobs(
-    answers: Sequence[str], chosen: int, pieces: Sequence[Piece], n_before: int
+    answers: Sequence[str], chosen: int, pieces: Sequence[AnswerToken], n_before: int
 ) -> list[float] | None:
     """Return the log-probability of each answer; None if they cannot be known.
 
@@ -122,7 +122,7 @@ def _logprobs(
     return found if is_known else None
 
 
-def _without_form(pieces: Sequence[Piece], n_before: int) -> tuple[str, Sequence[Piece]]:
+def _without_form(pieces: Sequence[AnswerToken], n_before: int) -> tuple[str, Sequence[AnswerToken]]:
     """Return the text of the tokens before the label, and the other tokens."""
     text = ""
     for i, piece in enumerate(pieces):

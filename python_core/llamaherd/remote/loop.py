@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.loop.group import Group
     from llamaherd.remote.client import Address
-    from llamaherd.remote.request import Form
+    from llamaherd.remote.request import ApiForm
 
 
 class EngineLoop(ThreadedLoop):
@@ -39,7 +39,7 @@ class EngineLoop(ThreadedLoop):
 
     plan = None  # the engine's cache is its own
 
-    def __init__(self, address: Address, form: Form, n_at_once: int) -> None:
+    def __init__(self, address: Address, form: ApiForm, n_at_once: int) -> None:
         super().__init__("engine")
         self._address, self._form, self._n_at_once = address, form, n_at_once
         self._groups: dict[Group, _Sending] = {}

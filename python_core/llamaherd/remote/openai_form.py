@@ -14,7 +14,7 @@ from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.thinking import Thinking
 from llamaherd.model.messages import user_messages
-from llamaherd.remote.label_probs import Piece, label_scores
+from llamaherd.remote.label_probs import AnswerToken, label_scores
 from llamaherd.remote.request import (
     WrongAnswerError,
     count_of_tokens,
@@ -62,7 +62,7 @@ _OF_REQUEST = ("max_tokens", "stop", "seed")
 
 @dataclass(frozen=True, slots=True)
 class OpenAIForm:
-    """See `Form`. Paths follow the address of the API, which mostly ends in `/v1`.
+    """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`.
 
     Args:
         name: Name of the server in messages.
@@ -87,7 +87,7 @@ class OpenAIForm:
     n_alternatives: int = _N_ALTERNATIVES
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
-        """See `Form`."""
+        """See `ApiForm`."""
         self._check_options(options)
         for own in {id(own): own for own in each}.values():
             for name in own.changed():
@@ -119,7 +119,7 @@ class OpenAIForm:
     def prompt(
         self, i: int, prompt: object, options: PromptOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `Form`."""
+        """See `ApiForm`."""
         if not options.chat:
             if isinstance(prompt, str):
                 return _COMPLETION, {"prompt": prompt}
@@ -139,7 +139,7 @@ class OpenAIForm:
         return _CHAT, content
 
     def body(self, request: SentRequest) -> dict[str, Any]:
-        """See `Form`."""
+        """See `ApiForm`."""
         content: dict[str, Any] = json.loads(request.content)
         if request.n_inputs:
             return content
@@ -196,7 +196,7 @@ class OpenAIForm:
         )
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
-        """See `Form`."""
+        """See `ApiForm`."""
         if request.n_inputs:
             return read_vectors(answer, request.n_inputs)
         choice = _first_choice(answer)
@@ -242,7 +242,7 @@ class OpenAIForm:
         return Output(finish=Finish.EOG, text=found, complete=True, **more)
 
     def check_labels(self, options: ClassifyOptions) -> None:
-        """See `Form`."""
+        """See `ApiForm`."""
         known = _TAKEN | {"normalize", "pmi_prompt"}
         for name in options.changed():
             if name not in known:
@@ -262,7 +262,7 @@ class OpenAIForm:
     def label_prompt(
         self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `Form`."""
+        """See `ApiForm`."""
         del labels  # they are the choices of the request
         path, content = self.prompt(i, prompt, options)
         if path == _CHAT:
@@ -271,7 +271,7 @@ class OpenAIForm:
         return path, {**content, "logprobs": self.n_alternatives}
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
-        """See `Form`. Vectors are scaled here."""
+        """See `ApiForm`. Vectors are scaled here."""
         for name in options.changed():
             if name not in {"normalize", "progress"}:
                 raise refuse(name, self.name)
@@ -360,7 +360,7 @@ def _choice_of(written: str, choices: Sequence[str]) -> str | None:
     return exact or next((each for each in choices if each == text.strip()), None)
 
 
-def _pieces(logprobs: object) -> list[Piece]:
+def _pieces(logprobs: object) -> list[AnswerToken]:
     """Read log-probabilities in the form of chats or of completions; [] without any."""
     if not isinstance(logprobs, dict):
         return []
@@ -368,7 +368,7 @@ def _pieces(logprobs: object) -> list[Piece]:
         content = logprobs.get("content")
         if content is not None:
             return [
-                Piece(
+                AnswerToken(
                     str(one["token"]),
                     _number(one.get("logprob")),
                     [
@@ -379,7 +379,7 @@ def _pieces(logprobs: object) -> list[Piece]:
                 for one in content
             ]
         return [
-            Piece(str(token), _number(number), list((top or {}).items()))
+            AnswerToken(str(token), _number(number), list((top or {}).items()))
             for token, number, top in zip(
                 logprobs["tokens"],
                 logprobs["token_logprobs"],

@@ -47,24 +47,24 @@ _FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
 
 
 class OwnForm:
-    """See `Form`."""
+    """See `ApiForm`."""
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
-        """See `Form`."""
+        """See `ApiForm`."""
         del each  # the server knows every setting
         _check(options, GenerateOptions)
 
     def prompt(
         self, i: int, prompt: object, options: GenerateOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `Form`."""
+        """See `ApiForm`."""
         del i  # the server checks the prompt
         # This process has described the schema.
         content = {"prompt": prompt, **_fields(options), "show_schema": False}
         return GENERATE, content
 
     def body(self, request: SentRequest) -> dict[str, Any]:
-        """See `Form`."""
+        """See `ApiForm`."""
         content: dict[str, Any] = json.loads(request.content)
         if request.path != GENERATE:
             return content
@@ -80,7 +80,7 @@ class OwnForm:
         return content
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
-        """See `Form`."""
+        """See `ApiForm`."""
         if request.n_inputs:
             return read_vectors(answer, request.n_inputs)
         if request.tree is not None:
@@ -106,7 +106,7 @@ class OwnForm:
         )
 
     def check_labels(self, options: ClassifyOptions) -> None:
-        """See `Form`."""
+        """See `ApiForm`."""
         _check(options, ClassifyOptions)
         if isinstance(options.thinking, Thinking):
             raise refuse("thinking", _KIND, "labels are scored without thoughts there")
@@ -114,14 +114,14 @@ class OwnForm:
     def label_prompt(
         self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `Form`."""
+        """See `ApiForm`."""
         del i, labels  # the server checks the prompt, and converts the labels
         given: Any = options.labels
         asked = dict(given) if isinstance(given, Mapping) else list(given)
         return "/classify", {"prompts": [prompt], "labels": asked, **_fields(options)}
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
-        """See `Form`."""
+        """See `ApiForm`."""
         if "n_threads" in options.changed():
             raise refuse("n_threads", _KIND, "its owner sets the number of threads")
         return _fields(options)

@@ -63,7 +63,7 @@ def as_json(content: Mapping[str, object]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
-class Form(Protocol):
+class ApiForm(Protocol):
     """Form of an API: converts options to requests, and answers to outputs."""
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         AnswerWriter,
         ParsedRequest,
         Prepared,
-        Shape,
+        PathFormat,
         WorkShape,
     )
     from llamaherd.server.state import SharedState
@@ -101,7 +101,7 @@ class Endpoint(ABC):
         shape: Format of requests and answers, or its class.
     """
 
-    def __init__(self, shared: SharedState, shape: Shape | type[Shape]) -> None:
+    def __init__(self, shared: SharedState, shape: PathFormat | type[PathFormat]) -> None:
         self._shared = shared
         self._fields = shape.fields
         self._error_event = shape.error_event

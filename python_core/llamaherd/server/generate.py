@@ -38,7 +38,7 @@ class GenerateApi(AnsweringShape):
     """Format of `/generate`."""
 
     path = "/generate"
-    summary = "Answer a prompt with the options of generate_parallel()."
+    summary = "Answer a prompt with all options of the library."
     options = (GenerateOptions, "http")
     own: ClassVar = {"model": TEXT, "prompt": either(TEXT, {"type": "array"})}
     needed = ("prompt",)

@@ -1,7 +1,7 @@
 """The OpenAPI document of a server: `GET /openapi.json`.
 
 Paths come from the application; fields, types, ranges and defaults from the formats of
-requests, see `Shape`; sentences about pages from the docstrings of their functions.
+requests, see `PathFormat`; sentences about pages from the docstrings of their functions.
 """
 
 from __future__ import annotations

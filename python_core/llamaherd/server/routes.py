@@ -1,6 +1,6 @@
 """Table of the paths whose answers a model computes.
 
-A path is added by a class of its format, see `Shape`, and its name in `SHAPES`.
+A path is added by a class of its format, see `PathFormat`, and its name in `SHAPES`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from llamaherd.server.tokenizing import (
 if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.server.answering import JsonRequest
-    from llamaherd.server.shapes import Served, Shape, WorkShape
+    from llamaherd.server.shapes import Served, PathFormat, WorkShape
     from llamaherd.server.state import SharedState
 
-_CLASSES: tuple[type[Shape], ...] = (
+_CLASSES: tuple[type[PathFormat], ...] = (
     *(GenerateApi, Completions, ChatCompletions, ChatTokensApi),
     *(Responses, InputTokensApi, Messages, CountTokensApi),
     *(EmbeddingsApi, ScoreApi, ClassifyApi, AnnotateApi, RerankApi),
@@ -54,7 +54,7 @@ def endpoints_of(shared: SharedState, served: Served) -> dict[str, Endpoint]:
     return {path: _endpoint(shared, served, shape) for path, shape in SHAPES.items()}
 
 
-def _endpoint(shared: SharedState, served: Served, shape: type[Shape]) -> Endpoint:
+def _endpoint(shared: SharedState, served: Served, shape: type[PathFormat]) -> Endpoint:
     if shape.needs_text and served.ctx is None:
         return _WithoutAnswers(shared, shape, served.settings.model_name)
     made = shape.of(served)
@@ -72,7 +72,7 @@ class _WithoutAnswers(Endpoint):
         name: Name of the model.
     """
 
-    def __init__(self, shared: SharedState, shape: type[Shape], name: str) -> None:
+    def __init__(self, shared: SharedState, shape: type[PathFormat], name: str) -> None:
         super().__init__(shared, shape)
         self._name = name
 

@@ -1,6 +1,6 @@
 """Formats of requests and answers.
 
-A `Shape` is the format of one path. It declares the fields of requests once: options of
+A `PathFormat` is the format of one path. It declares the fields of requests once: options of
 the library, and JSON Schemas of its other fields. Checks of field names, the OpenAPI
 document and the documentation of fields are derived from the declaration.
 """
@@ -48,7 +48,7 @@ class Served:
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
 
 
-class Shape:
+class PathFormat:
     """Base class of the formats of requests and answers.
 
     Args:
@@ -105,7 +105,7 @@ class Shape:
         cls.fields = frozenset((*options, *cls.own))
 
     @classmethod
-    def of(cls, served: Served) -> Shape:
+    def of(cls, served: Served) -> PathFormat:
         """Return the format for a loaded model."""
         return cls(served.model, served.settings, served.ctx)
 
@@ -232,7 +232,7 @@ class AnswerWriter(Protocol):
         """Return the events after the last piece; for several answers, all events."""
 
 
-class AnsweringShape(Shape, ABC):
+class AnsweringShape(PathFormat, ABC):
     """Format whose answers are generated texts."""
 
     @abstractmethod
@@ -290,7 +290,7 @@ class Prepared(Generic[_T]):
     thread: VectorThread | None = None
 
 
-class WorkShape(Shape, ABC):
+class WorkShape(PathFormat, ABC):
     """Format whose answers are never streamed."""
 
     @abstractmethod

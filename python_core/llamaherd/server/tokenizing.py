@@ -29,7 +29,7 @@ from llamaherd.server.schemas import (
     or_null,
     record,
 )
-from llamaherd.server.shapes import AnsweringShape, Shape, WorkShape, check_model
+from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape, check_model
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _OfModel(WorkShape):
         return shape(self._model, self._settings).understand(own)
 
 
-class _Texts(Shape):
+class _TextFields(PathFormat):
     """Fields of `/tokenize` for a text."""
 
     own = _OF_TEXTS
@@ -105,7 +105,7 @@ class TokenizeApi(_OfModel):
     @classmethod
     def request_schema(cls) -> Schema:
         """Return the schemas of a text, and of a conversation."""
-        texts, chat = _Texts.request_schema(), ChatCompletions.request_schema()
+        texts, chat = _TextFields.request_schema(), ChatCompletions.request_schema()
         chat["properties"]["return_token_strs"] = or_null(FLAG)
         return either(texts, chat)
 
@@ -119,10 +119,10 @@ class TokenizeApi(_OfModel):
             return self._answer(tokens, "return_token_strs" if wants_texts else "")
         # The null fields of a chat count as missing.
         nulls = {
-            n for n in ChatCompletions.fields - _Texts.fields if fields.get(n) is None
+            n for n in ChatCompletions.fields - _TextFields.fields if fields.get(n) is None
         }
         texts = {n: value for n, value in fields.items() if n not in nulls}
-        given = _Texts.given(texts)
+        given = _TextFields.given(texts)
         check_model(given, self._settings)
         names = [name for name in ("prompt", "content") if name in given]
         if len(names) != 1:

@@ -443,7 +443,7 @@ test_that("variants start from how labels were made", {
   coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
   found <- robustness(coded, codebooks = other, contexts = context)
   expect_identical(found$summary$variant, c("codebook coded", "codebook 1"))
-  expect_match(the$module$seen("call_start"), "'run': '{\"model\"", fixed = TRUE)
+  expect_match(the$module$seen("call_start"), "'run': '{\"started\"", fixed = TRUE)
   # Texts that were not labelled, or a data frame without the record of its labels.
   books <- list(book_of(), other)
   others <- list(
@@ -465,7 +465,8 @@ test_that("labels that say little are noted", {
   data <- data.frame(text = sprintf("t%d", 1:20))
   expect_message(
     annotate_texts(data, text, book_of(), context),
-    "all {alike}"
+    "all {alike}",
+    fixed = TRUE
   )
   expect_no_message(annotate_texts(data[1:19, , drop = FALSE], text, book_of(), context))
   expect_no_message(annotate_texts(data, text, book_of(), context, verbosity = -1))

@@ -42,7 +42,7 @@ test_that("a Python that an old reticulate cannot start is explained", {
   expect_identical(is_too_new(python, old), is_new)
   expect_false(is_too_new(python, package_version("1.33.0")))
   expect_error(
-    abort_too_new("/opt/python3.13", NULL),
+    abort_too_new("/opt/python3.13"),
     "cannot start Python 3.12 .*/opt/python3.13.*install.packages.*LLAMAHERD_PYTHON",
     class = "llamaherd_error_python"
   )

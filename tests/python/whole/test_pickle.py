@@ -34,7 +34,7 @@ RESULT = lh.Result(
 )
 RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
 STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob, lh.EmbedJob}
-STAY |= {lh.Chat, lh.Reply}
+STAY |= {lh.Chat, lh.Reply, lh.RemoteEngine}
 EXAMPLES: dict[object, object] = {  # values by the names of types
     "int": 3,
     "float": 0.5,

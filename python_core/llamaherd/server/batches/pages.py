@@ -34,7 +34,7 @@ from llamaherd.server.protocol import (
     read_object,
 )
 from llamaherd.server.schemas import OBJECT, TEXT, Schema
-from llamaherd.server.shapes import Shape
+from llamaherd.server.shapes import PathFormat
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -59,7 +59,7 @@ _MOST_SIZES = 32  # maximum total size of files, in files of maximum size
 _MOST_METADATA = (16, 64, 512)  # entries, characters of a name and of a value
 
 
-class _NewBatch(Shape):
+class _NewBatch(PathFormat):
     """Body of a request that starts a batch."""
 
     own: ClassVar = {

@@ -74,6 +74,7 @@ class Thing:
 
     description, size_bytes, n_ctx_train, n_vocab = "fake 1B Q4_0", 5e9, 8192, 0x110000
     plan = None
+    file_stem = "fake"
 
     def __init__(self, model=None):
         self.closed = False
