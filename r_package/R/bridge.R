@@ -92,7 +92,8 @@ public_frame <- function() {
       grepl("[.]llamaherd_", name) ||
       rlang::is_call(head, "$") ||
       # lapply() and do.call() call functions by other names, or without a name
-      any(vapply(mget(exported, topenv()), identical, NA, sys.function(i)))
+      !(nzchar(name) && exists(name, topenv(), inherits = FALSE)) &&
+        any(vapply(mget(exported, topenv()), identical, NA, sys.function(i)))
     if (is_public) {
       return(sys.frame(i))
     }
