@@ -153,8 +153,21 @@ def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
 @pytest.mark.more(
     reason="simulates studies or compares with other packages on many samples", cases=1
 )
-@pytest.mark.parametrize("name", ["kappa", "ac1"])
-@pytest.mark.parametrize(("n", "share", "found"), [(200, 0.05, 0.7), (50, 0.3, 0.9)])
+@pytest.mark.parametrize(
+    ("name", "n", "share", "found"),
+    [
+        ("kappa", 200, 0.05, 0.7),
+        pytest.param(
+            *("ac1", 200, 0.05, 0.7),
+            marks=pytest.mark.xfail(
+                reason="five disagreements expected: 92.9%, see docs/validation.md",
+                strict=True,
+            ),
+        ),
+        ("kappa", 50, 0.3, 0.9),
+        ("ac1", 50, 0.3, 0.9),
+    ],
+)
 def test_intervals_near_1_hold_the_true_value(
     name: str, n: int, share: float, found: float
 ) -> None:
