@@ -128,10 +128,10 @@ def _reliability(found: _Models) -> Part:
 
 def _right_lines(found: _Models) -> list[str]:
     wide = max(map(len, found.vs_gold), default=0)
-    lines = [
-        f"  {name:{wide}}  {percents(own.trace() / max(own.sum(), 1)):>6} of {own.sum():,}"
-        for name, own in found.vs_gold.items()
-    ]
+    lines = []
+    for name, own in found.vs_gold.items():
+        equal = percents(own.trace() / max(own.sum(), 1))
+        lines.append(f"  {name:{wide}}  {equal:>6} of {own.sum():,}")
     return ["labels that equal the codes of people:", *lines] if lines else []
 
 

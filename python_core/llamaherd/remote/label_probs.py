@@ -122,7 +122,9 @@ def _logprobs(
     return found if is_known else None
 
 
-def _without_form(pieces: Sequence[AnswerToken], n_before: int) -> tuple[str, Sequence[AnswerToken]]:
+def _without_form(
+    pieces: Sequence[AnswerToken], n_before: int
+) -> tuple[str, Sequence[AnswerToken]]:
     """Return the text of the tokens before the label, and the other tokens."""
     text = ""
     for i, piece in enumerate(pieces):

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         AnsweringShape,
         AnswerWriter,
         ParsedRequest,
-        Prepared,
         PathFormat,
+        Prepared,
         WorkShape,
     )
     from llamaherd.server.state import SharedState

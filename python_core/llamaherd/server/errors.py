@@ -134,10 +134,8 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
     """
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, (ContextClosedError, ModelClosedError)):
-        return stopping()
-    if isinstance(error, ContextError):  # of settings of the server, or of its memory
-        return ApiError(500, f"no context: {error}", code="context_not_created")
+    if isinstance(error, (ContextError, ModelClosedError)):
+        return _of_context(error)
     if isinstance(error, BadArgumentError):
         return _of_argument(error, names)
     if isinstance(error, (GenerationError, ModelLoadError)):
@@ -152,6 +150,13 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
     elif isinstance(error, TokenizeError):
         param, code = _asks(names), "invalid_prompt"
     return ApiError(400, str(error), param=param, code=code)
+
+
+def _of_context(error: ContextError | ModelClosedError) -> ApiError:
+    """Return the error of a context that was closed, or that cannot be created."""
+    if isinstance(error, (ContextClosedError, ModelClosedError)):
+        return stopping()
+    return ApiError(500, f"no context: {error}", code="context_not_created")
 
 
 def _asks(names: Collection[str]) -> str:

@@ -29,7 +29,7 @@ from llamaherd.server.tokenizing import (
 if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.server.answering import JsonRequest
-    from llamaherd.server.shapes import Served, PathFormat, WorkShape
+    from llamaherd.server.shapes import PathFormat, Served, WorkShape
     from llamaherd.server.state import SharedState
 
 _CLASSES: tuple[type[PathFormat], ...] = (

@@ -1,8 +1,8 @@
 """Formats of requests and answers.
 
-A `PathFormat` is the format of one path. It declares the fields of requests once: options of
-the library, and JSON Schemas of its other fields. Checks of field names, the OpenAPI
-document and the documentation of fields are derived from the declaration.
+A `PathFormat` is the format of one path. It declares the fields of requests once:
+options of the library, and JSON Schemas of its other fields. Checks of field names, the
+OpenAPI document and the documentation of fields are derived from the declaration.
 """
 
 from __future__ import annotations

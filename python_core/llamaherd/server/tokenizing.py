@@ -119,7 +119,9 @@ class TokenizeApi(_OfModel):
             return self._answer(tokens, "return_token_strs" if wants_texts else "")
         # The null fields of a chat count as missing.
         nulls = {
-            n for n in ChatCompletions.fields - _TextFields.fields if fields.get(n) is None
+            n
+            for n in ChatCompletions.fields - _TextFields.fields
+            if fields.get(n) is None
         }
         texts = {n: value for n, value in fields.items() if n not in nulls}
         given = _TextFields.given(texts)
