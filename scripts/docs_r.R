@@ -1,5 +1,8 @@
 # Builds the site of the R package into build/site/r, without a network.
 options(pkgdown.internet = FALSE)
+# downlit asks CRAN for the addresses of packages that are not installed.
+no_packages <- \() data.frame(Package = character(), URL = character())
+utils::assignInNamespace("CRAN_urls", no_packages, "downlit")
 package <- file.path(getwd(), "r_package")
 library(llamaherd) # help pages check with it whether their examples can run
 # Uses the package that `make setup` installed.
