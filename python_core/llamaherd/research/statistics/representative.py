@@ -82,9 +82,8 @@ def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
         return groups | {name: name if name in kept else "rare labels" for name in names}
     below = np.cumsum([0, *(counts[name] for name in names)])[:-1]
     number = below * _MOST_GROUPS // (below[-1] + counts[names[-1]])
-    for group in np.unique(number):
-        own = [name for name, at in zip(names, number, strict=True) if at == group]
-        groups |= dict.fromkeys(own, f"{own[0]} to {own[-1]}")
+    for own in np.split(names, np.flatnonzero(np.diff(number)) + 1):
+        groups |= dict.fromkeys(own.tolist(), f"{own[0]} to {own[-1]}")
     return groups
 
 
