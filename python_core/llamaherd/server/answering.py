@@ -110,9 +110,7 @@ class Endpoint(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; after an error, answer with the error."""
         record: RequestRecord = scope["llamaherd.record"]
-        if record.terms is JSON:
-            record.terms = self._terms
-        # The program that started the server may use the terms of another language.
+        record.terms = self._terms
         with spoken_in(record.terms):
             await self._respond(scope, record, receive, send)
 

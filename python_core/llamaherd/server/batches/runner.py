@@ -25,7 +25,7 @@ from llamaherd.server.batches.store import (
     BatchProgress,
     reason_of,
 )
-from llamaherd.server.errors import JSON, ApiError
+from llamaherd.server.errors import ApiError
 from llamaherd.server.protocol import RequestRecord, dumps
 
 if TYPE_CHECKING:
@@ -413,7 +413,7 @@ async def _ask(app: ASGIApp, path: str, body: bytes) -> tuple[int, str]:
         "method": "POST",
         "path": path,
         "headers": [(b"content-length", str(len(body)).encode())],
-        "llamaherd.record": RequestRecord(is_background=True, terms=JSON),
+        "llamaherd.record": RequestRecord(is_background=True),
     }
     await app(scope, receive, send)
     # The body is empty if the request was abandoned without a response.
