@@ -110,7 +110,7 @@ docs: system-docs setup $(DOCS) $(SMOLLM2) ## build the sites of the R and the P
 test: system-dev setup $(DEV) models ## run the tests that a change must pass: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme // python
 
-quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/core/seeds.py" [ARGS="-k name"]
+quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/engine/core/seeds.py" [ARGS="-k name"]
 	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
 
 generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md; the sizes in docs/architecture.md

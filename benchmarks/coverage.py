@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 import coverage_designs
 import numpy as np
-from llamaherd.research.estimation.fitting import FitSettings
-from llamaherd.research.estimation.fitting_means import fit_means
-from llamaherd.research.estimation.formulas import Matrices, fit_regression
-from llamaherd.research.estimation.gold_use import GoldUsed
-from llamaherd.research.statistics import dsl, sampling
-from llamaherd.research.statistics.regression import fitted
+from llamaherd.coding.estimation.fitting import FitSettings
+from llamaherd.coding.estimation.fitting_means import fit_means
+from llamaherd.coding.estimation.formulas import Matrices, fit_regression
+from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.statistics import dsl, sampling
+from llamaherd.coding.statistics.regression import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llamaherd.research.estimation.estimates import Estimate
-    from llamaherd.research.statistics.regression import Kind
+    from llamaherd.coding.estimation.estimates import Estimate
+    from llamaherd.coding.statistics.regression import Kind
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -24,8 +24,8 @@ from typing import Any
 import draws
 import marked
 import numpy as np
-from llamaherd.research.selection.measures import UnitNumbers, compare_numbers
-from llamaherd.research.statistics import sampling
+from llamaherd.coding.selection.measures import UnitNumbers, compare_numbers
+from llamaherd.coding.statistics import sampling
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import draws
 import numpy as np
-from llamaherd.research.estimation.fitting import FitSettings
-from llamaherd.research.estimation.fitting_means import fit_means
-from llamaherd.research.estimation.formulas import Matrices, fit_regression
-from llamaherd.research.estimation.gold_use import GoldUsed
-from llamaherd.research.statistics import heads, sampling
+from llamaherd.coding.estimation.fitting import FitSettings
+from llamaherd.coding.estimation.fitting_means import fit_means
+from llamaherd.coding.estimation.formulas import Matrices, fit_regression
+from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.statistics import heads, sampling
 
 if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]

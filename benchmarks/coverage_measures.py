@@ -13,13 +13,13 @@ import argparse
 from typing import Any
 
 import numpy as np
-from llamaherd.research.statistics import (
+from llamaherd.coding.statistics import (
     accuracy_of,
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
 )
-from llamaherd.research.statistics.ratings import ModelAndPerson
+from llamaherd.coding.statistics.ratings import ModelAndPerson
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]

@@ -17,8 +17,8 @@ from typing import Any
 
 import marked
 import numpy as np
-from llamaherd.research.statistics import sampling
-from llamaherd.research.statistics.number_agreement import number_agreement
+from llamaherd.coding.statistics import sampling
+from llamaherd.coding.statistics.number_agreement import number_agreement
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation.md"

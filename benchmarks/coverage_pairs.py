@@ -19,9 +19,9 @@ from typing import Any
 
 import marked
 import numpy as np
-from llamaherd.research.pairs.bradley_terry import StrengthFit, fit_strengths
-from llamaherd.research.pairs.design import ComparedPair, Design, PairDesign
-from llamaherd.research.statistics.intervals import student_quantile
+from llamaherd.coding.pairs.bradley_terry import StrengthFit, fit_strengths
+from llamaherd.coding.pairs.design import ComparedPair, Design, PairDesign
+from llamaherd.coding.statistics.intervals import student_quantile
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "pairs.md"

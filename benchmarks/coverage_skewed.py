@@ -19,10 +19,10 @@ from typing import Any
 import draws
 import marked
 import numpy as np
-from llamaherd.research.statistics import dsl
-from llamaherd.research.statistics.dsl import Problem
-from llamaherd.research.statistics.influences import Influences
-from llamaherd.research.statistics.intervals import student_quantile
+from llamaherd.coding.statistics import dsl
+from llamaherd.coding.statistics.dsl import Problem
+from llamaherd.coding.statistics.influences import Influences
+from llamaherd.coding.statistics.intervals import student_quantile
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"

@@ -23,8 +23,8 @@ from typing import Any
 import coverage_heads as base
 import draws
 import numpy as np
-from llamaherd.research.statistics import sampling
-from llamaherd.research.statistics.heads import least_sure, text_head
+from llamaherd.coding.statistics import sampling
+from llamaherd.coding.statistics.heads import least_sure, text_head
 
 UNTIL, UNSURE = 300, 0.1
 STRATA_BY_STEP = "by step"

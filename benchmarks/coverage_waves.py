@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import draws
 import marked
 import numpy as np
-from llamaherd.research.estimation.fitting import Compared, FitSettings, at_level
-from llamaherd.research.estimation.fitting_means import fit_means
-from llamaherd.research.estimation.gold_use import GoldUsed
-from llamaherd.research.statistics import sampling, waves
-from llamaherd.research.statistics.dsl import Drawing
-from llamaherd.research.statistics.representative import label_check
-from llamaherd.research.statistics.waves import Wave
+from llamaherd.coding.estimation.fitting import Compared, FitSettings, at_level
+from llamaherd.coding.estimation.fitting_means import fit_means
+from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.statistics import sampling, waves
+from llamaherd.coding.statistics.dsl import Drawing
+from llamaherd.coding.statistics.representative import label_check
+from llamaherd.coding.statistics.waves import Wave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.research.estimation.estimates import Estimate
+    from llamaherd.coding.estimation.estimates import Estimate
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]

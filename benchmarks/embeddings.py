@@ -20,7 +20,7 @@ import llamaherd as lh
 import numpy as np
 from bounds import at_least, at_most
 from llama_cpp import Llama
-from llamaherd.memory import hardware
+from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ import llamaherd as lh
 import marked
 import numpy as np
 import random_model
-from llamaherd.native import devices
+from llamaherd.engine.native import devices
 
 # llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)

@@ -105,7 +105,7 @@ class Shim:
         self._hand_over()
 
     def _hand_over(self) -> None:
-        from llamaherd.native.llguidance import _FUNCTIONS  # noqa: PLC0415
+        from llamaherd.engine.native.llguidance import _FUNCTIONS  # noqa: PLC0415
 
         module = ctypes.CDLL(_lib.__file__)
         addresses = [

@@ -39,7 +39,7 @@ CALLS = {
 PROGRAM = """
 import random, sys, time
 import llamaherd as lh
-from llamaherd.native import shim
+from llamaherd.engine.native import shim
 words = "river stone paper light winter garden market letter window music".split()
 numbers = random.Random(1)
 calls = [tuple(map(int, x.split(","))) for x in sys.argv[2:]]

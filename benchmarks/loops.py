@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import peers
 from llama_cpp import Llama
-from llamaherd.memory import hardware
+from llamaherd.engine.memory import hardware
 from marked import write
 from server import llamaherd_server
 

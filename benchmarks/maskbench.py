@@ -26,14 +26,14 @@ import llamaherd as lh
 import llguidance.numpy
 from instances import ways_to_write
 from llama_cpp.llama_grammar import json_schema_to_gbnf
-from llamaherd.structured.shape import shape_of
+from llamaherd.calls.structured.shape import shape_of
 from llguidance import LLMatcher
 from llguidance.llamacpp import lltokenizer_from_vocab
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from llamaherd.structured.shape import Shape
+    from llamaherd.calls.structured.shape import Shape
 
 _MAX_TOKENS = 200  # maximum number of tokens of an instance, for times
 _NO_ROW = {"valid_refused": 0, "invalid_let_through": 0, "invalid_accepted": 0}

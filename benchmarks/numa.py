@@ -29,8 +29,8 @@ from typing import Any
 
 import llamaherd as lh
 import psutil
-from llamaherd.memory import hardware
-from llamaherd.native import shim
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.native import shim
 
 _NODES = Path("/sys/devices/system/node")
 _CPUINFO = Path("/proc/cpuinfo")

@@ -5,7 +5,7 @@
 TEXTS.csv has columns `text` and `label`, the human code, which is a label of the
 codebook. Some settings use eight texts as examples; accuracy is measured on all other
 texts. The best settings are written into the package
-(research/coding/ready/measured.json), the results of all settings into the page.
+(coding/annotation/ready/measured.json), the results of all settings into the page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import marked
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "codebooks.md"
-STORE = ROOT / "python_core/llamaherd/research/coding/ready/measured.json"
+STORE = ROOT / "python_core/llamaherd/coding/annotation/ready/measured.json"
 SEED = 20261125
 WAYS: dict[str, dict[str, Any]] = {
     "as it is": {},

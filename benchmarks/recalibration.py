@@ -26,7 +26,7 @@ from typing import Any
 import labelled
 import llamaherd as lh
 import numpy as np
-from llamaherd.research.estimation.recalibrated import ProbabilityScores
+from llamaherd.coding.estimation.recalibrated import ProbabilityScores
 
 AG_NEWS = Path(__file__).resolve().parents[1] / "r_package/data/ag_news_sample.R"
 SEED = 20261125

@@ -10,17 +10,17 @@ from array import array
 from typing import TYPE_CHECKING
 
 from llamaherd import SamplingParams
-from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
-from llamaherd.core.request import Request
-from llamaherd.loop.loop import Loop
-from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
-from llamaherd.run.call import Call
-from llamaherd.schedule.engine import Engine
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.outcome import Counts, Finish, Output, RunOutcome, Status
+from llamaherd.engine.core.request import Request
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
+from llamaherd.engine.schedule.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.results import Results
+    from llamaherd.engine.core.results import Results
 
 _N_TOKENS = 500
 

@@ -26,9 +26,9 @@ from typing import Any
 import llamaherd as lh
 import marked
 import numpy as np
-from llamaherd.research.selection import measures as paired
-from llamaherd.research.selection.part_codes import codes_of_part
-from llamaherd.research.statistics.intervals import share
+from llamaherd.coding.selection import measures as paired
+from llamaherd.coding.selection.part_codes import codes_of_part
+from llamaherd.coding.statistics.intervals import share
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
 LABELS = ["negative", "neutral", "positive"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import marked
 import numpy as np
-from llamaherd.schedule.shards import plan_shards
+from llamaherd.engine.schedule.shards import plan_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable

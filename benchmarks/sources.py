@@ -1,4 +1,4 @@
-"""Makes `llamaherd.research` importable from the sources if llamaherd is not installed.
+"""Makes `llamaherd.coding` importable from the sources if llamaherd is not installed.
 
 Import this module before `llamaherd`. A simulation then needs numpy, narwhals and
 formulaic (which installs scipy and pandas), but neither the compiled engine nor
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOURCES = Path(__file__).resolve().parent.parent / "python_core"
-ENGINE = "llamaherd.native.shim"
+ENGINE = "llamaherd.engine.native.shim"
 # Dependencies that no simulation calls.
 UNUSED = (
     "cffi",

@@ -28,9 +28,9 @@ import labelled
 import llamaherd as lh
 import numpy as np
 import recalibration
-from llamaherd.asks.calibration import calibrate_batch
-from llamaherd.research.estimation.recalibrated import ProbabilityScores
-from llamaherd.research.statistics.heads import least_sure, text_head
+from llamaherd.calls.asks.calibration import calibrate_batch
+from llamaherd.coding.estimation.recalibrated import ProbabilityScores
+from llamaherd.coding.statistics.heads import least_sure, text_head
 
 SEED = 20261126
 UNTIL = 0.5  # share of the texts

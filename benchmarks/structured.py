@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import llamaherd as lh
-from llamaherd.native import engine
+from llamaherd.engine.native import engine
 
 N_ANSWERS = 200
 N_AT_ONCE = 32

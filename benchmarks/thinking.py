@@ -22,8 +22,8 @@ import llamaherd as lh
 import marked
 import peers
 from disturbance import watch
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
 from rounds import rounds_parser
 from shape import Shape, ideal_seconds, measure_shape
 from thinking_accuracy import PAGE, TEMPLATE

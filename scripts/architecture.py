@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 PYTHON = ROOT / "python_core" / "llamaherd"
 # A room is a folder of the first of these folders that has it; "of C++" is the shim's.
-FOLDERS = (PYTHON / "research", PYTHON, ROOT / "capi_shim", ROOT)
+FOLDERS = (
+    *(PYTHON / wing for wing in ("engine", "calls", "coding", "")),
+    ROOT / "capi_shim",
+    ROOT,
+)
 SOURCES = {".py", ".R", ".cpp", ".hpp", ".c", ".h"}
 _ROW = re.compile(
     r"^(\| `(?P<name>[\w./]+)/`(?P<shim> of C\+\+)? \| .*) \| [\d.]+k? \| \d+ \|$",
@@ -27,7 +31,7 @@ def sizes(name: str, *, is_shim: bool = False) -> tuple[int, int]:
     Raises:
         FileNotFoundError: There is no such room.
     """
-    folders = FOLDERS[2:] if is_shim else FOLDERS
+    folders = FOLDERS[-2:] if is_shim else FOLDERS
     for folder in folders:
         room = folder / name
         if room.is_dir():

@@ -30,9 +30,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
 TREE = ROOT / "build/tree"
 R_LIBRARY = ROOT / "build/quick-r"
+WINGS = ("engine", "calls")
 NEAREST_R = 6  # number of test files that `quick` runs for a file of R
 # What the build adds to the sources of the Python package.
-COMPILED = ("libllamaherd*", "include", "native/_shim*.so", "native/_build_info.py")
+COMPILED = (
+    "libllamaherd*",
+    "include",
+    "engine/native/_shim*.so",
+    "engine/native/_build_info.py",
+)
 
 
 @dataclass
@@ -100,7 +106,8 @@ def _of_test_code(path: str) -> set[str]:
 def _of_module(path: str, *, is_nearest: bool) -> set[str]:
     """Return the tests of a module of the Python package."""
     module = Path(path).relative_to("python_core").with_suffix("")
-    room = Path("tests/python", *module.parts[1:-1])
+    # Tests of the wings `engine` and `calls` have a folder for each room.
+    room = Path("tests/python", *module.parts[1 + (module.parts[1] in WINGS) : -1])
     while not (ROOT / room).is_dir():
         room = room.parent
     dotted = re.escape(".".join(module.parts))

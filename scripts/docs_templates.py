@@ -3,7 +3,7 @@
     python scripts/docs_templates.py FOLDER [--snapshots]
 
 FOLDER has the templates (scripts/fetch_templates.py). With --snapshots, the ends of the
-templates' prompts are also written to tests/python/model/templates.json.
+templates' prompts are also written to tests/python/chat/templates.json.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ChatTemplateError
-from llamaherd.model.messages import merged_system, with_thought
-from llamaherd.model.renderer import Renderer
-from llamaherd.model.thinking_format import ThinkingFormat, format_of
-from llamaherd.model.tool_formats import tool_format_of
+from llamaherd.calls.chat.messages import merged_system, with_thought
+from llamaherd.calls.chat.renderer import Renderer
+from llamaherd.calls.chat.thinking_format import ThinkingFormat, format_of
+from llamaherd.calls.chat.tool_formats import tool_format_of
+from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/templates.md"
-SNAPSHOTS = ROOT / "tests/python/model/templates.json"
+SNAPSHOTS = ROOT / "tests/python/chat/templates.json"
 BEGIN = "<!-- scripts/docs_templates.py writes this table -->\n"
 END = "<!-- end of the table -->\n"
 _HEAD = (

@@ -3,8 +3,8 @@
     python scripts/generate_options.py           writes them (make generated)
     python scripts/generate_options.py --check   only compares them
 
-The declarations are in `core/sampling.py`, `asks/options.py` and
-`asks/annotate_options.py`.
+The declarations are in `engine/core/sampling.py`, `calls/asks/options.py` and
+`calls/asks/annotate_options.py`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.options import (
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.options import (
     ClassifyOptions,
     EmbedOptions,
     GenerateOptions,
     PerplexityOptions,
     ScoreOptions,
 )
-from llamaherd.core.declaration import REQUIRED, options_of
-from llamaherd.core.kinds import Real, Whole
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.engine.core.declaration import REQUIRED, options_of
+from llamaherd.engine.core.kinds import Real, Whole
+from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llamaherd.core.declaration import Option, Options
+    from llamaherd.engine.core.declaration import Option, Options
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "Written by scripts/generate_options.py (make generated). Do not edit."
@@ -118,7 +118,10 @@ def _imports(names: Iterable[str]) -> list[str]:
     """Return the import statements of names that the declaring modules use."""
     found: dict[str, set[str]] = {}
     plain: set[str] = set()
-    sources = ("core.sampling", "asks.options", "asks.annotate_options")
+    sources = (
+        *("engine.core.sampling", "calls.asks.options"),
+        "calls.asks.annotate_options",
+    )
     for source in sources:
         module = importlib.import_module(f"llamaherd.{source}")
         tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
@@ -442,7 +445,7 @@ def formatted(text: str) -> str:
 def files() -> dict[Path, str]:
     """Return the content of each generated file, by path."""
     return {
-        ROOT / "python_core/llamaherd/asks/keywords.py": formatted(keywords()),
+        ROOT / "python_core/llamaherd/calls/asks/keywords.py": formatted(keywords()),
         ROOT / "capi_shim/sampling/plain_settings.inc": sampling_fields(),
         ROOT / "r_package/R/generated_options.R": formatted_r(r_options()),
         ROOT / "docs/options.md": page(),

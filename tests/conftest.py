@@ -24,7 +24,7 @@ if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 import llamaherd as lh
 import thorough
 import tiny_models
-from llamaherd.memory import hardware
+from llamaherd.engine.memory import hardware
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 START = time.perf_counter()
 
 import llamaherd as lh  # noqa: E402 - part of what is timed
-from llamaherd.native import shim  # noqa: E402
+from llamaherd.engine.native import shim  # noqa: E402
 
 LABELS = ["positive", "negative"]
 

@@ -15,7 +15,7 @@ import llamaherd as lh
 import ray
 
 if TYPE_CHECKING:
-    from llamaherd.core.stats import Progress
+    from llamaherd.engine.core.stats import Progress
 
 ADDRESS = "10.77.0.1:6379"
 WORDS = ["sea", "bread", "winter", "music", "moon", "river", "stone", "paper", "light"]

@@ -12,7 +12,7 @@ import llamaherd as lh
 import pytest
 import rscript
 from llamaherd import _r
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import rscript
 from interfaces import declared, differences
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.options import (
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.options import (
     ClassifyOptions,
     EmbedOptions,
     GenerateOptions,
     PerplexityOptions,
     ScoreOptions,
 )
-from llamaherd.core.declaration import REQUIRED, Options, options_of
-from llamaherd.core.sampling import DEFAULT_MAX_TOKENS
+from llamaherd.engine.core.declaration import REQUIRED, Options, options_of
+from llamaherd.engine.core.sampling import DEFAULT_MAX_TOKENS
 
 if TYPE_CHECKING:
     from interfaces import Taken

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import rscript
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 from thorough import sized
 
 if TYPE_CHECKING:

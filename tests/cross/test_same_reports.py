@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import rscript
-from llamaherd.memory import hardware
-from llamaherd.research.reports.report_file import read_report
+from llamaherd.coding.reports.report_file import read_report
+from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 import rscript
-from llamaherd.research.selection import evaluation
+from llamaherd.coding.selection import evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd import JournalError, journal_read
-from llamaherd.journal.entry import JournalEntry
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.entry import JournalEntry
+from llamaherd.calls.journal.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -41,7 +41,7 @@ from cases import (
 from faults import FOREVER, Action, Fault, Faults
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from kinds import HERDS, KINDS, Herd, Kind
-from llamaherd.native import engine as native_engine
+from llamaherd.engine.native import engine as native_engine
 from running import run_case, run_crowd
 from scored import check_scored
 

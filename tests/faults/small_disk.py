@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
 from fake_engine import answer, text_of
 from journalled import FakeContext, recorded, request
 from llamaherd import JournalError, JournalWarning, journal_read
-from llamaherd.run.hosted import HostedCall
-from llamaherd.run.job import Job
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
 
 KIB = 1024
 LEVELS_KIB = [0, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512, 900]

@@ -17,7 +17,7 @@ import llamaherd as lh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.run.handle import Handle
+    from llamaherd.calls.run.handle import Handle
 
 END_S = 300.0  # time after which a result is treated as lost
 CANCEL_S = 0.6  # latest time of a cancellation or interrupt

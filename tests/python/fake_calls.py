@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from fake_engine import N_VOCAB, answer, text_of
 from llamaherd import SamplingParams
-from llamaherd.core.outcome import Finish
-from llamaherd.core.request import Request
+from llamaherd.engine.core.outcome import Finish
+from llamaherd.engine.core.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.results import Result
 
 
 def request(

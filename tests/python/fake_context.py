@@ -10,22 +10,22 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
-from llamaherd.core import checks
-from llamaherd.core.errors import PromptError
-from llamaherd.core.failure import Failure
-from llamaherd.core.outcome import Counts
-from llamaherd.core.pieces import TextPiece
-from llamaherd.core.stats import Load, RequestStats
-from llamaherd.core.thinking import checked_thinking
-from llamaherd.loop.slot_times import NO_TIMES
-from llamaherd.model.tokens import token_array
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import PromptError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.pieces import TextPiece
+from llamaherd.engine.core.stats import Load, RequestStats
+from llamaherd.engine.core.thinking import checked_thinking
+from llamaherd.engine.loop.slot_times import NO_TIMES
+from llamaherd.engine.model.tokens import token_array
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
 
-    from llamaherd.loop.slot_times import SlotTimes
+    from llamaherd.engine.loop.slot_times import SlotTimes
 
 N_CTX = 512
 # End of an answer after its words, by the prompt's first word; by default without

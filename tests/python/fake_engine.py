@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import NoSpaceError
-from llamaherd.core.outcome import (
+from llamaherd.engine.core.errors import NoSpaceError
+from llamaherd.engine.core.outcome import (
     NO_KV_SLOT,
     Cost,
     Counts,
@@ -20,13 +20,13 @@ from llamaherd.core.outcome import (
     RunOutcome,
     Status,
 )
-from llamaherd.loop.loop import Loop
-from llamaherd.memory.plan import Plan
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.memory.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.request import Request
+    from llamaherd.engine.core.request import Request
 
 N_VOCAB = 1000
 BAD_GRAMMAR = "no grammar"

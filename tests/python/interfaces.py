@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.options import (
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.options import (
     CHAT_DEFAULTS,
     ClassifyOptions,
     EmbedOptions,
@@ -18,10 +18,10 @@ from llamaherd.asks.options import (
     PerplexityOptions,
     ScoreOptions,
 )
-from llamaherd.core.declaration import REQUIRED, Options, options_of
-from llamaherd.core.request import NEUTRAL, Request
-from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
-from llamaherd.native.shim import ffi, lib
+from llamaherd.engine.core.declaration import REQUIRED, Options, options_of
+from llamaherd.engine.core.request import NEUTRAL, Request
+from llamaherd.engine.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
+from llamaherd.engine.native.shim import ffi, lib
 from llamaherd.server import sampling
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi

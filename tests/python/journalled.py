@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from fake_engine import FakeEngine, make_loop, text_of
 from llamaherd import SamplingParams, journal_read
-from llamaherd.core.request import Request
-from llamaherd.journal.journal import Journal
-from llamaherd.journal.recording import RecordedCall
-from llamaherd.memory.plan import Plan
-from llamaherd.model.file import ModelFile
-from llamaherd.run.call import Call
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.journal.recording import RecordedCall
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.request import Request
+from llamaherd.engine.memory.plan import Plan
+from llamaherd.engine.model.file import ModelFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from llamaherd.core.outcome import RunOutcome
-    from llamaherd.core.results import Results
-    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.calls.journal.entry import JournalEntry
+    from llamaherd.engine.core.outcome import RunOutcome
+    from llamaherd.engine.core.results import Results
 
 NUMERICS = {"type_k": "f16"}
 SIZES = Plan(

@@ -17,7 +17,7 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from llamaherd.core.request import Request
+    from llamaherd.engine.core.request import Request
     from llamaherd.ray.worker import Answers, Change
 
     Deadly = Callable[[Sequence[Request]], bool]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from fake_calls import assert_right, request
 from fake_engine import FakeSizing
 from llamaherd import ContextError
-from llamaherd.loop.loop import Loop
-from llamaherd.memory.plan import Plan, Sizes, make_plan
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.memory.plan import Plan, Sizes, make_plan
 from stepping import Stepping, submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.request import Request
-    from llamaherd.loop.sizing import Work
-    from llamaherd.memory.plan import Layout
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.loop.sizing import Work
+    from llamaherd.engine.memory.plan import Layout
 
 CODEBOOK = [500 + i % 400 for i in range(400)]
 CELLS = 64_000  # number of cells that fit into memory

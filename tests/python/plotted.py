@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from llamaherd.research.plots.description import Points, Texts
+from llamaherd.coding.plots.description import Points, Texts
 
 if TYPE_CHECKING:
-    from llamaherd.research.plots.description import Plot
+    from llamaherd.coding.plots.description import Plot
 
 M = TypeVar("M")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.results import Result
 
 CODEBOOK = "The answer is yes, or the answer is no. " * 8
 # Layouts round differently: by at most 0.05 in these log-probabilities. The first tokens

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.memory.device import Placement
-from llamaherd.run.context import checked_options
+from llamaherd.calls.run.context import checked_options
+from llamaherd.engine.memory.device import Placement
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.settings import ServerSettings, hosts_of

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from fake_calls import assert_right
 from fake_engine import FakeEngine, make_loop
-from llamaherd.memory.plan import Plan
-from llamaherd.run.call import Call
-from llamaherd.run.handle import Handle
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.handle import Handle
+from llamaherd.engine.memory.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.outcome import RunOutcome
-    from llamaherd.core.request import Request
-    from llamaherd.loop.loop import Loop
+    from llamaherd.engine.core.outcome import RunOutcome
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.loop.loop import Loop
 
 
 def plan(n_slots: int = 4, n_hold: int = 4, *, pooled: bool = False) -> Plan:

@@ -91,7 +91,7 @@ def imitate(patch: pytest.MonkeyPatch) -> None:
     ):
         patch.setattr(os, name, function)
     # Imported here, because pytest loads this module as a plugin before it measures.
-    from llamaherd.core import files  # noqa: PLC0415
+    from llamaherd.engine.core import files  # noqa: PLC0415
     from llamaherd.optimize import requantize  # noqa: PLC0415
 
     for module in (files, requantize):

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "faults"), str(ROOT / "python")]
 import disk
 import faults
 import llamaherd as lh
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 from rows import tell
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import dataclasses, disk
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 journal = Journal(Path(sys.argv[2]))
 print("open", flush=True)
 for i in range(40):

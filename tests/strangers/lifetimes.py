@@ -89,7 +89,7 @@ def interrupts() -> None:
 
 def is_any_running() -> bool:
     """Return True if a job still runs, or a loop does not become idle soon."""
-    from llamaherd.loop import loop, threads  # noqa: PLC0415
+    from llamaherd.engine.loop import loop, threads  # noqa: PLC0415
 
     every = set(threads._jobs)
     return any(not e.wait(5 if isinstance(e, loop.Loop) else 0) for e in every)

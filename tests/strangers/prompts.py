@@ -7,8 +7,8 @@ import os
 import time
 
 import llamaherd as lh
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
 from rows import tell
 
 MODELS = ("LLAMAHERD_TEST_SMOLLM2", "LLAMAHERD_TEST_GEMMA3")

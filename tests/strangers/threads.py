@@ -13,7 +13,7 @@ from rows import tell
 PROGRAM = """
 import os, sys, time
 import llamaherd as lh
-from llamaherd.native import shim
+from llamaherd.engine.native import shim
 assert "GOMP_SPINCOUNT" not in os.environ
 context = lh.Context(lh.Model(sys.argv[1]), n_threads=4)
 lh.generate_parallel(context, ["One", "Two"], max_tokens=4)
@@ -30,7 +30,7 @@ invisible(generate_parallel(context, c("One", "Two"), max_tokens = 4L))
 start <- sum(proc.time()[1:2])
 Sys.sleep(1)
 busy <- sum(proc.time()[1:2]) - start
-native <- reticulate::import("llamaherd.native.shim")
+native <- reticulate::import("llamaherd.engine.native.shim")
 cat(as.integer(native$own_threads()), busy, "\\n")
 """
 # Prints, next to a busy loop, the time of a call with two threads relative to the time

@@ -14,10 +14,10 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary
-from llamaherd.core.errors import BadArgumentError
-from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.selection.candidates import CodebookCandidate
-from llamaherd.research.selection.part_codes import GivenLabels
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.selection.candidates import CodebookCandidate
+from llamaherd.coding.selection.part_codes import GivenLabels
+from llamaherd.engine.core.errors import BadArgumentError
 
 _CLASS = ".class"
 

@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
-from llamaherd.core.argument import Argument, Id
-from llamaherd.core.caller import notes_of
-from llamaherd.core.errors import BadArgumentError, GenerationError
-from llamaherd.core.files import is_full
-from llamaherd.core.words import R, spoken_in
-from llamaherd.model.conversations import Refused
+from llamaherd.calls.chat.conversations import Refused
+from llamaherd.engine.core.argument import Argument, Id
+from llamaherd.engine.core.caller import notes_of
+from llamaherd.engine.core.errors import BadArgumentError, GenerationError
+from llamaherd.engine.core.files import is_full
+from llamaherd.engine.core.words import R, spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from llamaherd.core.argument import Step
+    from llamaherd.engine.core.argument import Step
 
 _DELETED = "the working directory was deleted, choose another one with setwd()"
 _P = ParamSpec("_P")
@@ -187,7 +187,7 @@ def known_type(error: Exception) -> str:
     """
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
-            if cls.__module__ in {"llamaherd.core.errors", "builtins"}:
+            if cls.__module__ in {"llamaherd.engine.core.errors", "builtins"}:
                 return cls.__name__
     return type(error).__name__
 

@@ -18,16 +18,16 @@ from llamaherd._r.forms import (
     value,
     vector,
 )
-from llamaherd.api.classify import check_contextual
-from llamaherd.asks.keywords import (
+from llamaherd.calls.api.classify import check_contextual
+from llamaherd.calls.asks.keywords import (
     ClassifySettings,
     GenerateSettings,
     PerplexitySettings,
     ScoreSettings,
 )
-from llamaherd.asks.votes import counted
-from llamaherd.core import checks
-from llamaherd.core.sampling import OF_REQUEST
+from llamaherd.calls.asks.votes import counted
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.sampling import OF_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ import llamaherd as lh
 from llamaherd._r.boundary import boundary, renamed
 from llamaherd._r.forms import Part, table_of_objects
 from llamaherd._r.starts import StartWork
-from llamaherd.core.errors import ClusterError
+from llamaherd.engine.core.errors import ClusterError
 from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster
 from llamaherd.ray.config import Config

@@ -20,15 +20,15 @@ from llamaherd._r.forms import (
     value,
     vector,
 )
-from llamaherd.asks.keywords import CodingSettings
-from llamaherd.core.plurals import MOST_ROWS
-from llamaherd.research.coding.codebook import page
-from llamaherd.research.coding.codebook_file import ready_dicts
-from llamaherd.research.coding.columns import named as named_columns
-from llamaherd.research.coding.columns import roles_of
-from llamaherd.research.coding.prompts import PromptPreview
-from llamaherd.research.coding.scales import NumberScale
-from llamaherd.research.coding.settings import checked_settings
+from llamaherd.calls.asks.keywords import CodingSettings
+from llamaherd.coding.annotation.codebook import page
+from llamaherd.coding.annotation.codebook_file import ready_dicts
+from llamaherd.coding.annotation.columns import named as named_columns
+from llamaherd.coding.annotation.columns import roles_of
+from llamaherd.coding.annotation.prompts import PromptPreview
+from llamaherd.coding.annotation.scales import NumberScale
+from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.engine.core.plurals import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

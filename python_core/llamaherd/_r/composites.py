@@ -22,17 +22,17 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd._r.recalibration import recalibrate_columns
-from llamaherd.research.estimation.robustness import drawn_rows
-from llamaherd.research.pairs.agreement import ComparisonAgreement
-from llamaherd.research.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
-from llamaherd.research.plots.result_dicts import robustness_dict
-from llamaherd.research.reports.reproduction import Reproduction
-from llamaherd.research.selection.candidates import CodebookCandidate
-from llamaherd.research.selection.compare import journal_of
-from llamaherd.research.selection.disagreements import Disagreements
-from llamaherd.research.selection.examples import chosen_examples
-from llamaherd.research.selection.split import opened_sample
-from llamaherd.research.validation.validation import COLUMNS
+from llamaherd.coding.estimation.robustness import drawn_rows
+from llamaherd.coding.pairs.agreement import ComparisonAgreement
+from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
+from llamaherd.coding.plots.result_dicts import robustness_dict
+from llamaherd.coding.reports.reproduction import Reproduction
+from llamaherd.coding.selection.candidates import CodebookCandidate
+from llamaherd.coding.selection.compare import journal_of
+from llamaherd.coding.selection.disagreements import Disagreements
+from llamaherd.coding.selection.examples import chosen_examples
+from llamaherd.coding.selection.split import opened_sample
+from llamaherd.coding.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

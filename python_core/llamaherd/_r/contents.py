@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.research.reports.report_data import evaluation_dict
-from llamaherd.research.selection.candidates import CodebookChoice
+from llamaherd.coding.reports.report_data import evaluation_dict
+from llamaherd.coding.selection.candidates import CodebookChoice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,47 +25,47 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd._r.gold import with_levels
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research import frames
-from llamaherd.research.coding.survey import mean_one, weights_of
-from llamaherd.research.estimation.consensus import DawidSkene, agreement_line
-from llamaherd.research.estimation.consensus import dawid_skene as of_coders
-from llamaherd.research.estimation.corrected import corrected
-from llamaherd.research.estimation.corrected import (
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.survey import mean_one, weights_of
+from llamaherd.coding.estimation.consensus import DawidSkene, agreement_line
+from llamaherd.coding.estimation.consensus import dawid_skene as of_coders
+from llamaherd.coding.estimation.corrected import corrected
+from llamaherd.coding.estimation.corrected import (
     replicate_weights as weights_of_replicates,
 )
-from llamaherd.research.estimation.design_checks import (
+from llamaherd.coding.estimation.design_checks import (
     copied_texts,
     copies,
     hinted,
     label_check_of,
 )
-from llamaherd.research.estimation.estimate import estimate, result
-from llamaherd.research.estimation.estimate_inputs import joined
-from llamaherd.research.estimation.estimates import Estimates
-from llamaherd.research.estimation.fitting import (
+from llamaherd.coding.estimation.estimate import estimate, result
+from llamaherd.coding.estimation.estimate_inputs import joined
+from llamaherd.coding.estimation.estimates import Estimates
+from llamaherd.coding.estimation.fitting import (
     Compared,
     at_level,
     by_predictions,
     settings_of,
 )
-from llamaherd.research.estimation.formulas import Matrices, averaged, fit_regression
-from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.outcomes import in_one_form, undeclared
-from llamaherd.research.estimation.predictions import comparable, predictions_of
-from llamaherd.research.estimation.robustness_result import estimate_lines
-from llamaherd.research.plots.intervals import METHODS
-from llamaherd.research.plots.result_dicts import estimates_dict
-from llamaherd.research.statistics.intervals import level_of, student_quantile
+from llamaherd.coding.estimation.formulas import Matrices, averaged, fit_regression
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.estimation.gold_use import used_gold
+from llamaherd.coding.estimation.outcomes import in_one_form, undeclared
+from llamaherd.coding.estimation.predictions import comparable, predictions_of
+from llamaherd.coding.estimation.robustness_result import estimate_lines
+from llamaherd.coding.plots.intervals import METHODS
+from llamaherd.coding.plots.result_dicts import estimates_dict
+from llamaherd.coding.statistics.intervals import level_of, student_quantile
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.research.estimation.estimates import Estimate
-    from llamaherd.research.estimation.fitting import FitSettings
-    from llamaherd.research.statistics.sampling import Floats
+    from llamaherd.coding.estimation.estimates import Estimate
+    from llamaherd.coding.estimation.fitting import FitSettings
+    from llamaherd.coding.statistics.sampling import Floats
 
 
 @boundary

@@ -11,18 +11,18 @@ import numpy as np
 
 from llamaherd._r.boundary import boundary, form_of, renamed
 from llamaherd._r.forms import Part, r_object, table_of, value, vector
-from llamaherd.core.caller import one_warning
-from llamaherd.core.plurals import count_of
-from llamaherd.research.codes import check_names
-from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.label_sets import confidence_of
-from llamaherd.research.estimation.estimate_inputs import joined
-from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
-from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_read import read_files, read_gold
-from llamaherd.research.frames import Categories
-from llamaherd.research.statistics import gold_size as gold_sizes
-from llamaherd.research.statistics.gold_size import GoldSize, PairedSize
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.label_sets import confidence_of
+from llamaherd.coding.codes import check_names
+from llamaherd.coding.estimation.estimate_inputs import joined
+from llamaherd.coding.estimation.gold import gold_sample, warn_of_examples
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.estimation.gold_read import read_files, read_gold
+from llamaherd.coding.frames import Categories
+from llamaherd.coding.statistics import gold_size as gold_sizes
+from llamaherd.coding.statistics.gold_size import GoldSize, PairedSize
+from llamaherd.engine.core.caller import one_warning
+from llamaherd.engine.core.plurals import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,10 +27,10 @@ from llamaherd._r.boundary import (
 )
 from llamaherd._r.composites import FUNCTIONS, named_journal
 from llamaherd._r.results import labels_so_far
-from llamaherd.core.errors import ArgumentTypeError
-from llamaherd.core.keeping import keep, kept
-from llamaherd.core.progress import JobProgress
-from llamaherd.research.coding.record import called_from
+from llamaherd.coding.annotation.record import called_from
+from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.core.keeping import keep, kept
+from llamaherd.engine.core.progress import JobProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

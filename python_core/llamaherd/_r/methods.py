@@ -8,7 +8,7 @@ import llamaherd as lh
 from llamaherd._r.boundary import boundary, form_of
 from llamaherd._r.forms import Part, r_object, table_of, value, vector
 from llamaherd._r.reports import report_contents
-from llamaherd.research.reports.methods import MethodsText, methods_of
+from llamaherd.coding.reports.methods import MethodsText, methods_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

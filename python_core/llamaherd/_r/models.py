@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, renamed
 from llamaherd._r.forms import Part, vector
-from llamaherd.core.argument import Argument
-from llamaherd.core.errors import ArgumentError
-from llamaherd.model.dates import swap_date, template_date
-from llamaherd.native import shim
+from llamaherd.calls.chat.dates import swap_date, template_date
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,19 +12,19 @@ import numpy as np
 
 from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.quotes import spans_label
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research.pairs.comparison import PairComparison
-from llamaherd.research.plots import counts, fitting, intervals, planes
-from llamaherd.research.plots.description import NEUTRAL
-from llamaherd.research.plots.plot import OF_SPANS, OF_VALIDATION
-from llamaherd.research.plots.result_dicts import label_summary
-from llamaherd.research.selection.comparison import CodebookComparison
+from llamaherd.coding.pairs.comparison import PairComparison
+from llamaherd.coding.plots import counts, fitting, intervals, planes
+from llamaherd.coding.plots.description import NEUTRAL
+from llamaherd.coding.plots.plot import OF_SPANS, OF_VALIDATION
+from llamaherd.coding.plots.result_dicts import label_summary
+from llamaherd.coding.selection.comparison import CodebookComparison
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llamaherd.research.plots.description import Plot
+    from llamaherd.coding.plots.description import Plot
 
     Given = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llamaherd.research.coding.spans import PLACE, SPANS
-from llamaherd.structured.quotable import counted_from_one, quotes_in
-from llamaherd.structured.quoting import mapped, text_has_quotes
+from llamaherd.calls.structured.quotable import counted_from_one, quotes_in
+from llamaherd.calls.structured.quoting import mapped, text_has_quotes
+from llamaherd.coding.annotation.spans import PLACE, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

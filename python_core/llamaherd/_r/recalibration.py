@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from llamaherd._r.forms import Part, named, parts, r_object, table, value, vector
-from llamaherd.research import frames
-from llamaherd.research.coding.joins import RAW
-from llamaherd.research.estimation.recalibrated import coded_of
-from llamaherd.research.estimation.recalibration import recalibrate
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.joins import RAW
+from llamaherd.coding.estimation.recalibrated import coded_of
+from llamaherd.coding.estimation.recalibration import recalibrate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.research.estimation.recalibrated import Recalibrated
+    from llamaherd.coding.estimation.recalibrated import Recalibrated
 
 _NUMBERS = ("prob", "margin", "entropy", "mean", "sd")  # roles of columns
 

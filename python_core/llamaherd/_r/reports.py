@@ -12,11 +12,11 @@ import llamaherd as lh
 from llamaherd._r.boundary import boundary
 from llamaherd._r.contents import evaluation_of, robustness_of
 from llamaherd._r.quotes import columns_of_quotes
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.stats import ActorStats
-from llamaherd.research.coding.texts import hash_of_texts
-from llamaherd.research.reports.report import DEFAULT_TITLE, write_report
-from llamaherd.research.reports.report_data import contents_of
+from llamaherd.coding.annotation.texts import hash_of_texts
+from llamaherd.coding.reports.report import DEFAULT_TITLE, write_report
+from llamaherd.coding.reports.report_data import contents_of
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.stats import ActorStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

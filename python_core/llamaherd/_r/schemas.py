@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd._r.boundary import boundary, clean
-from llamaherd.structured.schema_columns import read_columns
+from llamaherd.calls.structured.schema_columns import read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
 
 _MOST_DEEP = 50  # nesting levels that R's functions support
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, form_of
 from llamaherd._r.forms import Part, parts, r_object, table_of_objects, value, vector
-from llamaherd.core.files import sha256_of
-from llamaherd.hub.cache import OPTIMIZED, cache_folder
-from llamaherd.hub.fetch import FetchWork
-from llamaherd.hub.progress import FetchOptions
-from llamaherd.hub.repository import checked_token
-from llamaherd.native import abi, shim
+from llamaherd.engine.core.files import sha256_of
+from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
+from llamaherd.engine.hub.fetch import FetchWork
+from llamaherd.engine.hub.progress import FetchOptions
+from llamaherd.engine.hub.repository import checked_token
+from llamaherd.engine.native import abi, shim
 from llamaherd.optimize import fastest_files
 
 if TYPE_CHECKING:

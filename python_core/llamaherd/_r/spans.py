@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, form_of
 from llamaherd._r.forms import Part, attributed, factor, table, table_of, value, vector
-from llamaherd.research.codes.span_files import MarkedText, Unit
-from llamaherd.research.coding.spans import PLACE
-from llamaherd.research.validation.spans import span_codes
+from llamaherd.coding.annotation.spans import PLACE
+from llamaherd.coding.codes.span_files import MarkedText, Unit
+from llamaherd.coding.validation.spans import span_codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.codes.span_files import Format
+    from llamaherd.coding.codes.span_files import Format
 
 
 @boundary

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from llamaherd.core.errors import ServerError
-from llamaherd.core.progress import JobProgress
+from llamaherd.engine.core.errors import ServerError
+from llamaherd.engine.core.progress import JobProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,22 +26,22 @@ from llamaherd._r.forms import (
     value,
     vector,
 )
-from llamaherd.core import checks
-from llamaherd.core.decimals import decimals, limits
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
-from llamaherd.research import statistics
-from llamaherd.research.codes import check_comparable, check_names, names_of, read
-from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.statistics.agreement import CoefficientSettings
-from llamaherd.research.statistics.intervals import warn_of_bootstrap
-from llamaherd.research.validation.validation import COLUMNS
-from llamaherd.research.validation.validation_page import page_of
+from llamaherd.coding import statistics
+from llamaherd.coding.codes import check_comparable, check_names, names_of, read
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.statistics.agreement import CoefficientSettings
+from llamaherd.coding.statistics.intervals import warn_of_bootstrap
+from llamaherd.coding.validation.validation import COLUMNS
+from llamaherd.coding.validation.validation_page import page_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.ratings import Agreement, Codes, Scale
+    from llamaherd.coding.statistics.ratings import Agreement, Codes, Scale
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.cli.conventions import section
 from llamaherd.cli.table_options import TableCommand
 

@@ -11,14 +11,14 @@ import click
 
 from llamaherd.cli.conventions import Command, WholeNumber, option, tell, warn
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
-from llamaherd.hub.profile import cpu_name
-from llamaherd.hub.quantizations import gigabytes
-from llamaherd.memory import hardware
-from llamaherd.memory.plan import MAX_SLOTS
+from llamaherd.engine.hub.profile import cpu_name
+from llamaherd.engine.hub.quantizations import gigabytes
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.memory.plan import MAX_SLOTS
 from llamaherd.optimize.throughput import measure_throughput
 
 if TYPE_CHECKING:
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
     from llamaherd.optimize.throughput import Throughput
 
 _HELP = """\

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.asks.options import CHAT_DEFAULTS, EmbedOptions, GenerateOptions
-from llamaherd.asks.settings import help_of
+from llamaherd.calls.asks.options import CHAT_DEFAULTS, EmbedOptions, GenerateOptions
+from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, WholeNumber, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.table_options import declared_flags
-from llamaherd.core.json_text import DuplicateKeyError, read_json
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
 
 _HELP = """\
 Talk to a model in the terminal.
@@ -137,9 +137,9 @@ def _talk(
     turns: Sequence[Any],
     settings: dict[str, Any],
 ) -> int:
-    from llamaherd.api.chat import Chat  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.calls.api.chat import Chat  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.calls.run.context import Context  # noqa: PLC0415
     from llamaherd.cli.console import Console  # noqa: PLC0415
-    from llamaherd.run.context import Context  # noqa: PLC0415
 
     with (
         Context(model, kv_layout="unified", **where) as context,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.core import checks
-from llamaherd.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

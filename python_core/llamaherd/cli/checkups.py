@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from llamaherd.core import checks, installing
-from llamaherd.hub.cache import list_cached_models, model_cache_dir
-from llamaherd.hub.profile import cpu_features, cpu_name, gpus
-from llamaherd.hub.quantizations import gigabytes
-from llamaherd.loop.threads import trouble_with_threads
-from llamaherd.memory import hardware
-from llamaherd.native import abi, shim
+from llamaherd.engine.core import checks, installing
+from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
+from llamaherd.engine.hub.profile import cpu_features, cpu_name, gpus
+from llamaherd.engine.hub.quantizations import gigabytes
+from llamaherd.engine.loop.threads import trouble_with_threads
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.native import abi, shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable

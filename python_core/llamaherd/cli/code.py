@@ -126,6 +126,7 @@ def code(
     overwrite: bool,
 ) -> int:
     """Serve the page, or write the codes; return the exit status."""
+    from llamaherd.coding.annotation.codebook_file import read_codebook  # noqa: PLC0415
     from llamaherd.coding_page.code_texts import (  # noqa: PLC0415 - keeps the help fast
         first_link,
         make_page,
@@ -134,7 +135,6 @@ def code(
     )
     from llamaherd.coding_page.export import write_codes  # noqa: PLC0415
     from llamaherd.coding_page.sheet import make_sheet  # noqa: PLC0415
-    from llamaherd.research.coding.codebook_file import read_codebook  # noqa: PLC0415
 
     book = None if codebook is None else read_codebook(codebook)
     sheet = make_sheet(sample, book, coders, tie_coder, text=text, id=id_, seed=seed)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
-from llamaherd.asks.settings import help_of
+from llamaherd.calls.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
+from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.conventions import Command, Commands, WholeNumber, option
 from llamaherd.cli.model_flags import (
     gpu_options,
@@ -20,14 +20,14 @@ from llamaherd.cli.model_flags import (
     take_gpu_options,
 )
 from llamaherd.cli.tables import shown_warnings
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import check_free, write_new
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import check_free, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.selection.comparison import CodebookComparison
-    from llamaherd.run.context import Context
+    from llamaherd.calls.run.context import Context
+    from llamaherd.coding.selection.comparison import CodebookComparison
 
 _HELP = """\
 Choose a codebook by a gold sample, and measure the chosen one once.
@@ -74,7 +74,7 @@ def codebooks() -> None:
 @option("--seed", type=WholeNumber(0), metavar="N", help="Seed; default: a random one.")
 def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Split a sample and print the sizes of its parts."""
-    from llamaherd.research.selection.split import PARTS, gold_split  # noqa: PLC0415 - fast help
+    from llamaherd.coding.selection.split import PARTS, gold_split  # noqa: PLC0415 - fast help
 
     with shown_warnings():
         parts = gold_split(gold, **options).parts or []
@@ -140,9 +140,9 @@ def compare(
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
     """Compare codebooks, print the results and store the comparison."""
-    from llamaherd.research.coding.codebook_file import codebook_from  # noqa: PLC0415
-    from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
-    from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
+    from llamaherd.coding.annotation.codebook_file import codebook_from  # noqa: PLC0415
+    from llamaherd.coding.selection.candidates import CodebookCandidate  # noqa: PLC0415
+    from llamaherd.coding.selection.compare import compare_codebooks  # noqa: PLC0415
 
     for path in (output, plot):  # before hours of work
         if path is not None:
@@ -210,8 +210,8 @@ def best(
     overwrite: bool,
 ) -> None:
     """Choose a codebook, print the choice and store it."""
-    from llamaherd.research.selection.candidates import best_codebook  # noqa: PLC0415
-    from llamaherd.research.selection.comparison import (  # noqa: PLC0415
+    from llamaherd.coding.selection.candidates import best_codebook  # noqa: PLC0415
+    from llamaherd.coding.selection.comparison import (  # noqa: PLC0415
         CodebookComparison,
     )
 
@@ -246,8 +246,8 @@ def evaluate(
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
     """Evaluate the chosen codebook and print all measures."""
-    from llamaherd.research.selection.candidates import CodebookChoice  # noqa: PLC0415
-    from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
+    from llamaherd.coding.selection.candidates import CodebookChoice  # noqa: PLC0415
+    from llamaherd.coding.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
     frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
     with ExitStack() as stack, shown_warnings():
@@ -263,8 +263,8 @@ def evaluate(
 
 def _save_plot(found: CodebookComparison, path: str) -> None:
     """Save the plot of a comparison to a file; the ending of its name is the format."""
-    from llamaherd.research.plots.drawing import MISSING  # noqa: PLC0415 - optional
-    from llamaherd.research.plots.plot import plot  # noqa: PLC0415
+    from llamaherd.coding.plots.drawing import MISSING  # noqa: PLC0415 - optional
+    from llamaherd.coding.plots.plot import plot  # noqa: PLC0415
 
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional
@@ -306,7 +306,7 @@ def ready(
     overwrite: bool,
 ) -> None:
     """Print the list of ready codebooks, or one codebook."""
-    from llamaherd.research.coding.codebook_file import (  # noqa: PLC0415
+    from llamaherd.coding.annotation.codebook_file import (  # noqa: PLC0415
         codebook_yaml,
         ready_codebook,
         ready_dicts,
@@ -331,7 +331,7 @@ def ready(
 
 def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
     """Load a model and create a context; the stack closes both."""
-    from llamaherd.run.context import Context  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.calls.run.context import Context  # noqa: PLC0415 - keeps the help fast
 
     model = stack.enter_context(load_model(source, loading))
     return stack.enter_context(Context(model))

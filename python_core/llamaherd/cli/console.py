@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.api.turns import checked_turns
+from llamaherd.calls.api.turns import checked_turns
 from llamaherd.cli.conventions import EXPECTED, ExitStatus, failed, is_terminated, tell
-from llamaherd.core import checks
-from llamaherd.core.errors import ChatFullError
-from llamaherd.core.files import write_whole
-from llamaherd.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ChatFullError
+from llamaherd.engine.core.files import write_whole
+from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from llamaherd.api.chat import Chat
-    from llamaherd.api.replies import Reply
+    from llamaherd.calls.api.chat import Chat
+    from llamaherd.calls.api.replies import Reply
 
 _PROMPT = "> "
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from llamaherd.cli.wording import terms_of_command
-from llamaherd.core.errors import BadArgumentError, JournalError, LlamaHerdError
-from llamaherd.core.files import has_working_folder, is_full
-from llamaherd.core.progress import say
-from llamaherd.core.words import spoken_in
+from llamaherd.engine.core.errors import BadArgumentError, JournalError, LlamaHerdError
+from llamaherd.engine.core.files import has_working_folder, is_full
+from llamaherd.engine.core.progress import say
+from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

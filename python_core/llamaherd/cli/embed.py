@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llamaherd.asks.options import EmbedOptions
+from llamaherd.calls.asks.options import EmbedOptions
 from llamaherd.cli.table_options import TableCommand
 
 _HELP = """\

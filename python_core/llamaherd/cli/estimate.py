@@ -13,7 +13,7 @@ from llamaherd.cli.tables import shown_warnings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
 
 _HELP = """\
 Estimate shares, means and regressions from labels, corrected by a gold sample.
@@ -93,7 +93,7 @@ def tell(page: str, columns: dict[str, list[Any]], options: dict[str, Any]) -> N
 
 def _read_numbers(data: dict[str, list[Any]], formula: str, label: str) -> None:
     """Convert the columns of a formula, except labels, that contain only numbers."""
-    from llamaherd.research.estimation.formula_terms import columns_in  # noqa: PLC0415
+    from llamaherd.coding.estimation.formula_terms import columns_in  # noqa: PLC0415
 
     for name in columns_in(formula) & set(data) - {label}:
         with suppress(ValueError, TypeError):

@@ -8,12 +8,12 @@ import click
 
 from llamaherd.cli.conventions import Command, Commands, WholeNumber, section, split_names
 from llamaherd.cli.tables import shown_warnings
-from llamaherd.core.progress import say
+from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
 
 _HELP = """\
 Draw texts for people to code, with known inclusion probabilities.
@@ -139,7 +139,7 @@ def gold() -> None:
 def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     """Draw a sample, write its sheet, and print its design."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.research import frames  # noqa: PLC0415
+    from llamaherd.coding import frames  # noqa: PLC0415
     from llamaherd.tables.stored import is_stream  # noqa: PLC0415
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 

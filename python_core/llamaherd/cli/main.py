@@ -25,9 +25,9 @@ from llamaherd.cli.streams import (
     name_stdout,
 )
 from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.core.ending import end_by_interrupt
-from llamaherd.core.starting import has_started
-from llamaherd.core.words import spoken_in
+from llamaherd.engine.core.ending import end_by_interrupt
+from llamaherd.engine.core.starting import has_started
+from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

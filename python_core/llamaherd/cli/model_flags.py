@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -132,7 +132,7 @@ def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
     """
-    from llamaherd.model.model import checked_load_options  # noqa: PLC0415 - fast help
+    from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
 
     return checked_load_options(loading).fits_file_to_memory
 
@@ -148,7 +148,7 @@ def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") 
     Raises:
         ModelLoadError: The model cannot be found or downloaded.
     """
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.engine.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
 
     return model_path(
         source,
@@ -164,6 +164,6 @@ def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Mod
     Raises:
         ModelLoadError: The model cannot be found, downloaded or loaded.
     """
-    from llamaherd.model.model import Model  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.engine.model.model import Model  # noqa: PLC0415 - keeps the help fast
 
     return Model(path_of_model(source, loading, name), **loading)

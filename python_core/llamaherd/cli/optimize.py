@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import Command, WholeNumber, option
-from llamaherd.hub.fetch import model_path
+from llamaherd.engine.hub.fetch import model_path
 from llamaherd.optimize.optimize import DEFAULT_TYPES, model_optimize
 from llamaherd.optimize.requantize import TYPES
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.asks.options import ClassifyOptions
-from llamaherd.asks.settings import help_of
+from llamaherd.calls.asks.options import ClassifyOptions
+from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import (
@@ -20,8 +20,8 @@ from llamaherd.cli.model_flags import (
     take_gpu_options,
 )
 from llamaherd.cli.tables import shown_warnings
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.progress import say
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,7 +173,7 @@ def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
 
 
 def _column(data: Any, name: str) -> list[Any]:  # noqa: ANN401 - of pyarrow, or a dict
-    from llamaherd.research import frames  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.coding import frames  # noqa: PLC0415 - keeps the help fast
 
     return frames.column(data, name, "table")
 

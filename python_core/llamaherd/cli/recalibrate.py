@@ -11,7 +11,7 @@ from llamaherd.cli.conventions import Command, WholeNumber
 from llamaherd.cli.estimate import read_both
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
-from llamaherd.core.progress import say
+from llamaherd.engine.core.progress import say
 
 _HELP = """\
 Improve labels and probabilities by the codes of a gold sample.

@@ -46,7 +46,7 @@ def report(  # noqa: PLR0917 - options of the command
 ) -> None:
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.core.files import check_free  # noqa: PLC0415
+    from llamaherd.engine.core.files import check_free  # noqa: PLC0415
     from llamaherd.tables.coded_table import PROMPT, read_coded  # noqa: PLC0415
 
     check_free(Path(out), overwrite=overwrite, argument="out")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.settings import help_of
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.conventions import section
 from llamaherd.cli.table_options import TableCommand, labels_flag
 

@@ -29,8 +29,8 @@ from llamaherd.cli.serve_models import (
     size,
 )
 from llamaherd.cli.serve_run import serve_on
-from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT
-from llamaherd.core.words import spoken_in, terms_of, words
+from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
+from llamaherd.engine.core.words import spoken_in, terms_of, words
 from llamaherd.remote.processes import KEY_VARIABLE, LANGUAGE_VARIABLE
 
 _HELP = """\

@@ -15,9 +15,9 @@ import click
 
 from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
-from llamaherd.core import checks, files
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.json_text import DAMAGED
+from llamaherd.engine.core import checks, files
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.json_text import DAMAGED
 
 if TYPE_CHECKING:
     import socket
@@ -153,8 +153,8 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
         ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown or given
             twice; or a value is out of range.
     """
-    from llamaherd.model.model import checked_load_options  # noqa: PLC0415 - fast help
-    from llamaherd.run.context import checked_options  # noqa: PLC0415
+    from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
+    from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
 
     own = {name: options[name] for name in _OF_CONTEXT if options[name]}
@@ -232,8 +232,8 @@ def _memory_of_cache(
     Raises:
         ArgumentError: The models need more memory.
     """
-    from llamaherd.model.model import checked_load_options  # noqa: PLC0415
-    from llamaherd.run.context import checked_options  # noqa: PLC0415
+    from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
+    from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415
     from llamaherd.server.models.spec import memory_of_cache  # noqa: PLC0415
 
     if n_bytes is None:

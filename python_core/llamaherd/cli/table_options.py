@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.asks.options import EmbedOptions, GenerateOptions
-from llamaherd.asks.settings import help_of
+from llamaherd.calls.asks.options import EmbedOptions, GenerateOptions
+from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of as _thinking
 from llamaherd.cli.chat_flags import variables_of as _variables
 from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import gpu_options, model_option
 from llamaherd.cli.tables import EXIT, run_table
-from llamaherd.core import checks, kinds
-from llamaherd.core.declaration import options_of
+from llamaherd.engine.core import checks, kinds
+from llamaherd.engine.core.declaration import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llamaherd.core.declaration import Option, Options
+    from llamaherd.engine.core.declaration import Option, Options
     from llamaherd.tasks.task import Kind
 
 _files = section("Tables")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.api.cut_off import cut_note
+from llamaherd.calls.api.cut_off import cut_note
 from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
@@ -21,17 +21,17 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
-from llamaherd.core.errors import BadArgumentError
-from llamaherd.core.plurals import count_of
-from llamaherd.core.progress import say
+from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from llamaherd.model.model import Model
+    from llamaherd.calls.run.host import Host
+    from llamaherd.engine.model.model import Model
     from llamaherd.ray.cluster import Cluster
-    from llamaherd.run.host import Host
     from llamaherd.tables.execution import Outcome
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tasks.task import Kind
@@ -119,7 +119,7 @@ def _show_prompt(spec: RunSpec) -> int:
 
 def _model_file(spec: RunSpec, show: bool) -> Path:
     """Return the model file of a run, downloaded if needed; `show` prints its source."""
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415
+    from llamaherd.engine.hub.fetch import model_path  # noqa: PLC0415
     from llamaherd.tables.execution import of_table  # noqa: PLC0415
 
     with of_table("model"):

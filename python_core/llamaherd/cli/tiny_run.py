@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from llamaherd.api.generate import generate_parallel
+from llamaherd.calls.api.generate import generate_parallel
+from llamaherd.calls.run.context import Context
 from llamaherd.cli.tiny_model import write_tiny_model
-from llamaherd.core.errors import ContextError, CutOffWarning
-from llamaherd.model.model import Model
-from llamaherd.run.context import Context
+from llamaherd.engine.core.errors import ContextError, CutOffWarning
+from llamaherd.engine.model.model import Model
 
 _PROMPTS = [f"Item {i} of the list is" for i in range(8)]
 _N_ANSWER = 8

@@ -31,7 +31,7 @@ llamaherd validate coded.csv --gold to_code.csv -o measures.csv
 def validate(**options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.research.validation.validation import COLUMNS  # noqa: PLC0415
+    from llamaherd.coding.validation.validation import COLUMNS  # noqa: PLC0415
 
     data, gold = read_both(options, [options["prob"]])
     with shown_warnings():

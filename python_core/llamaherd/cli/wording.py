@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from llamaherd.core.words import OF_LANGUAGES, LanguageTerms
+from llamaherd.engine.core.words import OF_LANGUAGES, LanguageTerms
 
 _COMMANDS = (
     ("annotate", "`llamaherd annotate`"),

@@ -18,8 +18,8 @@ from llamaherd.coding_page.desk import CHANGED
 from llamaherd.coding_page.overview import overview
 from llamaherd.coding_page.values import are_spans
 from llamaherd.coding_page.views import codebook_view, text_view
-from llamaherd.core import checks
-from llamaherd.core.errors import BadArgumentError
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import ApiError
 from llamaherd.server.pages import page_routes

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.calls.run.job import Job
+from llamaherd.coding import frames
 from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.export import (
     coded_columns,
@@ -19,20 +21,18 @@ from llamaherd.coding_page.export import (
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
 from llamaherd.coding_page.values import are_fields, are_spans
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.installing import command
-from llamaherd.core.progress import say
-from llamaherd.core.words import call
-from llamaherd.research import frames
-from llamaherd.run.job import Job
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.installing import command
+from llamaherd.engine.core.progress import say
+from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding_page.serving import CodingPage
     from llamaherd.coding_page.sheet import Sheet
-    from llamaherd.research.coding.codebook import Codebook
 
 DEFAULT_PORT = 8090
 _LOOK_S = 0.02  # interval of checks whether the page has started

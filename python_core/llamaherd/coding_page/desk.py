@@ -14,8 +14,8 @@ import numpy as np
 from llamaherd.coding_page.sheet import with_coders_of
 from llamaherd.coding_page.store import NewAct
 from llamaherd.coding_page.values import Value, checked_value, is_tie, plain_value
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from pathlib import Path

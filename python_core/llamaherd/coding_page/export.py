@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.coding.codes.span_files import MarkedText, Unit
+from llamaherd.coding.estimation import gold_forms
+from llamaherd.coding.estimation.gold_drawn import sidecar
+from llamaherd.coding.validation.spans import SpanCodes, span_codes
 from llamaherd.coding_page.field_codes import FieldCodes, field_cell
 from llamaherd.coding_page.form import FormField, form_of
 from llamaherd.coding_page.values import are_fields, are_spans, cell_of, plain_value
-from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import check_free, write_whole
-from llamaherd.research.codes.span_files import MarkedText, Unit
-from llamaherd.research.estimation import gold_forms
-from llamaherd.research.estimation.gold_drawn import sidecar
-from llamaherd.research.validation.spans import SpanCodes, span_codes
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_caller
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import check_free, write_whole
 
 if TYPE_CHECKING:
     import os
 
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.values import Value
-    from llamaherd.research.estimation.gold_drawn import GoldSample
 
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 

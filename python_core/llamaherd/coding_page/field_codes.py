@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.calls.structured.check import violation
+from llamaherd.coding.annotation.label_sets import joined, none_of
+from llamaherd.coding.annotation.spans import PLACE
+from llamaherd.coding.codes.span_files import Unit
 from llamaherd.coding_page.form import form_of, scalar_cell
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research.codes.span_files import Unit
-from llamaherd.research.coding.label_sets import joined, none_of
-from llamaherd.research.coding.spans import PLACE
-from llamaherd.structured.check import violation
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research.coding.answer_types import JOINED
-from llamaherd.structured.quoting import quote_rule
-from llamaherd.structured.subschemas import Subschema, is_null, listed, parts, resolved
+from llamaherd.calls.structured.quoting import quote_rule
+from llamaherd.calls.structured.subschemas import (
+    Subschema,
+    is_null,
+    listed,
+    parts,
+    resolved,
+)
+from llamaherd.coding.annotation.answer_types import JOINED
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llamaherd.research.statistics.ratings import Scale
+    from llamaherd.coding.statistics.ratings import Scale
 
 # Input elements. "choice": one level; "choices": any number of levels; "lines": texts,
 # one a line; "passage" and "passages": parts of the text; "object": an input element

@@ -6,6 +6,15 @@ import math
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.coding.codes.span_files import Unit
+from llamaherd.coding.statistics import (
+    cohen_kappa,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.coding.statistics.agreement import COEFFICIENTS
+from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.coding.validation.unitizing import Unitizing
 from llamaherd.coding_page.export import exports
 from llamaherd.coding_page.field_codes import FieldCodes, compared, field_cell, units_of
 from llamaherd.coding_page.form import form_of
@@ -15,24 +24,15 @@ from llamaherd.coding_page.values import (
     compared_parts,
     plain_value,
 )
-from llamaherd.research.codes.span_files import Unit
-from llamaherd.research.statistics import (
-    cohen_kappa,
-    krippendorff_alpha,
-    percent_agreement,
-)
-from llamaherd.research.statistics.agreement import COEFFICIENTS
-from llamaherd.research.statistics.ratings import CodesByCoder
-from llamaherd.research.validation.unitizing import Unitizing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.form import FormField
     from llamaherd.coding_page.values import Value
-    from llamaherd.research.coding.codebook import Codebook
-    from llamaherd.research.statistics.ratings import Scale
 
 Column = list[Any]  # answer of each coder to each text; None without an answer
 _MOST_SHOWN = 100  # maximum number of disagreements, and of notes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.coding_page.app import create_app
 from llamaherd.coding_page.keys import CoderKeys
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.progress import JobProgress
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.progress import JobProgress
 from llamaherd.server import serving
 from llamaherd.server.settings import bound_address, hosts_of, is_local
 

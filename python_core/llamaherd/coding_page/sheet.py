@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
+from llamaherd.coding.codes import text_of
+from llamaherd.coding.estimation import gold_forms
+from llamaherd.coding.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
+from llamaherd.coding.estimation.gold_read import read_gold
 from llamaherd.coding_page.form import form_of
 from llamaherd.coding_page.values import are_fields
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plain import cell_text
-from llamaherd.core.words import words
-from llamaherd.research import frames
-from llamaherd.research.codes import text_of
-from llamaherd.research.coding.codebook import Codebook, checked_codebook
-from llamaherd.research.estimation import gold_forms
-from llamaherd.research.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
-from llamaherd.research.estimation.gold_read import read_gold
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plain import cell_text
+from llamaherd.engine.core.words import words
 
 DEFAULT_CODER = "code"  # column of codes that `GoldSample.write` creates
 _MOST_CODERS = 50

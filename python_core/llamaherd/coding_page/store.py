@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.journal.sqlite_schema import make_private, problem_of_schema
+from llamaherd.calls.journal.sqlite_schema import make_private, problem_of_schema
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding_page.sheet import Sheet
-    from llamaherd.research.coding.codebook import Codebook
 
 Kind = Literal["code", "skip", "undo"]
 

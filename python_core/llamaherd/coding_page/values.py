@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.coding.annotation.answer_types import TYPES
+from llamaherd.coding.annotation.label_sets import in_order, joined, none_of
+from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.coding.codes.span_files import Unit
 from llamaherd.coding_page.field_codes import FieldCodes, checked_fields, compared
 from llamaherd.coding_page.form import form_of
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research.codes.span_files import Unit
-from llamaherd.research.coding.answer_types import TYPES
-from llamaherd.research.coding.label_sets import in_order, joined, none_of
-from llamaherd.research.coding.spans import SPANS
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.research.coding.codebook import Codebook
+    from llamaherd.coding.annotation.codebook import Codebook
 
 # A label, a tuple of labels in the order of the codebook, a tuple of passages in the
 # order of the text, or answers by field.

@@ -9,8 +9,8 @@ from llamaherd.coding_page.form import form_of
 from llamaherd.coding_page.values import are_fields, plain_value
 
 if TYPE_CHECKING:
+    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding_page.desk import Desk
-    from llamaherd.research.coding.codebook import Codebook
 
 
 def codebook_view(codebook: Codebook) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import QuantizeError
-from llamaherd.core.json_text import DAMAGED
-from llamaherd.hub.cache import OPTIMIZED, cache_folder
-from llamaherd.hub.fetch import download_model
-from llamaherd.hub.profile import cpu_features, cpu_name
+from llamaherd.engine.core.errors import QuantizeError
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
+from llamaherd.engine.hub.fetch import download_model
+from llamaherd.engine.hub.profile import cpu_features, cpu_name
 from llamaherd.optimize.optimize import model_optimize
 
 if TYPE_CHECKING:

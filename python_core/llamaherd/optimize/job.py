@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.core.progress import JobProgress
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.progress import JobProgress
 from llamaherd.optimize.measure import Stop, Stopped
 from llamaherd.optimize.report import OptimizeReport
-from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,18 +10,18 @@ from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.api.generate import start_parallel
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.model.tokens import tokenize
-from llamaherd.native.quantize import MAX_CHUNK, Closeness, Comparison
-from llamaherd.run.context import Context
+from llamaherd.calls.api.generate import start_parallel
+from llamaherd.calls.run.context import Context
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.model.tokens import tokenize
+from llamaherd.engine.native.quantize import MAX_CHUNK, Closeness, Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from llamaherd.core.results import Results
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.results import Results
+    from llamaherd.engine.model.model import Model
 
 LEAST_TOKENS = 64  # minimum number of tokens of a sample text
 MOST_TOKENS = 4096

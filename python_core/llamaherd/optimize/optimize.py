@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.api.running import run_to_end, start
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
-from llamaherd.memory import hardware
-from llamaherd.model.model import Model
-from llamaherd.native.quantize import Comparison
+from llamaherd.calls.api.running import run_to_end, start
+from llamaherd.calls.run.context_settings import MAX_THREADS
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.model.model import Model
+from llamaherd.engine.native.quantize import Comparison
 from llamaherd.optimize import requantize
 from llamaherd.optimize.job import OptimizeJob, OptimizeWork
 from llamaherd.optimize.measure import (
@@ -26,7 +27,6 @@ from llamaherd.optimize.measure import (
 )
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose
 from llamaherd.optimize.requantize import Requantized
-from llamaherd.run.context_settings import MAX_THREADS
 
 if TYPE_CHECKING:
     import os

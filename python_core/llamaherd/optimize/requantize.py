@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ModelLoadError, QuantizeError
-from llamaherd.native import quantize as native_quantize
+from llamaherd.engine.core.errors import ModelLoadError, QuantizeError
+from llamaherd.engine.native import quantize as native_quantize
 
 if TYPE_CHECKING:
     from types import TracebackType

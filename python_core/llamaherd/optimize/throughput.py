@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.api.generate import generate_parallel
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument
-from llamaherd.memory.plan import MAX_SLOTS
+from llamaherd.calls.api.generate import generate_parallel
+from llamaherd.calls.run.context import Context
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.memory.plan import MAX_SLOTS
 from llamaherd.optimize.measure import sample_of
-from llamaherd.run.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
 
 _N_ROUNDS = 2  # prompts per slot: more than one, so that slots are also refilled
 

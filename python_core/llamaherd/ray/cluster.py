@@ -8,8 +8,10 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from llamaherd.core import checks
-from llamaherd.core.errors import (
+from llamaherd.calls.run.context import Context
+from llamaherd.calls.run.host import Host
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import (
     ArgumentError,
     ClusterError,
     ContextClosedError,
@@ -17,22 +19,20 @@ from llamaherd.core.errors import (
     ModelLoadError,
     NativeError,
 )
-from llamaherd.model.model import Model
+from llamaherd.engine.model.model import Model
 from llamaherd.ray.config import check_config, versions
 from llamaherd.ray.connect import connect, leave
 from llamaherd.ray.loop import ClusterLoop, cause_of, is_loss
 from llamaherd.ray.worker import Actor, ActorInfo, why_it_cannot_generate
-from llamaherd.run.context import Context
-from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedding import Embedder
     from llamaherd.ray.config import Config
-    from llamaherd.run.embedders import EmbedSpec
-    from llamaherd.run.embedding import Embedder
 
 _SLICE_S = 0.1  # maximum delay until Ctrl-C is noticed
 # Ray starts actors again without limit, and repeats a call once; see `loop`.

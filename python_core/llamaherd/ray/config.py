@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ClusterError
-from llamaherd.model.model import Model
-from llamaherd.native import _build_info
-from llamaherd.run.context import Context
+from llamaherd.calls.run.context import Context
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ClusterError
+from llamaherd.engine.model.model import Model
+from llamaherd.engine.native import _build_info
 
 _MAX_ACTORS = 10_000
 _OF = {

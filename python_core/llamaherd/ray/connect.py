@@ -12,13 +12,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from llamaherd.core import checks, installing
-from llamaherd.core.errors import ArgumentError, ClusterError
+from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core.errors import ArgumentError, ClusterError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from llamaherd.core.process_bound import ClosedByWith
+    from llamaherd.engine.core.process_bound import ClosedByWith
 
 _KNOCK_S = 10.0
 _NO_CLUSTER = (

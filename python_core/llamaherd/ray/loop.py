@@ -17,22 +17,21 @@ from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from llamaherd.asks.answers import CANCELLED
-from llamaherd.core.errors import ArgumentError, ContextClosedError, ContextError
-from llamaherd.core.outcome import Counts, Finish, Output
-from llamaherd.core.stats import ActorStats, Load, RequestStats
-from llamaherd.loop.threaded import ThreadedLoop
-from llamaherd.memory.plan import AUTO_SLOTS
-from llamaherd.native import shim
+from llamaherd.engine.core.errors import ArgumentError, ContextClosedError, ContextError
+from llamaherd.engine.core.outcome import CANCELLED, Counts, Finish, Output
+from llamaherd.engine.core.stats import ActorStats, Load, RequestStats
+from llamaherd.engine.loop.threaded import ThreadedLoop
+from llamaherd.engine.memory.plan import AUTO_SLOTS
+from llamaherd.engine.native import shim
+from llamaherd.engine.schedule.pieces import Pieces
+from llamaherd.engine.schedule.shards import DepthFirst
 from llamaherd.ray.worker import for_wire
-from llamaherd.schedule.pieces import Pieces
-from llamaherd.schedule.shards import DepthFirst
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.loop.group import Group
-    from llamaherd.memory.plan import Plan
+    from llamaherd.engine.loop.group import Group
+    from llamaherd.engine.memory.plan import Plan
     from llamaherd.ray.worker import Change, PieceAnswers
 
 _LOOK_S = 0.1  # maximum delay until a cancelled call is noticed

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from llamaherd.api.classify import classify_parallel
-from llamaherd.api.embed import embed_parallel
-from llamaherd.api.generate import generate_parallel
-from llamaherd.api.running import start
-from llamaherd.asks.requests import place_of
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.calls.api.classify import classify_parallel
+from llamaherd.calls.api.embed import embed_parallel
+from llamaherd.calls.api.generate import generate_parallel
+from llamaherd.calls.api.running import start
+from llamaherd.calls.asks.requests import place_of
+from llamaherd.calls.structured.arrow import array
+from llamaherd.coding.annotation.annotate import annotate
+from llamaherd.coding.annotation.columns import named
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.ray.config import check_config, n_threads_of, versions
 from llamaherd.ray.connect import import_ray
-from llamaherd.research.coding.annotate import annotate
-from llamaherd.research.coding.columns import named
-from llamaherd.structured.arrow import array
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
 from llamaherd.tasks.task import KINDS
@@ -27,9 +27,9 @@ from llamaherd.tasks.task import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llamaherd.model.model import Model
+    from llamaherd.calls.run.context import Context
+    from llamaherd.engine.model.model import Model
     from llamaherd.ray.config import Config
-    from llamaherd.run.context import Context
     from llamaherd.tasks.task import Kind
 
     Row = dict[str, Any]

@@ -7,8 +7,8 @@ import socket
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ClusterError
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ClusterError
 from llamaherd.ray.config import check_config, versions
 from llamaherd.ray.connect import import_ray
 from llamaherd.ray.worker import why_it_cannot_generate

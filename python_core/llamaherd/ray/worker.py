@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import psutil
 
-from llamaherd.core.errors import ContextError
-from llamaherd.loop.group import Group
-from llamaherd.loop.prefixes import call_tree
+from llamaherd.calls.run.embedders import make_embedder
+from llamaherd.engine.core.errors import ContextError
+from llamaherd.engine.loop.group import Group
+from llamaherd.engine.loop.prefixes import call_tree
 from llamaherd.ray.config import n_threads_of
-from llamaherd.run.embedders import make_embedder
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.outcome import Counts, Output, Piece
-    from llamaherd.core.request import AnswerShape, Request
-    from llamaherd.core.stats import RequestStats
-    from llamaherd.memory.plan import Plan
-    from llamaherd.model.model import Model
+    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedding import Embedder
+    from llamaherd.engine.core.outcome import Counts, Output, Piece
+    from llamaherd.engine.core.request import AnswerShape, Request
+    from llamaherd.engine.core.stats import RequestStats
+    from llamaherd.engine.memory.plan import Plan
+    from llamaherd.engine.model.model import Model
     from llamaherd.ray.config import Config
-    from llamaherd.run.embedders import EmbedSpec
-    from llamaherd.run.embedding import Embedder
 
 Change = Literal["give_up", "stop"]  # methods of `GroupLoop`
 

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ServerError
-from llamaherd.core.failure import Failure
-from llamaherd.core.words import setting
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ServerError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.words import setting
 from llamaherd.remote.request import GENERATE, WrongAnswerError
 
 if TYPE_CHECKING:

@@ -8,14 +8,15 @@ from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.requests import asked_of, samples_of
-from llamaherd.core import checks
-from llamaherd.core.effects import warn_idle
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.failure import Failure
-from llamaherd.core.request import TokenTree
-from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
-from llamaherd.model.conversations import Refused
+from llamaherd.calls.asks.requests import asked_of, samples_of
+from llamaherd.calls.chat.conversations import Refused
+from llamaherd.calls.run.elsewhere import Elsewhere, LabelRequests
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.effects import warn_idle
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.request import TokenTree
+from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.remote.client import checked_address
 from llamaherd.remote.label_probs import classified
 from llamaherd.remote.loop import EngineLoop
@@ -24,23 +25,26 @@ from llamaherd.remote.own_form import OwnForm
 from llamaherd.remote.request import SentRequest, as_json, content_hash, refuse
 from llamaherd.remote.server import RemoteServer
 from llamaherd.remote.vectors import RemoteEmbedder, embedding_work
-from llamaherd.run.elsewhere import Elsewhere, LabelRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from llamaherd.asks.labels import Labels
-    from llamaherd.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
-    from llamaherd.asks.scores import ClassifyResults
-    from llamaherd.core.request import Request
-    from llamaherd.core.results import Results
-    from llamaherd.model.file import ModelFile
+    from llamaherd.calls.asks.labels import Labels
+    from llamaherd.calls.asks.options import (
+        ClassifyOptions,
+        EmbedOptions,
+        GenerateOptions,
+    )
+    from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.calls.run.embed_job import EmbedWork
+    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedding import Embedder
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Results
+    from llamaherd.engine.model.file import ModelFile
     from llamaherd.remote.client import Address
     from llamaherd.remote.request import ApiForm
-    from llamaherd.run.embed_job import EmbedWork
-    from llamaherd.run.embedders import EmbedSpec
-    from llamaherd.run.embedding import Embedder
 
 KEY_VARIABLE = "LLAMAHERD_API_KEY"
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from llamaherd.asks.labels import by_name
-from llamaherd.asks.scores import ClassifyResults, softmax
-from llamaherd.core.plurals import part_of
+from llamaherd.calls.asks.labels import by_name
+from llamaherd.calls.asks.scores import ClassifyResults, softmax
+from llamaherd.engine.core.plurals import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.asks.calibration import Floats
-    from llamaherd.asks.labels import Labels
-    from llamaherd.asks.options import ClassifyOptions
-    from llamaherd.core.results import Results
+    from llamaherd.calls.asks.calibration import Floats
+    from llamaherd.calls.asks.labels import Labels
+    from llamaherd.calls.asks.options import ClassifyOptions
+    from llamaherd.engine.core.results import Results
 
 # Largest share of the labels' probability that alternatives may have which continue to
 # several labels. With more, the probabilities of these labels are not known.

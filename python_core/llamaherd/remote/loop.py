@@ -8,19 +8,18 @@ from threading import get_ident
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from llamaherd.asks.answers import CANCELLED
-from llamaherd.core.errors import ContextClosedError, ServerError
-from llamaherd.core.outcome import Finish, Output
-from llamaherd.core.stats import Load, RequestStats
-from llamaherd.loop.threaded import ThreadedLoop
-from llamaherd.native import shim
+from llamaherd.engine.core.errors import ContextClosedError, ServerError
+from llamaherd.engine.core.outcome import CANCELLED, Finish, Output
+from llamaherd.engine.core.stats import Load, RequestStats
+from llamaherd.engine.loop.threaded import ThreadedLoop
+from llamaherd.engine.native import shim
 from llamaherd.remote.client import FailedError, UnreachableError
 from llamaherd.remote.request import SentRequest, failed, refuse
 
 if TYPE_CHECKING:
     import httpx
 
-    from llamaherd.loop.group import Group
+    from llamaherd.engine.loop.group import Group
     from llamaherd.remote.client import Address
     from llamaherd.remote.request import ApiForm
 

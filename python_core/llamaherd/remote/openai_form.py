@@ -6,14 +6,15 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.options import ClassifyOptions
-from llamaherd.core.argument import Argument
-from llamaherd.core.errors import ArgumentTypeError
-from llamaherd.core.failure import Failure
-from llamaherd.core.outcome import Finish, Output
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.core.thinking import Thinking
-from llamaherd.model.messages import user_messages
+from llamaherd.calls.asks.options import ClassifyOptions
+from llamaherd.calls.chat.messages import user_messages
+from llamaherd.calls.structured.shape import Shape
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.thinking import Thinking
 from llamaherd.remote.label_probs import AnswerToken, label_scores
 from llamaherd.remote.request import (
     WrongAnswerError,
@@ -23,13 +24,12 @@ from llamaherd.remote.request import (
     refuse,
     text_of,
 )
-from llamaherd.structured.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.asks.labels import Labels
-    from llamaherd.asks.options import EmbedOptions, GenerateOptions, PromptOptions
+    from llamaherd.calls.asks.labels import Labels
+    from llamaherd.calls.asks.options import EmbedOptions, GenerateOptions, PromptOptions
     from llamaherd.remote.request import SentRequest
 
 _CHAT, _COMPLETION = "/chat/completions", "/completions"

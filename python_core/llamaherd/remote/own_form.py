@@ -8,17 +8,17 @@ from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.options import (
+from llamaherd.calls.asks.options import (
     ClassifyOptions,
     EmbedOptions,
     GenerateOptions,
     PromptOptions,
 )
-from llamaherd.core.declaration import options_of
-from llamaherd.core.failure import NO_CODE, Failure
-from llamaherd.core.outcome import Finish, Output
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.core.thinking import Thinking
+from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.failure import NO_CODE, Failure
+from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.thinking import Thinking
 from llamaherd.remote.request import (
     GENERATE,
     WrongAnswerError,
@@ -32,8 +32,8 @@ from llamaherd.remote.request import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.asks.labels import Labels
-    from llamaherd.core.declaration import Options
+    from llamaherd.calls.asks.labels import Labels
+    from llamaherd.engine.core.declaration import Options
     from llamaherd.remote.request import SentRequest
 
 _KIND = "a server of llamaherd"

@@ -8,16 +8,20 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.outcome import Finish, Output
-from llamaherd.core.request import Request
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.core.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.asks.labels import Labels
-    from llamaherd.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
-    from llamaherd.core.sampling import SamplingParams
+    from llamaherd.calls.asks.labels import Labels
+    from llamaherd.calls.asks.options import (
+        ClassifyOptions,
+        EmbedOptions,
+        GenerateOptions,
+    )
+    from llamaherd.engine.core.sampling import SamplingParams
 
 
 GENERATE = "/generate"  # llamaherd's own path

@@ -9,23 +9,23 @@ from math import sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.texts import Text
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument
-from llamaherd.core.errors import NativeError, ServerError
-from llamaherd.core.failure import Failure
-from llamaherd.model.conversations import Refused, listed
+from llamaherd.calls.asks.texts import Text
+from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.embed_job import EmbedWork
+from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import NativeError, ServerError
+from llamaherd.engine.core.failure import Failure
 from llamaherd.remote.request import SentRequest, as_json, content_hash
-from llamaherd.run.call import Call
-from llamaherd.run.embed_job import EmbedWork
-from llamaherd.run.embedding import EmbedCall, EmbedSizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from llamaherd.asks.options import EmbedOptions
-    from llamaherd.core.results import Result
+    from llamaherd.calls.asks.options import EmbedOptions
+    from llamaherd.engine.core.results import Result
     from llamaherd.remote.loop import EngineLoop
 
 EMBEDDINGS = "/embeddings"

@@ -3,7 +3,7 @@
 The server needs the packages of the extra `server`. Only this package imports them.
 """
 
-from llamaherd.core import installing
+from llamaherd.engine.core import installing
 
 try:
     import prometheus_client as _prometheus_client

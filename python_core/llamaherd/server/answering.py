@@ -10,10 +10,10 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from llamaherd.core.errors import CutOffError
-from llamaherd.core.preparing import AbandonedError
-from llamaherd.core.words import spoken_in
-from llamaherd.run.hosted import HostedCall
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.engine.core.errors import CutOffError
+from llamaherd.engine.core.preparing import AbandonedError
+from llamaherd.engine.core.words import spoken_in
 from llamaherd.server import errors
 from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.errors import JSON, JSON_WITHOUT_CHAT
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from llamaherd.core.results import Result
-    from llamaherd.run.context import Context
-    from llamaherd.run.handle import Handle
-    from llamaherd.run.hosted import Steps
+    from llamaherd.calls.run.context import Context
+    from llamaherd.calls.run.handle import Handle
+    from llamaherd.calls.run.hosted import Steps
+    from llamaherd.engine.core.results import Result
     from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.shapes import (
         AnsweringShape,

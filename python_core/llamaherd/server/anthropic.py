@@ -35,9 +35,9 @@ from llamaherd.server.tool_calls import CallStream
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.pieces import TextPiece
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 

@@ -13,12 +13,12 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llamaherd.core import checks
-from llamaherd.core.errors import LlamaHerdError
-from llamaherd.core.words import spoken_in
-from llamaherd.memory.device import memory_of_model
-from llamaherd.model.model import Model, checked_load_options
-from llamaherd.run.context import checked_options
+from llamaherd.calls.run.context import checked_options
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import LlamaHerdError
+from llamaherd.engine.core.words import spoken_in
+from llamaherd.engine.memory.device import memory_of_model
+from llamaherd.engine.model.model import Model, checked_load_options
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.batches.pages import BODIES, NEW_BATCH, BatchPages
 from llamaherd.server.batches.service import BatchService
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ExceptionHandler
 
-    from llamaherd.native.models import LoadInterrupt
-    from llamaherd.run.context import Context
+    from llamaherd.calls.run.context import Context
+    from llamaherd.engine.native.models import LoadInterrupt
     from llamaherd.server.answering import Endpoint
     from llamaherd.server.model_view import ModelView
     from llamaherd.server.models.loading import ModelFiles

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.chat_options import checked_variables
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field
-from llamaherd.core.thinking import MOST_TOKENS, checked_thinking
+from llamaherd.calls.asks.chat_options import checked_variables
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
 from llamaherd.server.errors import JSON, bad_field, unknown_field
 from llamaherd.server.fields import check_of_message, checked_string
 from llamaherd.server.schemas import FLAG, TEXT, Schema, listed, ref, whole

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from llamaherd.api.generate import prepare_generate
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.prompt_scores import PromptScores, ScoredPrompts
-from llamaherd.asks.rendering import rendered_prompts
-from llamaherd.asks.requests import parsing
-from llamaherd.asks.thoughts import is_constrained
-from llamaherd.core.argument import Argument
-from llamaherd.core.effects import idle_settings
-from llamaherd.core.errors import PromptError
-from llamaherd.core.failure import Failure
-from llamaherd.core.results import Result, Results
-from llamaherd.core.stats import Stats
-from llamaherd.model.conversations import Refused
-from llamaherd.model.tokens import prompt_tokens, token_bytes
-from llamaherd.native.vocabulary import ends_answer
-from llamaherd.run.call import Call
-from llamaherd.run.hosted import HostedCall
+from llamaherd.calls.api.generate import prepare_generate
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.prompt_scores import PromptScores, ScoredPrompts
+from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.requests import parsing
+from llamaherd.calls.asks.thoughts import is_constrained
+from llamaherd.calls.chat.conversations import Refused
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.effects import idle_settings
+from llamaherd.engine.core.errors import PromptError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.results import Result, Results
+from llamaherd.engine.core.stats import Stats
+from llamaherd.engine.model.tokens import prompt_tokens, token_bytes
+from llamaherd.engine.native.vocabulary import ends_answer
 from llamaherd.server.limits import check_kept
 from llamaherd.server.running import SeveralAnswers
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
-    from llamaherd.core.sampling import SamplingParams
-    from llamaherd.model.model import Model
-    from llamaherd.run.host import Host
-    from llamaherd.run.hosted import Steps
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.hosted import Steps
+    from llamaherd.engine.core.sampling import SamplingParams
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.threads import Submitting
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from llamaherd.api.embed import prepare_embed
-from llamaherd.api.score import prepare_score
-from llamaherd.asks.options import EmbedOptions, ScoreOptions
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument
-from llamaherd.core.declaration import options_of
-from llamaherd.core.failure import code_of
+from llamaherd.calls.api.embed import prepare_embed
+from llamaherd.calls.api.score import prepare_score
+from llamaherd.calls.asks.options import EmbedOptions, ScoreOptions
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.failure import code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
 from llamaherd.server.fields import (
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from llamaherd.asks.continuations import ScoreResults
-    from llamaherd.core.embeddings import Embeddings
-    from llamaherd.model.model import Model
-    from llamaherd.run.job import Runnable
+    from llamaherd.calls.asks.continuations import ScoreResults
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.engine.core.embeddings import Embeddings
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import Served
     from llamaherd.server.threads import VectorThread, VectorThreads

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument
-from llamaherd.core.errors import (
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import (
     AnswerError,
     BadArgumentError,
     ChatTemplateError,
@@ -23,7 +23,7 @@ from llamaherd.core.errors import (
     SamplerError,
     TokenizeError,
 )
-from llamaherd.core.words import OF_LANGUAGES, LanguageTerms
+from llamaherd.engine.core.words import OF_LANGUAGES, LanguageTerms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
+from llamaherd.engine.core import checks
 from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
 
 if TYPE_CHECKING:

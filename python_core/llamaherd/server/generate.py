@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.core import checks
-from llamaherd.core.declaration import options_of
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.structured.quotable import quotes_in
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.protocol import dumps
@@ -20,13 +21,12 @@ from llamaherd.server.shapes import (
     check_model,
     usage,
 )
-from llamaherd.structured.quotable import quotes_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.pieces import TextPiece
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.results import Result
 
 _SETTINGS = frozenset(SamplingParams.declared)
 _OPTIONS = options_of(GenerateOptions, "http").keys() - _SETTINGS - {"stream"}

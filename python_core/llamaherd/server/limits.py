@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.sampling import CONSTRAINTS
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.sampling import CONSTRAINTS
 from llamaherd.server import sampling
 from llamaherd.server.errors import bad_field
 from llamaherd.server.protocol import encoded
@@ -14,7 +14,7 @@ from llamaherd.server.schemas import MOST_ITEMS
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Sized
 
-    from llamaherd.core.argument import Name
+    from llamaherd.engine.core.argument import Name
 
 MOST_PAIRS = 1 << 18  # pairs of a prompt and a label or continuation
 MOST_CHARACTERS = 1 << 22  # characters of the labels or continuations of all pairs

@@ -10,19 +10,19 @@ import codecs
 import math
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
-from llamaherd.core.pieces import TokenLogprob
-from llamaherd.model.tokens import token_bytes
-from llamaherd.native import vocabulary
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.pieces import TokenLogprob
+from llamaherd.engine.model.tokens import token_bytes
+from llamaherd.engine.native import vocabulary
 from llamaherd.server.echo import EchoedResult
 from llamaherd.server.errors import bad_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.pieces import TextPiece
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
     # REMOVED
 
 MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API

@@ -15,14 +15,14 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from llamaherd.core.embeddings import EmbedStats
+from llamaherd.engine.core.embeddings import EmbedStats
 from llamaherd.server.shapes import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llamaherd.core.results import Result
-    from llamaherd.core.stats import Stats
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.core.stats import Stats
     from llamaherd.server.model_view import ModelView, ShownModel
     from llamaherd.server.protocol import RequestRecord
 

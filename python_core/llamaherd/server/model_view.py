@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from llamaherd.core.outcome import Counts
-from llamaherd.core.stats import Load
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.stats import Load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from llamaherd.loop.slot_times import SlotTimes
-    from llamaherd.model.model import Model
+    from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.model.model import Model
 
 _T = TypeVar("_T", Load, Counts)
 

@@ -9,9 +9,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field
-from llamaherd.core.stats import RequestStats
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.stats import RequestStats
 from llamaherd.server import schemas
 from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
@@ -40,10 +40,10 @@ from llamaherd.server.tools import TOOL_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from llamaherd.core.embeddings import Embeddings
-    from llamaherd.core.pieces import TextPiece
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.embeddings import Embeddings
+    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall

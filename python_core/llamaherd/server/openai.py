@@ -7,12 +7,13 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.rendering import rendered_prompts
-from llamaherd.asks.requests import make_requests
-from llamaherd.asks.shown_schemas import with_schemas
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.requests import make_requests
+from llamaherd.calls.asks.shown_schemas import with_schemas
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import logprobs, running, sampling, tools
 from llamaherd.server.chats import (
     CHAT_FIELDS,
@@ -56,13 +57,12 @@ from llamaherd.server.shapes import (
     check_answer_fits,
     check_model,
 )
-from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.asks.rendering import Rendered
-    from llamaherd.model.model import Model
+    from llamaherd.calls.asks.rendering import Rendered
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.sampling import AnswerForm
     from llamaherd.server.settings import ServerSettings
 

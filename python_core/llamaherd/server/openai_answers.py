@@ -18,9 +18,9 @@ from llamaherd.server.tool_calls import CallStream
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.pieces import TextPiece, TokenLogprob
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.pieces import TextPiece, TokenLogprob
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import llamaherd
-from llamaherd.memory.hardware import available_memory
+from llamaherd.engine.memory.hardware import available_memory
 from llamaherd.server.metrics import CONTENT_TYPE
 from llamaherd.server.ollama import tags
 from llamaherd.server.protocol import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from llamaherd.loop.slot_times import SlotTime, SlotTimes
+    from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.store import BatchProgress
     from llamaherd.server.errors import ApiError
     from llamaherd.server.metrics import Metrics

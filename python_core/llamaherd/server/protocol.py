@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from starlette.responses import Response
 
-from llamaherd.core.json_text import DuplicateKeyError, unique_keys
+from llamaherd.engine.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.server.errors import JSON, ApiError
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     # REMOVED
     from starlette.types import Receive, Scope, Send
 
-    from llamaherd.core.embeddings import EmbedStats
-    from llamaherd.core.results import Result
-    from llamaherd.core.stats import Stats
-    from llamaherd.core.words import LanguageTerms
+    from llamaherd.engine.core.embeddings import EmbedStats
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.core.stats import Stats
+    from llamaherd.engine.core.words import LanguageTerms
 
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
 _AT_ONCE = 8  # items of a list that are encoded at once

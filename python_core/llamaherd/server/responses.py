@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import schemas, tools
 from llamaherd.server.chats import joined_text
 from llamaherd.server.errors import bad_field, unknown_field

@@ -14,9 +14,9 @@ from llamaherd.server.shapes import counts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.pieces import TextPiece, TokenLogprob
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.pieces import TextPiece, TokenLogprob
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.logprobs import LogprobsWriter
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall

@@ -27,7 +27,7 @@ from llamaherd.server.tokenizing import (
 )
 
 if TYPE_CHECKING:
-    from llamaherd.run.context import Context
+    from llamaherd.calls.run.context import Context
     from llamaherd.server.answering import JsonRequest
     from llamaherd.server.shapes import PathFormat, Served, WorkShape
     from llamaherd.server.state import SharedState

@@ -6,13 +6,18 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from llamaherd.api.generate import prepare_generate
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.core.errors import AnswerError, CutOffError, GenerationError, PromptError
-from llamaherd.core.preparing import AbandonedError, Preparing, check_wanted
-from llamaherd.core.results import Result, Results
-from llamaherd.core.stats import Stats
-from llamaherd.run.call import Call
+from llamaherd.calls.api.generate import prepare_generate
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.errors import (
+    AnswerError,
+    CutOffError,
+    GenerationError,
+    PromptError,
+)
+from llamaherd.engine.core.preparing import AbandonedError, Preparing, check_wanted
+from llamaherd.engine.core.results import Result, Results
+from llamaherd.engine.core.stats import Stats
 from llamaherd.server.errors import ApiError, stopping, timed_out
 from llamaherd.server.limits import check_kept
 from llamaherd.server.threads import AwaitedJob
@@ -23,8 +28,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from llamaherd.run.handle import Handle
-    from llamaherd.run.host import Host
+    from llamaherd.calls.run.handle import Handle
+    from llamaherd.calls.run.host import Host
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.threads import AwaitedWork, Submitting
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field, Id
-from llamaherd.core.declaration import options_of
-from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
-from llamaherd.model.tokens import token_bytes
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field, Id
+from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
+from llamaherd.engine.model.tokens import token_bytes
 from llamaherd.server.errors import bad_field, renamed, unknown_field
 from llamaherd.server.fields import checked_object
 from llamaherd.server.schemas import FLAG, OBJECT, TEXT, Schema, listed, real, whole
@@ -22,8 +22,8 @@ from llamaherd.server.schemas import FLAG, OBJECT, TEXT, Schema, listed, real, w
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
 
 # Constraint of the library for each field of vLLM and llama-server.
 _DIRECT = {

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from llamaherd.api.classify import prepare_classify
-from llamaherd.api.score import prepare_score
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.options import ClassifyOptions, ScoreOptions
-from llamaherd.core.declaration import options_of
-from llamaherd.core.errors import BadArgumentError
-from llamaherd.core.failure import codes_of
-from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.codebook_file import codebook_of_yaml
+from llamaherd.calls.api.classify import prepare_classify
+from llamaherd.calls.api.score import prepare_score
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.options import ClassifyOptions, ScoreOptions
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.codebook_file import codebook_of_yaml
+from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.failure import codes_of
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
 from llamaherd.server.limits import check_items, check_pairs
@@ -38,11 +38,11 @@ from llamaherd.tasks.annotate import Annotate
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from llamaherd.asks.continuations import ScoreResults
-    from llamaherd.asks.scored_thoughts import Thought
-    from llamaherd.asks.scores import ClassifyResults
-    from llamaherd.core.stats import Stats
-    from llamaherd.research.coding.coded import Coded
+    from llamaherd.calls.asks.continuations import ScoreResults
+    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.coding.annotation.coded import Coded
+    from llamaherd.engine.core.stats import Stats
     from llamaherd.server.settings import ServerSettings
 
 _OF_SCORES = options_of(ScoreOptions, "http").keys()

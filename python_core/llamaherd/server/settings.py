@@ -8,8 +8,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     # REMOVED
     from pathlib import Path
 
-    from llamaherd.core.thinking import ThinkingOption
-    from llamaherd.model.model import Model
+    from llamaherd.engine.core.thinking import ThinkingOption
+    from llamaherd.engine.model.model import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from llamaherd.core import checks
-from llamaherd.core.declaration import Options, options_of
-from llamaherd.core.words import words
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.declaration import Options, options_of
+from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError, unknown_field
 from llamaherd.server.fields import FIELDS, OF_CLIENTS, checked_string
 from llamaherd.server.protocol import dumps
@@ -22,12 +22,12 @@ from llamaherd.server.schemas import Schema, or_null
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from llamaherd.core.pieces import TextPiece
-    from llamaherd.core.results import Result
-    from llamaherd.core.sampling import SamplingParams
-    from llamaherd.model.model import Model
-    from llamaherd.run.context import Context
-    from llamaherd.run.job import Runnable
+    from llamaherd.calls.run.context import Context
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.core.sampling import SamplingParams
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.fields import UnusedField
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.threads import VectorThread, VectorThreads

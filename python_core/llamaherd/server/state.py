@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     # REMOVED
-    from llamaherd.core.stats import Load
+    from llamaherd.engine.core.stats import Load
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
 

@@ -12,15 +12,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
-from llamaherd.core.errors import ModelClosedError
-from llamaherd.loop.threads import wait_or_look
+from llamaherd.engine.core.errors import ModelClosedError
+from llamaherd.engine.loop.threads import wait_or_look
 from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from llamaherd.model.model import Model
-    from llamaherd.run.hosted import GroupEnd, Steps
+    from llamaherd.calls.run.hosted import GroupEnd, Steps
+    from llamaherd.engine.model.model import Model
     # REMOVED
 
 Kind = Literal["parse", "short", "long", "compile", "codes"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.rendering import rendered_prompts
-from llamaherd.asks.requests import parsing
-from llamaherd.asks.shown_schemas import with_schemas
-from llamaherd.core import checks
-from llamaherd.core.errors import ChatTemplateError
-from llamaherd.model.conversations import Refused
-from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
-from llamaherd.native.vocabulary import token_text
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.requests import parsing
+from llamaherd.calls.asks.shown_schemas import with_schemas
+from llamaherd.calls.chat.conversations import Refused
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ChatTemplateError
+from llamaherd.engine.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
+from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.limits import check_strings
@@ -30,12 +31,11 @@ from llamaherd.server.schemas import (
     record,
 )
 from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape, check_model
-from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest
 
 # Fields of `/tokenize` for a text: the name in vLLM, then in llama-server.

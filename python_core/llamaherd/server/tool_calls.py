@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.model.tool_readers import FORMATS
+from llamaherd.calls.chat.tool_readers import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,14 +17,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field
-from llamaherd.core.errors import ChatTemplateError
-from llamaherd.model.chat import chat_renderer
-from llamaherd.model.messages import check_texts
-from llamaherd.model.tokens import detokenize
-from llamaherd.model.tool_calls import ToolAnswer, parse_tool_calls
-from llamaherd.model.tool_formats import tool_format_of
+from llamaherd.calls.chat.chat import chat_renderer
+from llamaherd.calls.chat.messages import check_texts
+from llamaherd.calls.chat.tool_calls import ToolAnswer, parse_tool_calls
+from llamaherd.calls.chat.tool_formats import tool_format_of
+from llamaherd.calls.structured.prompt import schema_prompt
+from llamaherd.calls.structured.shape import shape_of
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.standalone import standalone
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.errors import ChatTemplateError
+from llamaherd.engine.model.tokens import detokenize
 from llamaherd.server.errors import bad_field, renamed, unknown_field
 from llamaherd.server.sampling import AnswerForm
 from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
@@ -36,17 +40,13 @@ from llamaherd.server.tool_calls import (
     with_generic_tools,
     with_system,
 )
-from llamaherd.structured.prompt import schema_prompt
-from llamaherd.structured.shape import shape_of
-from llamaherd.structured.source import schema_text
-from llamaherd.structured.standalone import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.results import Result
-    from llamaherd.model.model import Model
-    from llamaherd.model.tool_calls import ToolFormat
+    from llamaherd.calls.chat.tool_calls import ToolFormat
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.model import Model
 
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")

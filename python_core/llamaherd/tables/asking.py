@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.caller import warn_notes
-from llamaherd.core.errors import Interrupted
-from llamaherd.core.failure import is_cancelled
-from llamaherd.core.keeping import kept
+from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.errors import Interrupted
+from llamaherd.engine.core.failure import is_cancelled
+from llamaherd.engine.core.keeping import kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.journal.journal import Journal
-    from llamaherd.model.model import Model
-    from llamaherd.run.host import Host
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.host import Host
+    from llamaherd.engine.model.model import Model
     from llamaherd.tasks.task import Cells, Keep, Report, Task
 
     # Cells of a row's new columns; the last cell is the reason for a failure.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.chat_options import checked_variables
-from llamaherd.asks.options import PromptOptions
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.thinking import checked_thinking
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.chat_options import checked_variables
+from llamaherd.calls.asks.options import PromptOptions
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.thinking import checked_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plain import is_missing
-from llamaherd.core.stats import Stats
-from llamaherd.research import frames
-from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.record import notes_of
-from llamaherd.research.coding.texts import hash_of_texts
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.record import notes_of
+from llamaherd.coding.annotation.texts import hash_of_texts
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plain import is_missing
+from llamaherd.engine.core.stats import Stats
 from llamaherd.tables.outputs import record_in
 from llamaherd.tables.template import Template
 from llamaherd.tables.whole import read_whole

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tasks.task import Task
 

@@ -12,8 +12,8 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.separator_line import separator_in
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.separator_line import separator_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,13 +6,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError, BadArgumentError, JournalError
-from llamaherd.core.keeping import kept
-from llamaherd.journal.day import first_day
-from llamaherd.journal.journal import Journal
-from llamaherd.model.dates import chat_date
-from llamaherd.model.model import Model
-from llamaherd.run.context import Context
+from llamaherd.calls.chat.dates import chat_date
+from llamaherd.calls.journal.day import first_day
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.run.context import Context
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, JournalError
+from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.model.model import Model
 from llamaherd.tables.asking import Asker, Unfinished
 from llamaherd.tables.columns import prefixed
 from llamaherd.tables.inputs import opened
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from llamaherd.run.host import Host
+    from llamaherd.calls.run.host import Host
     from llamaherd.tables.asking import Values
     from llamaherd.tables.inputs import Input
     from llamaherd.tables.meter import ProgressOption

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import sha256_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import sha256_of
 from llamaherd.tables.stored import STREAM, delimiter_of, readable
 from llamaherd.tables.table import FirstRows
 from llamaherd.tables.text_tables import CsvTable, JsonlTable

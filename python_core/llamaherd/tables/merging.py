@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, JournalError
-from llamaherd.journal.file import shown
+from llamaherd.calls.journal.file import shown
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, JournalError
 from llamaherd.tables.execution import BLOCK, Outcome
 from llamaherd.tables.inputs import opened
 from llamaherd.tables.outputs import found_output, locked, warn_of_other_run

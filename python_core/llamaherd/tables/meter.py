@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.core.progress import JobProgress, reporter
+from llamaherd.engine.core.progress import JobProgress, reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

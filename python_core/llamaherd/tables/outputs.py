@@ -7,12 +7,12 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import sha256_of
-from llamaherd.core.json_text import DAMAGED
-from llamaherd.core.locks import LockHeldError, take_lock
-from llamaherd.journal.disks import network_type
-from llamaherd.journal.file import shown
+from llamaherd.calls.journal.disks import network_type
+from llamaherd.calls.journal.file import shown
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import sha256_of
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.locks import LockHeldError, take_lock
 from llamaherd.tables.record import SAME
 from llamaherd.tables.table import METADATA_KEY
 

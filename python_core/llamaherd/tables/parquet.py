@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks, installing
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plain import clock_text
-from llamaherd.structured.arrow import array, arrow_type
-from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
+from llamaherd.calls.structured.arrow import array, arrow_type
+from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
+from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plain import clock_text
 from llamaherd.tables.table import METADATA_KEY, Block, Row
 
 try:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
 
 
 class ParquetTable:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError
-from llamaherd.journal.file import DamagedError
-from llamaherd.model.adapters import content_of
-from llamaherd.structured.columns import (
+from llamaherd.calls.journal.file import DamagedError
+from llamaherd.calls.structured.columns import (
     BOOLEAN,
     INTEGER,
     JSON,
@@ -21,13 +19,15 @@ from llamaherd.structured.columns import (
     VECTOR,
     Column,
 )
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.model.adapters import content_of
 from llamaherd.tables.spec import canonical_json
 from llamaherd.tables.stored import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
     from llamaherd.tables.inputs import Input
     from llamaherd.tables.spec import RunSpec
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.asks.options import PromptOptions
-from llamaherd.asks.rendering import rendered
-from llamaherd.asks.requests import parsing, tokens_or_problem
-from llamaherd.core.errors import ArgumentError
-from llamaherd.schedule.shards import plan_shards
+from llamaherd.calls.asks.options import PromptOptions
+from llamaherd.calls.asks.rendering import rendered
+from llamaherd.calls.asks.requests import parsing, tokens_or_problem
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.schedule.shards import plan_shards
 from llamaherd.tables.chat_keys import chat_options
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from llamaherd.model.model import Model
+    from llamaherd.engine.model.model import Model
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Table
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research.coding.spans import COLUMNS, spans_of_cell
-from llamaherd.structured.columns import INTEGER, STRING
+from llamaherd.calls.structured.columns import INTEGER, STRING
+from llamaherd.coding.annotation.spans import COLUMNS, spans_of_cell
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.tables.inputs import opened
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import IO
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
 
 _BLOCK = 4096  # rows in memory
 _KINDS: dict[str, Column] = {"label": STRING, "quote": STRING} | dict.fromkeys(

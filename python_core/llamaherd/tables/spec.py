@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.asks.constraints import Constraints
-from llamaherd.asks.labels import checked_labels
-from llamaherd.asks.scores import NORMALIZE
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, BadArgumentError
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.codebook_file import codebook_from, is_ready
-from llamaherd.research.coding.settings import idle_settings
-from llamaherd.structured.source import schema_text
+from llamaherd.calls.asks.constraints import Constraints
+from llamaherd.calls.asks.labels import checked_labels
+from llamaherd.calls.asks.scores import NORMALIZE
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.codebook_file import codebook_from, is_ready
+from llamaherd.coding.annotation.settings import idle_settings
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
+from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.tables.chat_keys import (
     chat_options,
     check_chat_keys,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, BadArgumentError
-from llamaherd.research.coding.codebook_file import is_ready
+from llamaherd.coding.annotation.codebook_file import is_ready
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.tables.chat_keys import is_template_file
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import KEYS, checked_keys

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
-from llamaherd.core import checks
-from llamaherd.core.declaration import REQUIRED, options_of
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.model.model import Model
-from llamaherd.run.context import Context
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
+from llamaherd.calls.run.context import Context
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.declaration import REQUIRED, options_of
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.model.model import Model
 from llamaherd.tables.chat_keys import CHAT_KEYS
 
 

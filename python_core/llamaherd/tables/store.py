@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core.errors import JournalError
-from llamaherd.journal import file as journal_file
-from llamaherd.journal.file import RUN_TABLES, DamagedError, refusals, shown
-from llamaherd.journal.sqlite_access import connect, look
+from llamaherd.calls.journal import file as journal_file
+from llamaherd.calls.journal.file import RUN_TABLES, DamagedError, refusals, shown
+from llamaherd.calls.journal.sqlite_access import connect, look
+from llamaherd.engine.core.errors import JournalError
 from llamaherd.tables.record import Record
 
 if TYPE_CHECKING:

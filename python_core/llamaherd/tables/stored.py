@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from llamaherd.core import checks, installing
-from llamaherd.core.errors import ArgumentError
+from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

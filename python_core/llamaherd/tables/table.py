@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
 
 _FIRST_ROWS = 32  # rows of the first block of a stream
 METADATA_KEY = b"llamaherd"  # key of llamaherd's record in Parquet metadata

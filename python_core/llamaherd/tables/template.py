@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plain import cell_text, is_missing
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plain import cell_text, is_missing
 from llamaherd.tasks.task import MissingText
 
 if TYPE_CHECKING:

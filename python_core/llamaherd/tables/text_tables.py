@@ -8,10 +8,17 @@ import math
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.json_text import DuplicateKeyError, unique_keys
-from llamaherd.structured.columns import BOOLEAN, INT64, INTEGER, JSON, NUMBER, STRING
+from llamaherd.calls.structured.columns import (
+    BOOLEAN,
+    INT64,
+    INTEGER,
+    JSON,
+    NUMBER,
+    STRING,
+)
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.tables.csv_rows import CsvRow, csv_rows
 from llamaherd.tables.table import Block, Row
 
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
 
 _MAX_COLUMNS = 10_000
 _MAX_TOLD = 200  # characters

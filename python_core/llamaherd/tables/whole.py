@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import files
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research import frames
+from llamaherd.coding import frames
+from llamaherd.engine.core import files
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.tables.stored import (
     STREAM,
     check_name,

@@ -16,19 +16,19 @@ from typing import IO, TYPE_CHECKING, Protocol
 import numpy as np
 import psutil
 
-from llamaherd.core import checks, files
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import is_full, sha256_of, sync_folder
-from llamaherd.core.plain import cell_text, json_value
-from llamaherd.research.estimation.gold_forms import escaped
-from llamaherd.structured.arrow import valid_text
+from llamaherd.calls.structured.arrow import valid_text
+from llamaherd.coding.estimation.gold_forms import escaped
+from llamaherd.engine.core import checks, files
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import is_full, sha256_of, sync_folder
+from llamaherd.engine.core.plain import cell_text, json_value
 from llamaherd.tables.outputs import META
 from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Block

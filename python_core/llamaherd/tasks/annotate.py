@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentTypeError
-from llamaherd.model.chat import writes_date
-from llamaherd.model.dates import template_date
-from llamaherd.model.model import Model
-from llamaherd.research.coding.annotate import prepare_coding
-from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.columns import types_of
-from llamaherd.research.coding.prompts import frame_of, prompt_preview
-from llamaherd.research.coding.record import notes_of, record_of
-from llamaherd.research.coding.settings import checked_settings
-from llamaherd.run.hosted import HostedCall
-from llamaherd.structured.columns import NUMBER, Column
+from llamaherd.calls.chat.chat import writes_date
+from llamaherd.calls.chat.dates import template_date
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.structured.columns import NUMBER, Column
+from llamaherd.coding.annotation.annotate import prepare_coding
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.columns import types_of
+from llamaherd.coding.annotation.prompts import frame_of, prompt_preview
+from llamaherd.coding.annotation.record import notes_of, record_of
+from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.model.model import Model
 from llamaherd.tasks.numbers import numbers
 from llamaherd.tasks.task import MissingText, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.journal.journal import Journal
-    from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.coding.settings import Settings
-    from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.coding.annotation.coded import Coded
+    from llamaherd.coding.annotation.settings import Settings
     from llamaherd.tasks.task import Cells
 
 _TEXT = ".text"  # name for the column of texts, different from all roles

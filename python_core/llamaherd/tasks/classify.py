@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.api.classify import prepare_classify
-from llamaherd.asks.coverage import low_coverage
-from llamaherd.asks.labels import checked_labels
-from llamaherd.asks.rendering import shown_rendered
-from llamaherd.core.results import THOUGHT_COLUMNS
-from llamaherd.core.thinking import Thinking
-from llamaherd.core.words import setting
-from llamaherd.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING, Column
+from llamaherd.calls.api.classify import prepare_classify
+from llamaherd.calls.asks.coverage import low_coverage
+from llamaherd.calls.asks.labels import checked_labels
+from llamaherd.calls.asks.rendering import shown_rendered
+from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING, Column
+from llamaherd.engine.core.results import THOUGHT_COLUMNS
+from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.core.words import setting
 from llamaherd.tasks.numbers import numbers
 from llamaherd.tasks.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.asks.options import ClassifyOptions
-    from llamaherd.asks.scores import ClassifyResults
-    from llamaherd.journal.journal import Journal
-    from llamaherd.model.model import Model
-    from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
+    from llamaherd.calls.asks.options import ClassifyOptions
+    from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.engine.model.model import Model
     from llamaherd.tasks.task import Cells
 
 _NUMBERS = ("prob", "margin", "entropy", "coverage")

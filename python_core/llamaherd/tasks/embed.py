@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.api.embed import prepare_embed
-from llamaherd.api.running import run_to_end
-from llamaherd.structured.columns import STRING, VECTOR, Column
+from llamaherd.calls.api.embed import prepare_embed
+from llamaherd.calls.api.running import run_to_end
+from llamaherd.calls.structured.columns import STRING, VECTOR, Column
 from llamaherd.tasks.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.asks.keywords import EmbedSettings
-    from llamaherd.core.embeddings import Embeddings
-    from llamaherd.journal.journal import Journal
-    from llamaherd.model.model import Model
-    from llamaherd.run.embed_job import EmbedWork
-    from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
+    from llamaherd.calls.asks.keywords import EmbedSettings
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.embed_job import EmbedWork
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.engine.core.embeddings import Embeddings
+    from llamaherd.engine.model.model import Model
     from llamaherd.tasks.task import Cells, Keep, Report
 
 

@@ -7,27 +7,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.api.generate import prepare_generate
-from llamaherd.asks.rendering import shown_rendered
-from llamaherd.asks.shown_schemas import with_schemas
-from llamaherd.core.errors import ArgumentError, ChatTemplateError
-from llamaherd.core.results import THOUGHT_COLUMNS, thought_cells
-from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
-from llamaherd.model.thinking import plan_thinking
-from llamaherd.structured.columns import BOOLEAN, INTEGER, STRING, Column, cells
-from llamaherd.structured.schema_columns import columns_of, has_others
-from llamaherd.structured.source import schema_text
+from llamaherd.calls.api.generate import prepare_generate
+from llamaherd.calls.asks.rendering import shown_rendered
+from llamaherd.calls.asks.shown_schemas import with_schemas
+from llamaherd.calls.chat.thinking import plan_thinking
+from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, STRING, Column, cells
+from llamaherd.calls.structured.schema_columns import columns_of, has_others
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells
+from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.tasks.task import Task, free_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.asks.options import GenerateOptions
-    from llamaherd.core.results import Result, Results
-    from llamaherd.journal.journal import Journal
-    from llamaherd.model.model import Model
-    from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
+    from llamaherd.calls.asks.options import GenerateOptions
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.engine.core.results import Result, Results
+    from llamaherd.engine.model.model import Model
     from llamaherd.tasks.task import Cells
 
 _KINDS = {"n_thinking_tokens": INTEGER, "thinking_complete": BOOLEAN}

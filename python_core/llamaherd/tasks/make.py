@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.keywords import GenerateSettings
-from llamaherd.asks.options import ClassifyOptions, GenerateOptions
+from llamaherd.calls.asks.keywords import GenerateSettings
+from llamaherd.calls.asks.options import ClassifyOptions, GenerateOptions
 from llamaherd.tasks.annotate import Annotate
 from llamaherd.tasks.classify import Classify
 from llamaherd.tasks.embed import Embed

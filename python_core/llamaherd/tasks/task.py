@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
-from llamaherd.api.running import run_to_end
+from llamaherd.calls.api.running import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.journal.journal import Journal
-    from llamaherd.model.model import Model
-    from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
-    from llamaherd.structured.columns import Column
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.calls.structured.columns import Column
+    from llamaherd.engine.model.model import Model
 
     # Function called with an object that has n_done and n_failed; False for no
     # callback.

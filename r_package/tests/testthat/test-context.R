@@ -63,7 +63,7 @@ test_that("a context that the memory cannot hold is refused when it is created",
   write(reticulate::import("pathlib")$Path(path))
   model <- model_load(path)
   withr::defer(close(model))
-  hardware <- reticulate::import("llamaherd.memory.hardware")
+  hardware <- reticulate::import("llamaherd.engine.memory.hardware")
   total_memory <- hardware$total_memory
   withr::defer(hardware$total_memory <- total_memory)
   hardware$total_memory <- function() 1e6

@@ -61,6 +61,6 @@ test_that("defaults are Python's", {
       expect_equal(plain(formals(fun)[[name]]), plain(unlist(value)), info = name)
     }
   }
-  names <- reticulate::import("llamaherd.core.sampling")$SAMPLING_DEFAULTS
+  names <- reticulate::import("llamaherd.engine.core.sampling")$SAMPLING_DEFAULTS
   expect_setequal(c(names(sampling_kinds), names(further_kinds)), names(names))
 })

@@ -113,7 +113,7 @@ test_that("a server has several models, and an engine names one", {
     model.split_mode = "layer"
   )
   # At most one share per GPU; without a GPU any number.
-  n_gpus <- length(reticulate::import("llamaherd.native.devices")$gpus())
+  n_gpus <- length(reticulate::import("llamaherd.engine.native.devices")$gpus())
   if (n_gpus != 1) {
     settings$model.tensor_split <- c(3, 1)
   }
@@ -135,7 +135,7 @@ test_that("a server has several models, and an engine names one", {
   expect_identical(texts[["a"]], texts[["b"]])
   expect_false(anyNA(texts))
   expect_error(connect(server, "c"), "\"c\"", class = "llamaherd_error_argument")
-  skip_if(reticulate::import("llamaherd.native.shim")$supports_gpu())
+  skip_if(reticulate::import("llamaherd.engine.native.shim")$supports_gpu())
   log <- readLines(file.path(server$folder, "server.log"))
   expect_match(log, "n_gpu_layers is -1", fixed = TRUE, all = FALSE)
 })

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.memory import hardware
+from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

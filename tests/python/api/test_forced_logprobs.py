@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.model.tokens import prompt_tokens
+from llamaherd.engine.model.tokens import prompt_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.journal.entry import entry_of, row_of
-from llamaherd.journal.file import DamagedError
+from llamaherd.calls.journal.entry import entry_of, row_of
+from llamaherd.calls.journal.file import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 from plain_forms import plain
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, get_type_hints
 
 import llamaherd as lh
 import pytest
-from llamaherd.asks.keywords import SamplingSettings
-from llamaherd.core.sampling import OF_REQUEST, PLAIN_SETTINGS
-from llamaherd.native.shim import ffi, lib
+from llamaherd.calls.asks.keywords import SamplingSettings
+from llamaherd.engine.core.sampling import OF_REQUEST, PLAIN_SETTINGS
+from llamaherd.engine.native.shim import ffi, lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable

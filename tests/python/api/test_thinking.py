@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.asks import rendering
-from llamaherd.asks.answers import again
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
+from llamaherd.calls.asks import rendering
+from llamaherd.calls.asks.answers import again
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from llamaherd.core.request import Request
+    from llamaherd.engine.core.request import Request
 
 _TURNS = """
 {%- for m in messages -%}

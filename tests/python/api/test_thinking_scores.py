@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.asks.scored_thoughts import BehindThoughts, Thought, joined_thoughts
-from llamaherd.core.request import ThoughtStage
-from llamaherd.model.chat import chat_prompt
+from llamaherd.calls.asks.scored_thoughts import BehindThoughts, Thought, joined_thoughts
+from llamaherd.calls.chat.chat import chat_prompt
+from llamaherd.engine.core.request import ThoughtStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

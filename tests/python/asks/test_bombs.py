@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.asks import requests
-from llamaherd.native import engine
+from llamaherd.calls.asks import requests
+from llamaherd.engine.native import engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,17 +12,17 @@ import click
 import llamaherd as lh
 import pytest
 from interfaces import PYTHON, UNSEEN, all_of_python, differences
-from llamaherd.asks import options as declared
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.keywords import GenerateSettings
+from llamaherd.calls.asks import options as declared
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.keywords import GenerateSettings
 from llamaherd.cli.annotate import annotate
 from llamaherd.cli.classify import classify
 from llamaherd.cli.embed import embed
 from llamaherd.cli.run import run
 from llamaherd.cli.serve import serve
-from llamaherd.core.declaration import REQUIRED, options_of
-from llamaherd.core.errors import BadArgumentError
-from llamaherd.core.kinds import Real, Whole
+from llamaherd.engine.core.declaration import REQUIRED, options_of
+from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.kinds import Real, Whole
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec_keys import AT_TOP, KEYS, TASK_TABLES
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from interfaces import Taken
-    from llamaherd.core.declaration import Options
+    from llamaherd.engine.core.declaration import Options
 
 ROOT = Path(__file__).parents[3]
 HEADER = (ROOT / "capi_shim" / "newrllama_capi.h").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable

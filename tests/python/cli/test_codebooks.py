@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 from llamaherd.cli.main import main
-from llamaherd.research.selection import evaluation
+from llamaherd.coding.selection import evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,10 @@ import pytest
 from llamaherd.cli import checkups, main, tiny_run
 from llamaherd.cli.checkups import Finding, look_at
 from llamaherd.cli.tiny_model import write_tiny_model
-from llamaherd.hub.profile import Gpu
-from llamaherd.memory import hardware
-from llamaherd.native import abi, devices, shim
-from llamaherd.native.devices import GpuMemory
+from llamaherd.engine.hub.profile import Gpu
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.native import abi, devices, shim
+from llamaherd.engine.native.devices import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,13 +13,13 @@ import llamaherd.cli
 import pytest
 from llamaherd.cli import main
 from llamaherd.cli.model_flags import fits_file_to_memory
-from llamaherd.memory.device import memory_of_model
-from llamaherd.model.model import Model, checked_load_options
+from llamaherd.engine.memory.device import memory_of_model
+from llamaherd.engine.model.model import Model, checked_load_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.run.context import Context
+    from llamaherd.calls.run.context import Context
     from llamaherd.server.settings import ServerSettings
 
 GIVEN = ["--n-gpu-layers", "7", "--split-mode", "row", "--main-gpu", "1"]
@@ -95,7 +95,7 @@ def test_each_command_passes_the_options(
 
 def _stand_in_for_research(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace what would read a gold sample before the model is loaded."""
-    from llamaherd.research.selection.candidates import CodebookChoice  # noqa: PLC0415
+    from llamaherd.coding.selection.candidates import CodebookChoice  # noqa: PLC0415
 
     Path("g.csv").write_text("id,text,label,prob\n1,x,a,1\n2,y,b,1\n")
     Path("c.json").write_text(json.dumps({}))
@@ -132,7 +132,7 @@ def test_shares_that_are_no_numbers(
 def test_auto_loads_on_the_processor_without_a_gpu(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: False)
+    monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: False)
     with Model(tiny_path("llama"), n_gpu_layers="auto") as model:  # warns of nothing
         assert model.n_gpu_layers == 0
 
@@ -146,8 +146,10 @@ def test_other_texts_are_refused(tiny_path: Callable[[str], Path], layers: Any) 
 def test_memory_of_several_models_is_that_of_their_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: True)
-    monkeypatch.setattr("llamaherd.memory.device.free_gpu_memory", lambda _: 1 << 40)
+    monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: True)
+    monkeypatch.setattr(
+        "llamaherd.engine.memory.device.free_gpu_memory", lambda _: 1 << 40
+    )
 
     def memory(**loading: object) -> int:
         return memory_of_model(checked_load_options(loading).placement)
@@ -283,7 +285,9 @@ def test_auto_without_a_gpu_fits_the_file_to_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for has_gpu in (True, False):
-        monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda it=has_gpu: it)
+        monkeypatch.setattr(
+            "llamaherd.engine.native.shim.supports_gpu", lambda it=has_gpu: it
+        )
         assert fits_file_to_memory({"n_gpu_layers": "auto"}) == (not has_gpu)
     assert fits_file_to_memory({})
     assert not fits_file_to_memory({"n_gpu_layers": 7})
@@ -295,14 +299,14 @@ def test_auto_without_a_gpu_fits_the_file_to_memory(
 def test_runs_fit_the_file_to_memory_with_auto(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: False)
+    monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: False)
     given: list[bool] = []
 
     def find(path: str, *, check_memory: bool, **_: object) -> Path:
         given.append(check_memory)
         return Path(path)
 
-    monkeypatch.setattr("llamaherd.hub.fetch.model_path", find)
+    monkeypatch.setattr("llamaherd.engine.hub.fetch.model_path", find)
     model = str(tiny_path("llama"))
     run = ["run", "t.csv", "-m", model, "-o", "o.csv", "--n-gpu-layers", "auto"]
     if kind == "file":

@@ -69,8 +69,8 @@ def test_a_path_is_never_downloaded(
     def refuse(*_: object) -> None:
         raise AssertionError("this asks the network")
 
-    monkeypatch.setattr("llamaherd.hub.download.download", refuse)
-    monkeypatch.setattr("llamaherd.hub.repository._repository", refuse)
+    monkeypatch.setattr("llamaherd.engine.hub.download.download", refuse)
+    monkeypatch.setattr("llamaherd.engine.hub.repository._repository", refuse)
     assert main(["models", "path", source]) == 1
     seen = capsys.readouterr()
     assert seen.out == ""

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd.calls.journal.journal import Journal
 from llamaherd.cli import serve_run
 from llamaherd.cli.main import main
-from llamaherd.core import locks
-from llamaherd.core.errors import ArgumentError, DownloadError, JournalError
-from llamaherd.hub.download import FileRequest, download
-from llamaherd.hub.progress import FetchOptions
-from llamaherd.journal.journal import Journal
+from llamaherd.coding.reports.report import write_report
+from llamaherd.coding.selection.compare import seconds_per_text
+from llamaherd.engine.core import locks
+from llamaherd.engine.core.errors import ArgumentError, DownloadError, JournalError
+from llamaherd.engine.hub.download import FileRequest, download
+from llamaherd.engine.hub.progress import FetchOptions
 from llamaherd.remote import processes
 from llamaherd.remote.processes import FOLDER_VARIABLE, start_server
-from llamaherd.research.reports.report import write_report
-from llamaherd.research.selection.compare import seconds_per_text
 from llamaherd.tables.outputs import found_output
 
 if TYPE_CHECKING:

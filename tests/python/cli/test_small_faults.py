@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from llamaherd.calls.structured.subschemas import referred
 from llamaherd.cli.main import main
 from llamaherd.cli.serve_models import given_models
-from llamaherd.core import checks
+from llamaherd.engine.core import checks
 from llamaherd.server.access import Guard
 from llamaherd.server.errors import ApiError
 from llamaherd.server.settings import ServerSettings
-from llamaherd.structured.subschemas import referred
 from llamaherd.tables.spec_file import read_spec
 
 if TYPE_CHECKING:

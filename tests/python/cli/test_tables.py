@@ -13,8 +13,8 @@ from pathlib import Path
 
 import llamaherd as lh
 import pytest
+from llamaherd.calls.journal import file as journal_file
 from llamaherd.cli import main
-from llamaherd.journal import file as journal_file
 from llamaherd.tables.spec_file import read_spec
 
 Tiny = Callable[[str], Path]

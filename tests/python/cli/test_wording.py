@@ -12,9 +12,9 @@ import tiny_models
 from llamaherd.cli.main import main
 from llamaherd.cli.run import run
 from llamaherd.cli.wording import terms_of_command
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.words import setting, spoken_in
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.words import setting, spoken_in
 
 PYTHON = re.compile(
     r"\((str|int|float|bool|dict|list)\)|\b(True|False|None)\b|\w+=(True|False|\d)|\w\(.*=\)"

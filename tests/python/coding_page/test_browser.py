@@ -14,7 +14,7 @@ from accessible import check_accessible
 from browsing import connect, disconnect, seen, visited
 from coding_pages import TOPICS
 from llamaherd.cli.main import main
-from llamaherd.research.codes.span_files import Unit
+from llamaherd.coding.codes.span_files import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

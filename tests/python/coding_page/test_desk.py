@@ -14,7 +14,7 @@ from llamaherd.coding_page.code_texts import opened
 from llamaherd.coding_page.overview import overview
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.values import is_tie
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,13 +11,13 @@ import pytest
 from accessible import check_accessible
 from browsing import seen, visited
 from coding_pages import TEXTS
+from llamaherd.calls.structured.quoting import type_quote
 from llamaherd.coding_page.code_texts import opened, results_of
 from llamaherd.coding_page.export import exports, write_codes
 from llamaherd.coding_page.form import form_of
 from llamaherd.coding_page.overview import overview
 from llamaherd.coding_page.sheet import make_sheet
-from llamaherd.core.errors import ArgumentError
-from llamaherd.structured.quoting import type_quote
+from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ from llamaherd.coding_page.export import write_codes
 from llamaherd.coding_page.serving import CodingPage
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from browsing import seen, visited
+from llamaherd.calls.structured.quoting import type_quote
 from llamaherd.coding_page.form import form_of
-from llamaherd.structured.quoting import type_quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

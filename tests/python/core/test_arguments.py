@@ -12,10 +12,10 @@ import llamaherd as lh
 import pytest
 from llamaherd._r.boundary import boundary
 from llamaherd._r.clusters import _of_argument, _of_cluster
-from llamaherd.core import checks
-from llamaherd.core.argument import Argument, Field, Id
-from llamaherd.core.errors import SamplerError
-from llamaherd.core.failure import CANCELLED, Failure, codes_of, is_cancelled
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field, Id
+from llamaherd.engine.core.errors import SamplerError
+from llamaherd.engine.core.failure import CANCELLED, Failure, codes_of, is_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import windows_rules
-from llamaherd.core import files
-from llamaherd.core.files import digest_of, sha256_of, sync_folder, write_whole
+from llamaherd.engine.core import files
+from llamaherd.engine.core.files import digest_of, sha256_of, sync_folder, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from llamaherd.core import installing
+from llamaherd.engine.core import installing
 
 ROOT = Path(__file__).resolve().parents[3]
 REPOSITORY = "https://github.com/llamaherd/llamaherd"

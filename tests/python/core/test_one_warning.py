@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from llamaherd.core.caller import (
+from llamaherd.engine.core.caller import (
     ListedWarning,
     notes_of,
     one_warning,

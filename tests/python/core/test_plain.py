@@ -12,11 +12,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plain import cell_text, is_missing, json_value, plain, plain_tree
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.core.sampling_values import checked_schema
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plain import (
+    cell_text,
+    is_missing,
+    json_value,
+    plain,
+    plain_tree,
+)
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.sampling_values import checked_schema
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 

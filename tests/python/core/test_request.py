@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 
-from llamaherd.core.request import Request, ThoughtStage, TokenTree, too_long
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.run.call import find_copies
+from llamaherd.calls.run.call import find_copies
+from llamaherd.engine.core.request import Request, ThoughtStage, TokenTree, too_long
+from llamaherd.engine.core.sampling import SamplingParams
 
 OPEN = ThoughtStage(budget=20, is_open=True, end=(7,), after=(8, 8), closing=(5, 6, 7, 8))
 # white space and the marker come before the budget

@@ -5,7 +5,7 @@ import dataclasses
 import pandas as pd
 import pytest
 from llamaherd import Result, Results, Stats
-from llamaherd.api.running import none_answered
+from llamaherd.calls.api.running import none_answered
 
 
 def result(index: int, error: str | None = None) -> Result:

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from llamaherd import SamplingParams, Thinking
-from llamaherd.core.sampling import PENALTIES, changed_fields
+from llamaherd.engine.core.sampling import PENALTIES, changed_fields
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pytest
-from llamaherd.core import progress
-from llamaherd.core.progress import JobProgress, Pace, ProgressBar, reporter, say
+from llamaherd.engine.core import progress
+from llamaherd.engine.core.progress import JobProgress, Pace, ProgressBar, reporter, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable

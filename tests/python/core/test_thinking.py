@@ -5,8 +5,8 @@ from __future__ import annotations
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.core.thinking import DEFAULT_BUDGET, MOST_TOKENS, checked_thinking
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.engine.core.thinking import DEFAULT_BUDGET, MOST_TOKENS, checked_thinking
 
 
 @pytest.mark.parametrize(

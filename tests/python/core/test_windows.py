@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import windows_rules
 from llamaherd.cli import serve_run
-from llamaherd.core import files
+from llamaherd.engine.core import files
 from llamaherd.remote import processes
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ import asyncio, concurrent.futures, ctypes, importlib, multiprocessing, os, pkgu
 import shutil, signal, socket, sqlite3, subprocess, sys, tempfile, webbrowser
 import cffi, click, uvicorn, starlette, narwhals, numpy, jinja2, jsonschema, llama_cpp
 import filelock, httpx, huggingface_hub.hf_api, platformdirs, psutil, tqdm
-import llamaherd.native.shim
+import llamaherd.engine.native.shim
 
 class Posix:
     def find_spec(self, name, path=None, target=None):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd._r.boundary import boundary
+from llamaherd.calls.run.job import Job
 from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.core import checks
-from llamaherd.core.errors import BadArgumentError
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.core.thinking import checked_thinking
-from llamaherd.core.words import PYTHON, R, call, setting, spoken_in, words
-from llamaherd.run.job import Job
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.thinking import checked_thinking
+from llamaherd.engine.core.words import PYTHON, R, call, setting, spoken_in, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

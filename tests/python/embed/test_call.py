@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.asks.texts import Text
-from llamaherd.core.errors import NativeError
-from llamaherd.run.embedding import CANCELLED, EmbedCall, EmbedSizes, groups
+from llamaherd.calls.asks.texts import Text
+from llamaherd.calls.run.embedding import CANCELLED, EmbedCall, EmbedSizes, groups
+from llamaherd.engine.core.errors import NativeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

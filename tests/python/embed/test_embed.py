@@ -251,7 +251,9 @@ def test_too_little_memory_is_an_error(
     tiny_path: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with lh.Model(tiny_path("bert")) as model:
-        monkeypatch.setattr("llamaherd.memory.hardware.available_memory", lambda: 1000)
+        monkeypatch.setattr(
+            "llamaherd.engine.memory.hardware.available_memory", lambda: 1000
+        )
         with pytest.raises(lh.ContextError, match="shorten the longest one"):
             lh.embed_parallel(model, ["text"])
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.api.embed import prepare_embed
-from llamaherd.core.errors import NativeError
-from llamaherd.native.embedder import NativeEmbedder
-from llamaherd.run import embedders
-from llamaherd.run.embedders import kept_embedders
+from llamaherd.calls.api.embed import prepare_embed
+from llamaherd.calls.run import embedders
+from llamaherd.calls.run.embedders import kept_embedders
+from llamaherd.engine.core.errors import NativeError
+from llamaherd.engine.native.embedder import NativeEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,7 +97,7 @@ def test_kept_embedders_are_freed_where_memory_is_short(
 ) -> None:
     lh.embed_parallel(bert, ["text"])
     kept = kept_embedders(bert)
-    monkeypatch.setattr("llamaherd.memory.hardware.available_memory", lambda: 1000)
+    monkeypatch.setattr("llamaherd.engine.memory.hardware.available_memory", lambda: 1000)
     assert lh.embed_parallel(bert, ["text"]).errors == [None]  # needs no more memory
     with pytest.raises(lh.ContextError, match="shorten the longest one"):
         lh.embed_parallel(bert, ["text"], pooling="cls")

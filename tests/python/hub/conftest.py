@@ -21,8 +21,8 @@ def cache(own_cache: Path) -> Path:
 def hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[Hub]:
     del cache
     # Tests do not wait between attempts to reach a server.
-    monkeypatch.setattr("llamaherd.hub.download._MOST_WAIT_S", 0)
-    monkeypatch.setattr("llamaherd.hub.download._wait_after", lambda _n: 0.0)
+    monkeypatch.setattr("llamaherd.engine.hub.download._MOST_WAIT_S", 0)
+    monkeypatch.setattr("llamaherd.engine.hub.download._wait_after", lambda _n: 0.0)
     with serving(Hub()) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         yield server

@@ -19,9 +19,9 @@ import httpx
 import llamaherd as lh
 import pytest
 from hub_server import COMMIT, Hub, serving, sha256
-from llamaherd.hub import download, fetch, web
-from llamaherd.hub.progress import Cancelled, FetchOptions
-from llamaherd.memory import hardware
+from llamaherd.engine.hub import download, fetch, web
+from llamaherd.engine.hub.progress import Cancelled, FetchOptions
+from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -606,7 +606,7 @@ def test_a_proxy_that_cannot_be_used_is_no_raw_error(
 
 def test_finding_a_file_loads_no_http() -> None:
     script = (
-        "import llamaherd.hub.fetch, sys\n"
+        "import llamaherd.engine.hub.fetch, sys\n"
         "assert not {'httpx', 'httpcore', 'filelock', 'requests'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

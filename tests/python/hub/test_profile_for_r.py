@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 from llamaherd._r import sources
-from llamaherd.hub.profile import Gpu
+from llamaherd.engine.hub.profile import Gpu
 from plain_forms import plain
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.hub import profile
-from llamaherd.hub import quantizations as q
-from llamaherd.hub.sources import HubModel, LocalFile, OllamaName, WebFile, parse
-from llamaherd.memory import hardware
+from llamaherd.engine.hub import profile
+from llamaherd.engine.hub import quantizations as q
+from llamaherd.engine.hub.sources import HubModel, LocalFile, OllamaName, WebFile, parse
+from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from llamaherd.core.errors import JournalError
-from llamaherd.journal import disks, file, sqlite_access
-from llamaherd.journal.disks import network_type
-from llamaherd.journal.journal import Journal, journal_read
+from llamaherd.calls.journal import disks, file, sqlite_access
+from llamaherd.calls.journal.disks import network_type
+from llamaherd.calls.journal.journal import Journal, journal_read
+from llamaherd.engine.core.errors import JournalError
 
 MOUNTS = """\
 22 27 0:21 / / rw,relatime shared:1 - ext4 /dev/vda rw

@@ -21,15 +21,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from journalled import entries, many, request, run
 from llamaherd import JournalError, journal_read
-from llamaherd.journal import sqlite_access as journal_look
-from llamaherd.journal.entry import _digest
-from llamaherd.journal.journal import _SELECT_ALL, Journal
+from llamaherd.calls.journal import sqlite_access as journal_look
+from llamaherd.calls.journal.entry import _digest
+from llamaherd.calls.journal.journal import _SELECT_ALL, Journal
 from thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.calls.journal.entry import JournalEntry
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_a_journal_in_use_can_be_read(folder: Path) -> None:
 
 OPEN_AND_CLOSE = """
 import sys
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 Journal(sys.argv[1]).close()
 """
 

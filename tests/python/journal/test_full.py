@@ -11,15 +11,15 @@ import pytest
 from fake_engine import FakeEngine
 from journalled import FakeContext, entries, recorded, request
 from llamaherd import JournalError, JournalWarning
-from llamaherd.run.hosted import HostedCall
-from llamaherd.run.job import Job
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from llamaherd.core.outcome import RunOutcome
-    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.calls.journal.entry import JournalEntry
+    from llamaherd.engine.core.outcome import RunOutcome
 
 FULL = "database or disk is full"
 REQUESTS = [request([i % 100, i // 100], 3) for i in range(400)]

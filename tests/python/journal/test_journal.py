@@ -18,23 +18,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
 from llamaherd import GenerationError, JournalError, JournalWarning, SamplingParams
-from llamaherd.journal import sqlite_access as journal_look
-from llamaherd.journal.journal import Journal
-from llamaherd.journal.key import journal_key, settings_json
-from llamaherd.journal.recording import RecordedCall
-from llamaherd.journal.writer import Writer
-from llamaherd.model.file import ModelFile
-from llamaherd.run.call import Call
-from llamaherd.run.hosted import HostedCall
-from llamaherd.run.job import Job
+from llamaherd.calls.journal import sqlite_access as journal_look
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.journal.key import journal_key, settings_json
+from llamaherd.calls.journal.recording import RecordedCall
+from llamaherd.calls.journal.writer import Writer
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.model.file import ModelFile
 from setting_examples import EFFECTIVE
 from thorough import examples
 
 if TYPE_CHECKING:
-    from llamaherd.core.request import Request
-    from llamaherd.core.results import Result
-    from llamaherd.journal.entry import JournalEntry
-    from llamaherd.memory.plan import Plan
+    from llamaherd.calls.journal.entry import JournalEntry
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.memory.plan import Plan
 
 POISON = N_VOCAB + 7
 
@@ -328,7 +328,7 @@ def test_a_model_is_hashed_once_for_each_journal(
     (entry,) = entries(folder)
     assert entry.model_sha256 == hashlib.sha256(b"GGUF and weights").hexdigest()
     assert entry.model == "model.gguf"
-    monkeypatch.setattr("llamaherd.model.file.digest_of", None)
+    monkeypatch.setattr("llamaherd.engine.model.file.digest_of", None)
     results, _ = run(folder, [request([1])])
     assert results.stats.n_journal == 1
 
@@ -338,7 +338,7 @@ def test_a_model_that_is_exchanged_while_it_is_hashed_is_refused(
 ) -> None:
     call = recorded(folder, [request([1])])
     monkeypatch.setattr(
-        "llamaherd.model.file.digest_of",
+        "llamaherd.engine.model.file.digest_of",
         lambda path, _is_cancelled: bytes(path.write_bytes(b"other") * 6),
     )
     with pytest.raises(JournalError, match=r"'model.gguf' has changed since it was"):
@@ -453,7 +453,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
 
     seconds = count()  # a clock that advances by one at each call
     monkeypatch.setattr(
-        "llamaherd.journal.writer.monotonic", lambda: float(next(seconds))
+        "llamaherd.calls.journal.writer.monotonic", lambda: float(next(seconds))
     )
     journal = Journal(folder / "run.sqlite")
     monkeypatch.setattr(journal, "add", fail)

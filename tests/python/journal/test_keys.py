@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from journalled import NUMERICS, request
-from llamaherd.core.request import NEUTRAL, Request, ThoughtStage, TokenTree
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.journal.key import SCORES, journal_key, settings_json
-from llamaherd.journal.recording import RecordedCall
+from llamaherd.calls.journal.key import SCORES, journal_key, settings_json
+from llamaherd.calls.journal.recording import RecordedCall
+from llamaherd.engine.core.request import NEUTRAL, Request, ThoughtStage, TokenTree
+from llamaherd.engine.core.sampling import SamplingParams
 from thorough import examples
 
 MODEL = b"m" * 32

@@ -12,15 +12,15 @@ import pytest
 from fake_engine import FakeEngine
 from journalled import FakeContext, entries, many, recorded, request, run
 from llamaherd import JournalError, JournalWarning, journal_read
-from llamaherd.journal.journal import Journal
-from llamaherd.run.hosted import HostedCall
-from llamaherd.run.job import Job
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.calls.journal.entry import JournalEntry
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="a file that is open cannot be removed there"
@@ -232,7 +232,7 @@ def test_what_could_not_be_opened_again_is_tried_again(
     journal.add([entry])
     remove_log(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("llamaherd.journal.journal.connect", None)
+        patch.setattr("llamaherd.calls.journal.journal.connect", None)
         with pytest.raises(TypeError):
             journal.add([])
         with pytest.raises(TypeError):

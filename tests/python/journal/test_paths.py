@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 from journalled import entries, many, request, run
 from llamaherd import JournalError, journal_read
-from llamaherd.journal import file as journal_file
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal import file as journal_file
+from llamaherd.calls.journal.journal import Journal
 
 if TYPE_CHECKING:
-    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.calls.journal.entry import JournalEntry
 
 on_posix = pytest.mark.skipif(
     sys.platform == "win32", reason="names and kinds of files that POSIX has"
@@ -296,7 +296,7 @@ def test_a_journal_in_another_mode_is_recovered_too(folder: Path) -> None:
 READER = """
 import os, sys
 from llamaherd import JournalError, journal_read
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for use in (journal_read, Journal):
     try:
@@ -357,7 +357,7 @@ def test_a_journal_that_may_only_be_read_can_be_read(left: str) -> None:
 LEAVE = """
 import dataclasses, os, sys
 from llamaherd import journal_read
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
 journal = Journal(sys.argv[1])
 journal.add([dataclasses.replace(journal_read(sys.argv[1])[0], key="ab" * 32)])
 os._exit(0)

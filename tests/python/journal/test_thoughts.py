@@ -12,13 +12,13 @@ import pytest
 from fake_engine import FakeEngine, make_loop
 from journalled import SIZES, entries, recorded, request, run
 from llamaherd import JournalError, journal_read
-from llamaherd.core.request import ThoughtStage
-from llamaherd.journal.journal import Journal
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.engine.core.request import ThoughtStage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llamaherd.core.request import Request
+    from llamaherd.engine.core.request import Request
 
 PLAIN = [request([i, 1]) for i in range(4)]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import windows_rules
-from llamaherd.core.errors import JournalError
-from llamaherd.journal.journal import Journal, journal_read
+from llamaherd.calls.journal.journal import Journal, journal_read
+from llamaherd.engine.core.errors import JournalError
 
 if TYPE_CHECKING:
     from pathlib import Path

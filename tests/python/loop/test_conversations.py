@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import assert_right, request
 from fake_engine import make_loop
-from llamaherd.memory.plan import Plan
-from llamaherd.run.handle import Handle
+from llamaherd.calls.run.handle import Handle
+from llamaherd.engine.memory.plan import Plan
 
 if TYPE_CHECKING:
-    from llamaherd.loop.loop import Loop
-    from llamaherd.memory.plan import Layout
+    from llamaherd.engine.loop.loop import Loop
+    from llamaherd.engine.memory.plan import Layout
 
 N_TURN = 40  # tokens that each turn adds
 

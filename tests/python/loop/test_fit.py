@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from fake_calls import request
-from llamaherd.loop.fit import fit
-from llamaherd.loop.group import Group
-from llamaherd.loop.layouts import LayoutChoice
-from llamaherd.loop.open_groups import OpenGroups
-from llamaherd.memory.plan import MAX_HOLD, Plan, Sizes, make_plan
+from llamaherd.engine.loop.fit import fit
+from llamaherd.engine.loop.group import Group
+from llamaherd.engine.loop.layouts import LayoutChoice
+from llamaherd.engine.loop.open_groups import OpenGroups
+from llamaherd.engine.memory.plan import MAX_HOLD, Plan, Sizes, make_plan
 
 
 class Limited:

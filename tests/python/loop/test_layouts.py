@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import request
 from llamaherd import PromptError
-from llamaherd.loop.layouts import AT_ONCE, N_LATEST
-from llamaherd.loop.loop import Loop
-from llamaherd.memory.plan import Sizes
+from llamaherd.engine.loop.layouts import AT_ONCE, N_LATEST
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.memory.plan import Sizes
 from planning import CODEBOOK, Planning, coding, in_pool, other, run_all
 from stepping import submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.request import Request
+    from llamaherd.engine.core.request import Request
 
 
 def test_prompts_that_continue_one_long_prefix_share_a_pool() -> None:

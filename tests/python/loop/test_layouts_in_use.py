@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import answer
-from llamaherd.loop.layouts import AT_ONCE
-from llamaherd.loop.loop import Loop
-from llamaherd.run.call import Call
-from llamaherd.run.handle import Handle
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.handle import Handle
+from llamaherd.engine.loop.layouts import AT_ONCE
+from llamaherd.engine.loop.loop import Loop
 from planning import CELLS, CODEBOOK, Planning, coding, in_pool, other, run_all
 from stepping import submit
 from waiting import wait_until
@@ -21,8 +21,8 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from llamaherd.core.request import Request
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Result
 
 
 def test_the_layout_changes_while_prompts_come_without_end() -> None:

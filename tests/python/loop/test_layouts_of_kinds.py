@@ -11,11 +11,11 @@ import pytest
 from fake_calls import assert_right, long_request
 from fake_engine import answer, logprobs_of, thought_of
 from llamaherd import ContextClosedError, ContextError, GenerationError
-from llamaherd.core.errors import NativeError
-from llamaherd.core.request import ThoughtStage
-from llamaherd.loop.layouts import N_LATEST
-from llamaherd.loop.loop import Loop
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.errors import NativeError
+from llamaherd.engine.core.request import ThoughtStage
+from llamaherd.engine.loop.layouts import N_LATEST
+from llamaherd.engine.loop.loop import Loop
 from planning import CODEBOOK, Planning, coding, other, run_all
 from stepping import submit
 from waiting import wait_until
@@ -23,9 +23,9 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.request import Request
-    from llamaherd.core.results import Result
-    from llamaherd.run.handle import Handle
+    from llamaherd.calls.run.handle import Handle
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Result
 
 BUDGET = 20
 STREAMS, POOL = "per_sequence", "unified"

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import FakeEngine, answer, make_loop
-from llamaherd.loop.group import Group
-from llamaherd.loop.runner import Runner
-from llamaherd.run.call import Call
-from llamaherd.schedule.client import State
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.loop.group import Group
+from llamaherd.engine.loop.runner import Runner
+from llamaherd.engine.schedule.client import State
 from stepping import Stepping, plan, run_together, stepping, submit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.outcome import Output
-    from llamaherd.core.request import Request
-    from llamaherd.core.stats import RequestStats
-    from llamaherd.run.handle import Handle
+    from llamaherd.calls.run.handle import Handle
+    from llamaherd.engine.core.outcome import Output
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.stats import RequestStats
 
 
 def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:

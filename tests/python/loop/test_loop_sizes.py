@@ -12,16 +12,16 @@ import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import N_VOCAB, FakeEngine, FakeSizing, answer, text_of
 from llamaherd import ContextClosedError, ContextError, GenerationError, PromptError
-from llamaherd.core.errors import NativeError
-from llamaherd.loop import runner
-from llamaherd.loop.loop import Loop
-from llamaherd.memory.plan import Plan
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.errors import NativeError
+from llamaherd.engine.loop import runner
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.memory.plan import Plan
 from stepping import Stepping, plan, stepping, submit
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from llamaherd.run.handle import Handle
+    from llamaherd.calls.run.handle import Handle
 
 
 class Growing(FakeSizing):

@@ -9,18 +9,18 @@ import pytest
 from counted_work import n_instructions
 from fake_calls import long_request, request
 from fake_engine import FakeEngine, FakeSizing
-from llamaherd.loop.fit import change_layout
-from llamaherd.loop.group import Group
-from llamaherd.loop.layouts import LayoutChoice
-from llamaherd.loop.runner import Runner
+from llamaherd.engine.loop.fit import change_layout
+from llamaherd.engine.loop.group import Group
+from llamaherd.engine.loop.layouts import LayoutChoice
+from llamaherd.engine.loop.runner import Runner
 from stepping import plan, stepping, submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.outcome import Output
-    from llamaherd.core.request import Request
-    from llamaherd.core.stats import RequestStats
+    from llamaherd.engine.core.outcome import Output
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.stats import RequestStats
 
 N = 150
 ORDERS: dict[str, Callable[[list], list]] = {

@@ -10,10 +10,10 @@ from fake_calls import assert_right, long_request, request
 from fake_engine import FakeEngine, FakeSizing, answer, make_loop
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.core.outcome import RunOutcome, Status
-from llamaherd.loop.loop import Loop
-from llamaherd.memory.plan import Plan
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.outcome import RunOutcome, Status
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.memory.plan import Plan
 from stepping import Stepping, plan, stepping, submit
 from thorough import examples
 from waiting import wait_until
@@ -21,9 +21,9 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.request import Request
-    from llamaherd.loop.sizing import Work
-    from llamaherd.run.handle import Handle
+    from llamaherd.calls.run.handle import Handle
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.loop.sizing import Work
 
 
 def test_a_cancelled_request_aborts_no_step_while_another_one_waits() -> None:

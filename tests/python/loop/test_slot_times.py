@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import request
 from fake_engine import make_loop
-from llamaherd.loop.slot_times import NO_TIMES, SlotTime, SlotWatch
-from llamaherd.run.call import Call
-from llamaherd.schedule.client import Client
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.loop.slot_times import NO_TIMES, SlotTime, SlotWatch
+from llamaherd.engine.schedule.client import Client
 from stepping import Stepping, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.loop.loop import Loop
+    from llamaherd.engine.loop.loop import Loop
 
 
 class Clock:
@@ -116,7 +116,7 @@ def test_a_loop_measures_all_slots_and_stops(
     before = engine.n_asked
     assert before > 0
     later: Callable[[], float] = lambda: 1e12  # noqa: E731
-    monkeypatch.setattr("llamaherd.loop.loop.monotonic", later)
+    monkeypatch.setattr("llamaherd.engine.loop.loop.monotonic", later)
     run(loop, 1)  # ends the measurement
     stopped = engine.n_asked
     run(loop)

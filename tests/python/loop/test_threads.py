@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.loop import threads
-from llamaherd.native import shim
+from llamaherd.engine.loop import threads
+from llamaherd.engine.native import shim
 from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:

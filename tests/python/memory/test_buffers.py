@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.memory.buffers import buffers_of
-from llamaherd.native.shim import ffi, lib
+from llamaherd.engine.memory.buffers import buffers_of
+from llamaherd.engine.native.shim import ffi, lib
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.loop.sizing import NativeSizing, Work
-from llamaherd.memory import hardware
-from llamaherd.memory.device import Placement, device_of, memory_of_model
-from llamaherd.memory.plan import AUTO_SLOTS
-from llamaherd.native import devices, shim
-from llamaherd.native.devices import GpuMemory
+from llamaherd.engine.loop.sizing import NativeSizing, Work
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.memory.device import Placement, device_of, memory_of_model
+from llamaherd.engine.memory.plan import AUTO_SLOTS
+from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native.devices import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

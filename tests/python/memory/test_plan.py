@@ -7,9 +7,9 @@ import llamaherd as lh
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.memory import hardware, kv_cells
-from llamaherd.memory.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_plan
-from llamaherd.native.models import ModelInfo
+from llamaherd.engine.memory import hardware, kv_cells
+from llamaherd.engine.memory.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_plan
+from llamaherd.engine.native.models import ModelInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

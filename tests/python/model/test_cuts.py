@@ -14,9 +14,9 @@ import pytest
 import tiny_models
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
-from llamaherd.model.joined import Joiner
-from llamaherd.model.tokens import prompt_tokens
-from llamaherd.native import vocabulary
+from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.native import vocabulary
 from thorough import examples
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 import tiny_models
-from llamaherd.memory import hardware
+from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,10 @@ import random
 
 import llamaherd as lh
 import pytest
-from llamaherd.core.errors import TokenizeError
-from llamaherd.model.joined import Joiner
-from llamaherd.model.tokens import prompt_tokens
-from llamaherd.native import vocabulary
+from llamaherd.engine.core.errors import TokenizeError
+from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.native import vocabulary
 
 pytestmark = pytest.mark.model
 

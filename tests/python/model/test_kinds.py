@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.memory import kv_cells
-from llamaherd.native.shim import ffi, lib
+from llamaherd.engine.memory import kv_cells
+from llamaherd.engine.native.shim import ffi, lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable

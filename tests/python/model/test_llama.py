@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import llama_cpp
 import llamaherd as lh
 import pytest
-from llamaherd.model.model import model_of_llama
-from llamaherd.native import shim
+from llamaherd.calls.run.context import as_context
+from llamaherd.engine.model.model import model_of_llama
+from llamaherd.engine.native import shim
 from llamaherd.ray import Config
-from llamaherd.run.context import as_context
 from waiting import wait_until
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import llamaherd as lh
 import pytest
 import thorough
 import tiny_models
-from llamaherd.model.tokens import prompt_tokens, tokenize
-from llamaherd.native import models, vocabulary
+from llamaherd.engine.model.tokens import prompt_tokens, tokenize
+from llamaherd.engine.native import models, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -282,7 +282,7 @@ def test_the_memory_of_adapters_is_asked_for(
     path = tiny_path("llama")
     with lh.Model(path) as model:
         room = model.size_bytes + 1000
-    monkeypatch.setattr("llamaherd.memory.hardware.available_memory", lambda: room)
+    monkeypatch.setattr("llamaherd.engine.memory.hardware.available_memory", lambda: room)
     lh.Model(path).close()
     with pytest.raises(lh.ModelLoadError, match="does not fit into memory"):
         lh.Model(path, lora=tiny_adapter)

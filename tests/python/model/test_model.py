@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.model.tokens import prompt_tokens
+from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.optimize import requantize
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_bad_arguments_are_named(
 def test_gpu_layers_without_a_gpu_are_a_warning(
     smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: False)
+    monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: False)
     with pytest.warns(UserWarning, match="n_gpu_layers is 99.*runs on the processor"):
         lh.Model(smollm2_path, n_gpu_layers=99).close()
 

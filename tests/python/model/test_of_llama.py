@@ -9,8 +9,8 @@ import llamaherd as lh
 import pytest
 import tiny_loras
 import tiny_models
-from llamaherd.model import rope
-from llamaherd.model.of_llama import _rope_arguments
+from llamaherd.engine.model import rope
+from llamaherd.engine.model.of_llama import _rope_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from llamaherd import AbiMismatchError
-from llamaherd.native import _build_info, abi, shim
+from llamaherd.engine.native import _build_info, abi, shim
 
 VERSION = _build_info.LLAMA_CPP_PYTHON_VERSION
 HASHES = _build_info.HEADER_SHA256
@@ -65,7 +65,7 @@ def test_a_library_of_another_interface_is_refused() -> None:
 def test_the_interface_is_checked_on_import() -> None:
     script = """
 import importlib
-from llamaherd.native import abi, shim
+from llamaherd.engine.native import abi, shim
 checked = []
 abi.check_shim = lambda *versions: checked.append(versions)
 importlib.reload(shim)
@@ -96,7 +96,7 @@ def test_the_checks_can_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_struct_sizes_are_those_that_llama_cpp_uses() -> None:
     script = """
 import ctypes, llama_cpp
-from llamaherd.native import shim
+from llamaherd.engine.native import shim
 probe = shim.ffi.new("int32_t[4]")
 shim.lib.lh_abi_probe(probe)
 assert list(probe)[:3] == [
@@ -109,7 +109,11 @@ assert list(probe)[:3] == [
 
 
 @pytest.mark.parametrize(
-    "order", ["llama_cpp, llamaherd.native.shim", "llamaherd.native.shim, llama_cpp"]
+    "order",
+    [
+        "llama_cpp, llamaherd.engine.native.shim",
+        "llamaherd.engine.native.shim, llama_cpp",
+    ],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_there_is_one_libllama_whatever_is_imported_first(order: str) -> None:

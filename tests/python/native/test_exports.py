@@ -57,5 +57,5 @@ def test_the_library_exports_what_its_headers_declare() -> None:
 
 
 def test_the_extension_module_exports_its_beginning_alone() -> None:
-    (module,) = (PACKAGE / "native").glob("_shim*.so")
+    (module,) = (PACKAGE / "engine/native").glob("_shim*.so")
     assert _exported(module) == {"PyInit__shim"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.native.models import LoadInterrupt
+from llamaherd.engine.native.models import LoadInterrupt
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,14 +6,14 @@ import threading
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
-from llamaherd.native.engine import NativeEngine
+from llamaherd.engine.native.engine import NativeEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import pytest
-    from llamaherd.core.outcome import RunOutcome
+    from llamaherd.engine.core.outcome import RunOutcome
 
 STEM = "a b c d " * 60
 

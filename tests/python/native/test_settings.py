@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import scripted_model
-from llamaherd.native import engine
+from llamaherd.engine.native import engine
 
 if TYPE_CHECKING:
     from pathlib import Path

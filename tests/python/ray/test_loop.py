@@ -13,12 +13,12 @@ import pytest
 from fake_engine import answer, text_of
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.core.errors import ArgumentError, ContextClosedError, ContextError
-from llamaherd.core.request import Request
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.handle import Handle
+from llamaherd.engine.core.errors import ArgumentError, ContextClosedError, ContextError
+from llamaherd.engine.core.request import Request
+from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.ray import loop as cluster_loop
-from llamaherd.run.call import Call
-from llamaherd.run.handle import Handle
 from local_ray import LocalActor, local_cluster
 from ray.exceptions import ActorDiedError
 from stepping import plan, stepping

@@ -22,15 +22,15 @@ from llamaherd import remote
 from llamaherd._r.remote import remote_started
 from llamaherd._r.starts import StartProgress, StartWork
 from llamaherd.cli import main, serve
-from llamaherd.core.locks import take_lock
-from llamaherd.core.words import PYTHON, R, spoken_in, words
+from llamaherd.engine.core.locks import take_lock
+from llamaherd.engine.core.words import PYTHON, R, spoken_in, words
 from llamaherd.remote import process_start, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from llamaherd.core.words import LanguageTerms
+    from llamaherd.engine.core.words import LanguageTerms
 
 ONE = ("--n-threads", "1")
 

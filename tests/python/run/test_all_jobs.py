@@ -18,12 +18,12 @@ import pytest
 from hub_server import Hub, serving
 from llamaherd import _r
 from llamaherd._r import clusters
-from llamaherd.core.progress import JobProgress
-from llamaherd.hub import download
-from llamaherd.native.embedder import NativeEmbedder
-from llamaherd.native.engine import NativeEngine
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.engine.core.progress import JobProgress
+from llamaherd.engine.hub import download
+from llamaherd.engine.native.embedder import NativeEmbedder
+from llamaherd.engine.native.engine import NativeEngine
 from llamaherd.optimize.requantize import Requantized
-from llamaherd.run.hosted import HostedCall
 from waiting import wait_until
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from llamaherd import _r
 from llamaherd._r import composites, forms, jobs
 from llamaherd._r.arguments import given
 from llamaherd._r.composites import form_of
-from llamaherd.core.keeping import keep
-from llamaherd.core.stats import Progress
+from llamaherd.engine.core.keeping import keep
+from llamaherd.engine.core.stats import Progress
 from plain_forms import plain
 from waiting import wait_until
 

@@ -16,22 +16,22 @@ import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
-from llamaherd.core.outcome import Piece
-from llamaherd.core.request import Request, ThoughtStage
-from llamaherd.loop import threads
-from llamaherd.loop.loop import Loop
-from llamaherd.run.call import Call
-from llamaherd.run.handle import Handle
-from llamaherd.run.job import Job
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.handle import Handle
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.outcome import Piece
+from llamaherd.engine.core.request import Request, ThoughtStage
+from llamaherd.engine.loop import threads
+from llamaherd.engine.loop.loop import Loop
 from stepping import plan, stepping
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.outcome import RunOutcome
-    from llamaherd.core.results import Result
-    from llamaherd.loop.group import Group
+    from llamaherd.engine.core.outcome import RunOutcome
+    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.loop.group import Group
 
 
 class InLoop:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.loop import threads
-from llamaherd.loop.loop import Loop
-from llamaherd.run.interrupts import Interrupts, wait_for_end
+from llamaherd.calls.run.interrupts import Interrupts, wait_for_end
+from llamaherd.engine.loop import threads
+from llamaherd.engine.loop.loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,20 +10,20 @@ import pytest
 from fake_engine import FakeEngine
 from journalled import SIZES, FakeContext
 from llamaherd import ContextClosedError, Interrupted, Progress
-from llamaherd.api.running import none_answered, run_to_end
-from llamaherd.core.progress import reporter
-from llamaherd.core.request import Request
-from llamaherd.run.call import Call
-from llamaherd.run.hosted import HostedCall
-from llamaherd.run.job import Job
+from llamaherd.calls.api.running import none_answered, run_to_end
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.progress import reporter
+from llamaherd.engine.core.request import Request
 from stepping import Stepping
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.core.outcome import RunOutcome
-    from llamaherd.memory.plan import Plan
+    from llamaherd.engine.core.outcome import RunOutcome
+    from llamaherd.engine.memory.plan import Plan
 
 
 class SlowEngine(FakeEngine):

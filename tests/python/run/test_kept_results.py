@@ -21,22 +21,22 @@ from fake_calls import request
 from fake_engine import FakeEngine
 from journalled import FakeContext
 from llamaherd import _r
-from llamaherd.api import classify
-from llamaherd.api.running import none_answered, run_to_end
-from llamaherd.core.errors import KEPT
-from llamaherd.core.keeping import keep, keep_made, keeping, kept
-from llamaherd.core.progress import ProgressBar, say
-from llamaherd.core.stats import Progress
-from llamaherd.journal.journal import Journal
-from llamaherd.native.embedder import NativeEmbedder
-from llamaherd.research.coding import coding, columns, head_step, steps
-from llamaherd.research.estimation import robustness
-from llamaherd.research.pairs import run as pairs
-from llamaherd.research.selection import compare, evaluation
-from llamaherd.run.call import Call
-from llamaherd.run.embed_job import EmbedWork
-from llamaherd.run.hosted import HostedCall
-from llamaherd.run.job import Job
+from llamaherd.calls.api import classify
+from llamaherd.calls.api.running import none_answered, run_to_end
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.embed_job import EmbedWork
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
+from llamaherd.coding.annotation import coding, columns, head_step, steps
+from llamaherd.coding.estimation import robustness
+from llamaherd.coding.pairs import run as pairs
+from llamaherd.coding.selection import compare, evaluation
+from llamaherd.engine.core.errors import KEPT
+from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept
+from llamaherd.engine.core.progress import ProgressBar, say
+from llamaherd.engine.core.stats import Progress
+from llamaherd.engine.native.embedder import NativeEmbedder
 from plain_forms import plain
 from waiting import wait_until
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llamaherd.run.handle import Handle
+    from llamaherd.calls.run.handle import Handle
 
 pytestmark = pytest.mark.filterwarnings("ignore:the model favours the first position")
 TEXTS = [f"text {i}" for i in range(6)]
@@ -809,7 +809,7 @@ def test_a_log_that_raises_errors_ends_no_other_request(context: lh.Context) -> 
     def fail(_handle: Handle) -> None:
         raise ValueError
 
-    log = logging.getLogger("llamaherd.run.handle")
+    log = logging.getLogger("llamaherd.calls.run.handle")
     handler = BrokenHandler()
     log.addHandler(handler)
     try:

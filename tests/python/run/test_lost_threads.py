@@ -13,12 +13,12 @@ import pytest
 import tiny_models
 from fake_calls import assert_right, request
 from fake_engine import make_loop
-from llamaherd.loop import threads
-from llamaherd.loop.loop import Loop
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.handle import Handle
+from llamaherd.calls.run.hosted import run_steps
+from llamaherd.engine.loop import threads
+from llamaherd.engine.loop.loop import Loop
 from llamaherd.ray.loop import ClusterLoop
-from llamaherd.run.call import Call
-from llamaherd.run.handle import Handle
-from llamaherd.run.hosted import run_steps
 from llamaherd.server.threads import AwaitedJob
 from local_ray import LocalActor, local_cluster
 from waiting import HANGS_S, wait_until
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llamaherd.loop.threaded import ThreadedLoop
-    from llamaherd.run.hosted import Steps
+    from llamaherd.calls.run.hosted import Steps
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
     Wait = Callable[[], object]
 

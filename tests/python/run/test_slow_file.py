@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from llamaherd.calls.run import slow_file
+from llamaherd.calls.run.slow_file import MANY, note_slow_file
 from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.core.words import R, spoken_in
-from llamaherd.run import slow_file
-from llamaherd.run.slow_file import MANY, note_slow_file
+from llamaherd.engine.core.words import R, spoken_in
 
 AVX = ("avx", "avx2", "fma")
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from array import array
 
 from fake_engine import FakeEngine
-from llamaherd.core.outcome import Finish, RunOutcome, Status
-from llamaherd.core.request import Request
-from llamaherd.schedule.fallback import is_guilty, isolate
+from llamaherd.engine.core.outcome import Finish, RunOutcome, Status
+from llamaherd.engine.core.request import Request
+from llamaherd.engine.schedule.fallback import is_guilty, isolate
 
 REFUSAL = RunOutcome(status=Status.REFUSED, decode_code=-1, message="invalid batch")
 

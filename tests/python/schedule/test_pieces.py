@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.schedule.pieces import Pieces
-from llamaherd.schedule.shards import DepthFirst
+from llamaherd.engine.schedule.pieces import Pieces
+from llamaherd.engine.schedule.shards import DepthFirst
 
 Prompts: TypeAlias = "list[array[int]]"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fake_calls import request
-from llamaherd.schedule.client import Client, State
-from llamaherd.schedule.prefix_cache import PrefixCache
-from llamaherd.schedule.queue import MOST_PASSED, Queue
-from llamaherd.schedule.scheduler import Kind, Limits, Scheduler
+from llamaherd.engine.schedule.client import Client, State
+from llamaherd.engine.schedule.prefix_cache import PrefixCache
+from llamaherd.engine.schedule.queue import MOST_PASSED, Queue
+from llamaherd.engine.schedule.scheduler import Kind, Limits, Scheduler
 
 
 def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:

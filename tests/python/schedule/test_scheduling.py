@@ -10,18 +10,18 @@ from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, make_loop, tex
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd import GenerationError
-from llamaherd.core.errors import NativeError
-from llamaherd.memory.plan import MAX_HOLD, Plan
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.errors import NativeError
+from llamaherd.engine.memory.plan import MAX_HOLD, Plan
 from thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.outcome import RunOutcome
-    from llamaherd.core.request import Request
-    from llamaherd.core.results import Results
-    from llamaherd.loop.loop import Loop
+    from llamaherd.engine.core.outcome import RunOutcome
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Results
+    from llamaherd.engine.loop.loop import Loop
 
 POISON = N_VOCAB + 7
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.loop.prefixes import find_prefixes
-from llamaherd.schedule import keys
-from llamaherd.schedule.shards import DepthFirst, plan_shards
+from llamaherd.engine.loop.prefixes import find_prefixes
+from llamaherd.engine.schedule import keys
+from llamaherd.engine.schedule.shards import DepthFirst, plan_shards
 
 Prompts: TypeAlias = "list[array[int]]"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import llamaherd as lh
 import pytest
 from fake_calls import assert_right, request
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
 from llamaherd.server.errors import ApiError
 from llamaherd.server.threads import AwaitedJob, AwaitedWork, WorkThreads
 from stepping import plan, stepping, submit
@@ -20,8 +20,8 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from llamaherd.loop.loop import Loop
-    from llamaherd.run.hosted import Steps
+    from llamaherd.calls.run.hosted import Steps
+    from llamaherd.engine.loop.loop import Loop
 
 
 class _Work:

@@ -64,7 +64,7 @@ def test_a_cache_that_the_memory_cannot_hold_ends_the_command(
     chat_model: lh.Model,
 ) -> None:
     program = (
-        "import sys; from llamaherd.memory import hardware\n"
+        "import sys; from llamaherd.engine.memory import hardware\n"
         "from llamaherd.cli import main\n"
         "hardware.total_memory = lambda: 10**6; sys.exit(main())"
     )

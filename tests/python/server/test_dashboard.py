@@ -16,8 +16,8 @@ import tiny_models
 from accessible import check_accessible
 from browsing import visited
 from fake_context import answer
-from llamaherd.core.outcome import Counts
-from llamaherd.loop.slot_times import SlotTime, SlotTimes
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
 from llamaherd.server.batches.store import BatchProgress, BatchStore
 from llamaherd.server.models.spec import ModelSpec
 from llamaherd.server.pages import DATA, PAGES

@@ -12,7 +12,7 @@ import numpy as np
 import openai
 import pytest
 import tiny_models
-from llamaherd.research.coding.codebook_file import codebook_yaml
+from llamaherd.coding.annotation.codebook_file import codebook_yaml
 from served import NAME, served
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import llamaherd as lh
 import openai
 import pytest
 from fake_context import answer
-from llamaherd.core.argument import Argument
+from llamaherd.engine.core.argument import Argument
 from llamaherd.server.errors import of_exception
 from llamaherd.server.routes import SHAPES
 from served import NAME, served

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_context import answer
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
-from llamaherd.core.words import spoken_in
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
+from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.errors import JSON, of_exception
 from llamaherd.server.generate import GenerateApi
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.model.tokens import token_bytes
+from llamaherd.engine.model.tokens import token_bytes
 from served import served
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tiny_models
 from llamaherd.cli.main import main
-from llamaherd.loop.sizing import Work
+from llamaherd.engine.loop.sizing import Work
 from llamaherd.remote.processes import LANGUAGE_VARIABLE
 from llamaherd.server import app, serving
 

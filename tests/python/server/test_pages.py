@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from llamaherd.core.stats import Load
+from llamaherd.engine.core.stats import Load
 from llamaherd.server import metrics
 from llamaherd.server.settings import ServerSettings
 from served import NAME, served

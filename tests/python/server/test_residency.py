@@ -9,9 +9,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.core.errors import ModelLoadError
-from llamaherd.core.outcome import Counts
-from llamaherd.core.stats import Load
+from llamaherd.engine.core.errors import ModelLoadError
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.stats import Load
 from llamaherd.server.errors import ApiError
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
 from llamaherd.server.models.store import ModelStore
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from llamaherd.native.models import LoadInterrupt
+    from llamaherd.engine.native.models import LoadInterrupt
 
 SIZE = 800  # size of a file; ROOM holds one file with its cache, but not two
 ROOM = 1000

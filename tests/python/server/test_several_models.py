@@ -14,14 +14,14 @@ import openai
 import psutil
 import pytest
 import tiny_models
+from llamaherd.calls.run.context import checked_options
 from llamaherd.cli.main import main
-from llamaherd.core.words import R, spoken_in
-from llamaherd.memory import hardware
-from llamaherd.memory.device import Placement
-from llamaherd.model.model import Model
-from llamaherd.native import devices, shim
-from llamaherd.native.devices import GpuMemory
-from llamaherd.run.context import checked_options
+from llamaherd.engine.core.words import R, spoken_in
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.memory.device import Placement
+from llamaherd.engine.model.model import Model
+from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native.devices import GpuMemory
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import psutil
 import pytest
-from llamaherd.loop.runner import Runner
+from llamaherd.engine.loop.runner import Runner
 from served import served
 from waiting import wait_until
 

@@ -18,7 +18,7 @@ from served import NAME, served
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from llamaherd.core.words import LanguageTerms
+    from llamaherd.engine.core.words import LanguageTerms
     from served import Client
 
 # A server has no user to warn.

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.core.words import words
+from llamaherd.engine.core.words import words
 from llamaherd.server.scores import ScoreApi
 from llamaherd.server.shapes import Prepared
 from served import served

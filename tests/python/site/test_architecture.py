@@ -19,6 +19,7 @@ BASES = (
     *(ROOT / name for name in ("", "docs", "capi_shim", "r_package", "r_package/R")),
     PACKAGE,
 )
+WINGS = {"engine", "calls", "coding"}
 MOST_LINES = 500  # of a Python file of the package; a longer one has two purposes
 MOST_LINES_OF_THE_PAGE = 250
 SUFFIXES = r"(?:py|R|cpp|hpp|h|md|toml|yml|sh|bib|inc)"
@@ -82,12 +83,11 @@ def test_every_name_after_a_file_is_defined_there() -> None:
 
 def test_every_room_is_in_the_plan_with_its_size(script: ModuleType) -> None:
     stated = script.rooms(PAGE)
-    expected = rooms(PACKAGE) | rooms(PACKAGE / "research")
+    python = rooms(PACKAGE).union(*(rooms(PACKAGE / wing) for wing in WINGS))
     shim = {
-        f"{name} of C++" if name in expected else name
-        for name in rooms(ROOT / "capi_shim")
+        f"{name} of C++" if name in python else name for name in rooms(ROOT / "capi_shim")
     }
-    assert set(stated) == expected - {"research"} | shim | {"r_package/R"}
+    assert set(stated) == python - WINGS | shim | {"r_package/R"}
     for name, (lines, files) in stated.items():
         now = script.sizes(name.removesuffix(" of C++"), is_shim="C++" in name)
         close = (pytest.approx(now[0], 0.2, 150), pytest.approx(now[1], 0.2, 3))
@@ -96,12 +96,13 @@ def test_every_room_is_in_the_plan_with_its_size(script: ModuleType) -> None:
 
 def test_the_plan_has_the_order_of_the_imports(script: ModuleType) -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    whole, research = (
-        re.findall(r"\w+", layers)
-        for layers in re.findall(r"^layers = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    layers = re.compile(
+        r"^containers = \[\"llamaherd\.?(\w*)\"\]\n.*?^layers = \[(.*?)^\]",
+        re.MULTILINE | re.DOTALL,
     )
-    place = whole.index("research")
-    order = [*whole[:place], *research, *whole[place + 1 :]]
+    order_in = {place: re.findall(r"\w+", names) for place, names in layers.findall(text)}
+    assert set(order_in) == {"", *WINGS}
+    order = [name for room in order_in[""] for name in order_in.get(room, [room])]
     named = [name for name in script.rooms(PAGE) if name in order]
     assert named == [name for name in order if name in named]
 

@@ -31,12 +31,16 @@ def changed() -> ModuleType:
 @pytest.mark.parametrize(
     ("path", "kind", "test"),
     [
-        ("python_core/llamaherd/core/locks.py", "python", "core/test_locks.py"),
+        (
+            "python_core/llamaherd/engine/core/locks.py",
+            "python",
+            "core/test_locks.py",
+        ),
         # No test has its name, but one imports it.
         (
-            "python_core/llamaherd/research/coding/settings.py",
+            "python_core/llamaherd/coding/annotation/settings.py",
             "python",
-            "research/coding/test_recorded.py",
+            "coding/annotation/test_recorded.py",
         ),
         ("tests/python/waiting.py", "python", "server/test_kept_objects.py"),
         ("tests/python/site/test_gate.py", "python", "site/test_gate.py"),

@@ -12,18 +12,24 @@ ROOT = Path(__file__).parents[3]
 # Texts of libraries without other information, and texts of cells, by file and
 # function.
 _ALLOWED = {
-    ("structured/enforce.py", "enforced"): "llguidance's only answer is a text",
-    ("structured/enforce.py", "_problem"): "llguidance's only answer is a text",
-    ("native/llguidance.py", "ignored_of_schema"): "llguidance's only answer is a text",
+    ("calls/structured/enforce.py", "enforced"): "llguidance's only answer is a text",
+    ("calls/structured/enforce.py", "_problem"): "llguidance's only answer is a text",
+    (
+        "engine/native/llguidance.py",
+        "ignored_of_schema",
+    ): "llguidance's only answer is a text",
     ("cli/main.py", "_run"): "Python says only in a text that no thread can start",
-    ("asks/shown_schemas.py", "_with_text"): "a message of a chat",
+    ("calls/asks/shown_schemas.py", "_with_text"): "a message of a chat",
     ("cli/streams.py", "escape_unknown_characters"): "a handler of errors, no message",
-    ("run/job.py", "new_problem"): "a warning is compared with the last one",
-    ("research/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
+    ("calls/run/job.py", "new_problem"): "a warning is compared with the last one",
+    ("coding/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
     "text, whose further lines have colours",
     ("remote/client.py", "_hidden"): "a key is taken out of a message",
     ("remote/client.py", "_message"): "the answer of another server, as one line",
-    ("core/failure.py", "stored"): "a cell of a table or of a report, not a message",
+    (
+        "engine/core/failure.py",
+        "stored",
+    ): "a cell of a table, not a message",
 }
 _ALLOWED_IN_CPP = {"constraint/llguidance.cpp": "llguidance's only answer is a text"}
 

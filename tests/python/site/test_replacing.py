@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[3] / "python_core" / "llamaherd"
-HOME = "core/files.py"
+HOME = "engine/core/files.py"
 
 
 def replacements(source: str) -> list[int]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from llamaherd.structured.arrow import array
-from llamaherd.structured.schema_columns import columns_of, has_others
+from llamaherd.calls.structured.arrow import array
+from llamaherd.calls.structured.schema_columns import columns_of, has_others
 
 DEFINED = {"Side": {"enum": ["left", "right"]}, "Node": {}}
 DEFINED["Node"] = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.structured.closing import closed
-from llamaherd.structured.shape import shape_of
-from llamaherd.structured.standalone import standalone
+from llamaherd.calls.structured.closing import closed
+from llamaherd.calls.structured.shape import shape_of
+from llamaherd.calls.structured.standalone import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

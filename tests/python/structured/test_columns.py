@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from llamaherd._r.schemas import schema_columns
-from llamaherd.structured.columns import JSON, NUMBER, Column
-from llamaherd.structured.schema_columns import columns_of, read_columns
+from llamaherd.calls.structured.columns import JSON, NUMBER, Column
+from llamaherd.calls.structured.schema_columns import columns_of, read_columns
 
 CLOSED: dict[str, Any] = {
     "type": "object",

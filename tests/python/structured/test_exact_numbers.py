@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.core.errors import ArgumentError
-from llamaherd.native import llguidance
-from llamaherd.structured.check import violation
-from llamaherd.structured.quoting import type_quote
-from llamaherd.structured.shape import Shape, shape_of
+from llamaherd.calls.structured.check import violation
+from llamaherd.calls.structured.quoting import type_quote
+from llamaherd.calls.structured.shape import Shape, shape_of
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.native import llguidance
 from llguidance import LLMatcher, LLTokenizer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.native import engine
+from llamaherd.engine.native import engine
 from thorough import is_long, sized
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 
 import llamaherd as lh
 import pytest
-from llamaherd.structured.shape import shape_of
+from llamaherd.calls.structured.shape import shape_of
 
 RIGHT = {
     "date": "2024-02-29",

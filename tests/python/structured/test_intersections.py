@@ -6,9 +6,9 @@ import json
 import string
 
 import pytest
-from llamaherd.asks.constraints import Constraints
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.structured.enforce import enforced
+from llamaherd.calls.asks.constraints import Constraints
+from llamaherd.calls.structured.enforce import enforced
+from llamaherd.engine.core.sampling import SamplingParams
 
 _FORMS = (".*{}.*", "[a-z]*{}", "x|.*{}", ".{{0,9}}{}", "(.*{})", "{}+")
 

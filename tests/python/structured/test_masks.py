@@ -10,7 +10,7 @@ import json
 
 import llamaherd as lh
 import pytest
-from llamaherd.structured.shape import shape_of
+from llamaherd.calls.structured.shape import shape_of
 
 CASES = json.loads(
     r"""

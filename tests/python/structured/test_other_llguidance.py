@@ -14,7 +14,7 @@ import tiny_models
 PROGRAM = """
 import json, sys
 import llamaherd as lh
-from llamaherd.native import llguidance
+from llamaherd.engine.native import llguidance
 
 schema = {
     "type": "object",

@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 import pytest
-from llamaherd.native.llguidance import finds_pattern, takes_pattern
-from llamaherd.structured.patterns import can_be_checked, finds, n_steps
-from llamaherd.structured.shape import shape_of
+from llamaherd.calls.structured.patterns import can_be_checked, finds, n_steps
+from llamaherd.calls.structured.shape import shape_of
+from llamaherd.engine.native.llguidance import finds_pattern, takes_pattern
 
 
 def test_a_pattern_that_backtracks_is_not_left_to_python() -> None:

@@ -13,12 +13,12 @@ import pytest
 import thorough
 from hypothesis import example, given
 from hypothesis import strategies as st
+from llamaherd.calls.structured import type_quote
+from llamaherd.calls.structured.quotable import Quotable, QuoteRule, is_letter
+from llamaherd.calls.structured.quoting import has_quotes, located
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.settings import ServerSettings
-from llamaherd.structured import type_quote
-from llamaherd.structured.quotable import Quotable, QuoteRule, is_letter
-from llamaherd.structured.quoting import has_quotes, located
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import llamaherd as lh
 import pydantic
 import pytest
-from llamaherd.asks.answers import again, checked
-from llamaherd.core.errors import AbiMismatchError
-from llamaherd.native import llguidance
-from llamaherd.structured.check import violation
-from llamaherd.structured.enforce import SchemaError
-from llamaherd.structured.shape import shape_of
+from llamaherd.calls.asks.answers import again, checked
+from llamaherd.calls.structured.check import violation
+from llamaherd.calls.structured.enforce import SchemaError
+from llamaherd.calls.structured.shape import shape_of
+from llamaherd.engine.core.errors import AbiMismatchError
+from llamaherd.engine.native import llguidance
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
@@ -258,8 +258,8 @@ def test_what_the_check_refuses_is_tried_again_and_then_fails(
 def test_retries_are_drawn_with_other_seeds() -> None:
     from array import array  # noqa: PLC0415
 
-    from llamaherd.core.outcome import Finish, Output  # noqa: PLC0415
-    from llamaherd.core.request import Request  # noqa: PLC0415
+    from llamaherd.engine.core.outcome import Finish, Output  # noqa: PLC0415
+    from llamaherd.engine.core.request import Request  # noqa: PLC0415
 
     request = Request(tokens=array("i", [1]), max_tokens=9, seed=5, shape=shape_of(LABEL))
     first, second = again(request, 1), again(request, 2)

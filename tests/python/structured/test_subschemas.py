@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llamaherd as lh
 import pytest
-from llamaherd.structured.subschemas import referred, subschemas
+from llamaherd.calls.structured.subschemas import referred, subschemas
 
 SET = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 WHOLE = {"a/b": {"~": 1}, "a%b": 2, "": {"": 3}, "list": [4, {"x": 5}], "none": None}

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from llamaherd.structured import work
-from llamaherd.structured.shape import shape_of
+from llamaherd.calls.structured import work
+from llamaherd.calls.structured.shape import shape_of
 
 
 def _doubled(name: str, make: Any) -> dict[str, Any]:

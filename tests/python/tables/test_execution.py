@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny_models
-from llamaherd.core.errors import JournalError
+from llamaherd.engine.core.errors import JournalError
 from llamaherd.tables import execution, store
 from llamaherd.tables.execution import do_run, journal_path
 from llamaherd.tables.merging import merge_runs
@@ -654,7 +654,7 @@ def test_types_that_no_run_wrote(
 _LIMITED = """
 import resource, sys
 from pathlib import Path
-from llamaherd.core.errors import JournalError
+from llamaherd.engine.core.errors import JournalError
 from llamaherd.tables.execution import do_run
 from llamaherd.tables.spec import RunSpec
 

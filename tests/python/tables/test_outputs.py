@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llamaherd.calls.journal import disks
 from llamaherd.cli.conventions import failed
-from llamaherd.journal import disks
 from llamaherd.tables import outputs
 from llamaherd.tables.execution import do_run
 from llamaherd.tables.outputs import locked

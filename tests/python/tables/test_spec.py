@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llamaherd.core.thinking import Thinking
+from llamaherd.engine.core.thinking import Thinking
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import (
     changed,

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.core.errors import ArgumentError
-from llamaherd.structured.columns import INTEGER, JSON, NUMBER, STRING, VECTOR
+from llamaherd.calls.structured.columns import INTEGER, JSON, NUMBER, STRING, VECTOR
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.tables.inputs import opened
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import Block, Row

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.core.request import Request, ThoughtStage
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.request import Request, ThoughtStage
+from llamaherd.engine.core.sampling import SamplingParams
 from thorough import sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.results import Result
 
 QUESTION = (
     "<|im_start|>user\nIs grass green? Answer yes or no.<|im_end|>\n"

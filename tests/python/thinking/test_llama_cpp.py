@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
 from step_by_step import StepByStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from llamaherd.core.request import Request
+    from llamaherd.engine.core.request import Request
 
 pytestmark = pytest.mark.model
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import scripted_model
-from llamaherd.core.request import Request, ThoughtStage
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.run.call import Call
+from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.request import Request, ThoughtStage
+from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.results import Result
     from scripted_model import Script
 
 # Each test has another model with two layers of a few kilobytes.

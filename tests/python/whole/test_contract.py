@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.model.tokens import prompt_tokens
-from llamaherd.native.shim import derive_seed
+from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.native.shim import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.model.tokens import prompt_tokens
-from llamaherd.native import devices, shim
+from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.native import devices, shim
 from step_by_step import StepByStep
 
 if TYPE_CHECKING:

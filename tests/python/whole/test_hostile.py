@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.native import vocabulary
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.native import vocabulary
 from thorough import sized
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

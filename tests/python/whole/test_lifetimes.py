@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from llamaherd.loop import threads
+from llamaherd.engine.loop import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,7 +189,7 @@ def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -
 # ---- garbage ---------------------------------------------------------------------------
 
 FREED = """
-from llamaherd.native import engine, models
+from llamaherd.engine.native import engine, models
 del model, context
 order = []
 class Recorded:
@@ -268,7 +268,7 @@ def test_a_model_outlives_what_runs_on_it(tiny_path: TinyPath, story: str) -> No
 
 
 MODEL_FREED_FIRST = """
-from llamaherd.native.shim import ffi
+from llamaherd.engine.native.shim import ffi
 expected = lh.generate(context, "a", **SHORT).tokens
 with model.using() as native:
     ffi.release(native)
@@ -307,7 +307,7 @@ def test_another_thread_may_collect_garbage(tiny_path: TinyPath) -> None:
 
 LLAMA = """
 import llama_cpp
-from llamaherd.run.context import as_context
+from llamaherd.calls.run.context import as_context
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 if sys.argv[2] == "owned":
     of_llama = lh.Context(lh.Model.from_llama(llama), n_threads=1)
@@ -369,7 +369,7 @@ def test_a_llama_may_be_closed_while_its_first_call_starts(
 
 LLAMA_DROPPED = """
 import llama_cpp
-from llamaherd.run.context import as_context
+from llamaherd.calls.run.context import as_context
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 llama.myself = llama
 context = as_context(llama)

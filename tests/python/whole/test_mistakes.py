@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pandas as pd
 import pytest
-from llamaherd.memory import hardware
-from llamaherd.native import abi
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.native import abi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

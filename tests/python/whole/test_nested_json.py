@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.hub.cache import note_of, note_path
-from llamaherd.hub.download import FileRequest, _state_of, _state_path
-from llamaherd.hub.ollama import list_ollama_models
+from llamaherd.coding.annotation.spans import spans_of_cell
+from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.selection import compare
+from llamaherd.engine.hub.cache import note_of, note_path
+from llamaherd.engine.hub.download import FileRequest, _state_of, _state_path
+from llamaherd.engine.hub.ollama import list_ollama_models
 from llamaherd.optimize import fastest_files
-from llamaherd.research.coding.spans import spans_of_cell
-from llamaherd.research.reports.report_file import read_report
-from llamaherd.research.selection import compare
 from llamaherd.server.tools import ToolUse
 
 if TYPE_CHECKING:

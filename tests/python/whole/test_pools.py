@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llamaherd.core.results import Result
+    from llamaherd.engine.core.results import Result
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,16 @@ import pytest
 import scripted_model
 import tiny_loras
 import tiny_models
-from llamaherd.core.request import Request, ThoughtStage
-from llamaherd.loop.runner import Runner
-from llamaherd.run.handle import Handle
+from llamaherd.calls.run.handle import Handle
+from llamaherd.engine.core.request import Request, ThoughtStage
+from llamaherd.engine.loop.runner import Runner
 from pooled import NEAR, assert_near, coding, other
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llamaherd.loop.loop import Loop
+    from llamaherd.engine.loop.loop import Loop
 
 N = tiny_models.N_EMBD
 LORA = {"blk.0.attn_q.weight": (N, N), "blk.1.ffn_up.weight": (N, tiny_models.N_FF)}

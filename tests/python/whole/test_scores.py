@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.native import quantize
+from llamaherd.engine.native import quantize
 from llamaherd.optimize.requantize import TYPES
 from step_by_step import StepByStep
 

@@ -12,7 +12,12 @@ import pytest
 # Packages that take long to import, and rooms that import them.
 HEAVY = [
     *("numpy", "narwhals", "pydantic", "jinja2", "asyncio", "llama_cpp", "llguidance"),
-    *("llamaherd.native", "llamaherd.research", "llamaherd.coding_page", "llamaherd.api"),
+    *(
+        "llamaherd.engine.native",
+        "llamaherd.coding",
+        "llamaherd.coding_page",
+        "llamaherd.calls.api",
+    ),
 ]
 VERSION = "from llamaherd.cli import main\nassert main(['--version']) == 0"
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
+from llamaherd.engine.core import checks
 from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.protocol import parse_object
 

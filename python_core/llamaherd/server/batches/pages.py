@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from llamaherd.core import checks
-from llamaherd.core.errors import BadArgumentError
-from llamaherd.core.files import discard
-from llamaherd.core.words import spoken_in
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.files import discard
+from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.store import (
     Batch,

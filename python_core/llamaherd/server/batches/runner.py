@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from llamaherd.core.errors import LlamaHerdError
+from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.server.batches.lines import (
     RequestLine,
     check_lines,

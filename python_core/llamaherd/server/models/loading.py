@@ -7,16 +7,16 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
-from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
-from llamaherd.core.outcome import Counts
-from llamaherd.core.stats import Load
-from llamaherd.loop.slot_times import NO_TIMES
-from llamaherd.memory.buffers import buffers_of_encoder
-from llamaherd.model.model import Model
-from llamaherd.run.context import Context
-from llamaherd.run.embedders import reads_at_once
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
+from llamaherd.calls.run.context import Context
+from llamaherd.calls.run.embedders import reads_at_once
+from llamaherd.engine.core.errors import ChatTemplateError, LlamaHerdError
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.stats import Load
+from llamaherd.engine.loop.slot_times import NO_TIMES
+from llamaherd.engine.memory.buffers import buffers_of_encoder
+from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
 from llamaherd.server.model_view import ShownModel, sum_of_loads
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from llamaherd.loop.slot_times import SlotTimes
-    from llamaherd.native.models import LoadInterrupt
+    from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.native.models import LoadInterrupt
     from llamaherd.server.model_view import InMemory
     from llamaherd.server.models.spec import FileContents, ModelSpec
     from llamaherd.server.settings import ServerSettings

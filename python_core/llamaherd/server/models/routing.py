@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from llamaherd.core.words import spoken_in
+from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.answering import Endpoint
 from llamaherd.server.fields import checked_string
 from llamaherd.server.ollama import ShowApi, asked_of_show, described

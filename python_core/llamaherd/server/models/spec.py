@@ -7,22 +7,22 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ArgumentError, ContextError, ModelLoadError
-from llamaherd.core.words import words
-from llamaherd.memory.buffers import buffers_of_encoder
-from llamaherd.model.adapters import content_of
-from llamaherd.model.file import ModelFile, parts_of
-from llamaherd.model.header import read_header
-from llamaherd.native.shim import CELL_BLOCK
+from llamaherd.engine.core.errors import ArgumentError, ContextError, ModelLoadError
+from llamaherd.engine.core.words import words
+from llamaherd.engine.memory.buffers import buffers_of_encoder
+from llamaherd.engine.model.adapters import content_of
+from llamaherd.engine.model.file import ModelFile, parts_of
+from llamaherd.engine.model.header import read_header
+from llamaherd.engine.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from llamaherd.memory.device import Placement
-    from llamaherd.model.header import ModelHeader
-    from llamaherd.model.model import Model
-    from llamaherd.run.context_settings import ContextSettings
+    from llamaherd.calls.run.context_settings import ContextSettings
+    from llamaherd.engine.memory.device import Placement
+    from llamaherd.engine.model.header import ModelHeader
+    from llamaherd.engine.model.model import Model
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import LlamaHerdError, ModelLoadError
-from llamaherd.core.words import words
-from llamaherd.model.header import read_header
-from llamaherd.native.models import LoadInterrupt
+from llamaherd.engine.core.errors import LlamaHerdError, ModelLoadError
+from llamaherd.engine.core.words import words
+from llamaherd.engine.model.header import read_header
+from llamaherd.engine.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.model_view import sum_of_counts, sum_of_loads
 from llamaherd.server.models.loading import ServedFile
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from llamaherd.core.outcome import Counts
-    from llamaherd.core.stats import Load
-    from llamaherd.loop.slot_times import SlotTimes
-    from llamaherd.model.header import ModelHeader
+    from llamaherd.engine.core.outcome import Counts
+    from llamaherd.engine.core.stats import Load
+    from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.model.header import ModelHeader
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.loading import ModelFiles, ServedModel
     from llamaherd.server.models.spec import ModelSpec

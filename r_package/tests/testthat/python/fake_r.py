@@ -32,18 +32,18 @@ import numpy as np
 from llamaherd import _r
 from llamaherd._r import clusters, sources
 from llamaherd._r.boundary import boundary
-from llamaherd.asks.continuations import Continuation
-from llamaherd.asks.scored_thoughts import Thought
-from llamaherd.core.embeddings import Embeddings, EmbedStats
-from llamaherd.core.errors import ClusterError, DownloadError
-from llamaherd.core.keeping import keep
-from llamaherd.core.progress import JobProgress
-from llamaherd.core.stats import ActorStats, RequestStats
-from llamaherd.native.quantize import Closeness
+from llamaherd.calls.asks.continuations import Continuation
+from llamaherd.calls.asks.scored_thoughts import Thought
+from llamaherd.coding.annotation.columns import roles_of
+from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.engine.core.embeddings import Embeddings, EmbedStats
+from llamaherd.engine.core.errors import ClusterError, DownloadError
+from llamaherd.engine.core.keeping import keep
+from llamaherd.engine.core.progress import JobProgress
+from llamaherd.engine.core.stats import ActorStats, RequestStats
+from llamaherd.engine.native.quantize import Closeness
 from llamaherd.optimize.measure import Speed, Speeds
 from llamaherd.optimize.report import Candidate, OptimizeReport
-from llamaherd.research.coding.columns import roles_of
-from llamaherd.research.coding.settings import checked_settings
 
 NAN = math.nan
 THOUGHT = Thought(text="Hm.", n_tokens=3, is_complete=True)

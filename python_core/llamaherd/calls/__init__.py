@@ -1,0 +1,1 @@
+"""What one caller says and gets: options, requests, calls, journals, answers."""

@@ -1,0 +1,284 @@
+"""Probabilities of labels, without text generation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from llamaherd.calls.api.running import none_answered, run_to_end, start
+from llamaherd.calls.api.scoring import made_requests, open_context, scoring
+from llamaherd.calls.asks.calibration import METHODS, Calibration, calibrate_batch
+from llamaherd.calls.asks.calibration import calibrate_contextual as _contextual
+from llamaherd.calls.asks.coverage import coverage_cause, low_coverage
+from llamaherd.calls.asks.keywords import ClassifySettings
+from llamaherd.calls.asks.labels import check_different, checked_labels, classified
+from llamaherd.calls.asks.options import ClassifyOptions
+from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
+from llamaherd.calls.asks.scored_thoughts import check_thoughts, with_thoughts
+from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.slow_file import note_slow_file
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.engine.core.keeping import keeping
+from llamaherd.engine.core.thinking import Thinking, checked_thinking
+from llamaherd.engine.core.words import setting
+from llamaherd.engine.model.tokens import detokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from llama_cpp import Llama
+    from typing_extensions import Unpack
+
+    from llamaherd.calls.asks.calibration import Method
+    from llamaherd.calls.asks.scores import ClassifyResults, Normalize
+    from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Job
+    from llamaherd.engine.core.results import Results
+    from llamaherd.engine.core.stats import ProgressOption
+    from llamaherd.engine.model.model import Model
+    from llamaherd.engine.model.tokens import Prompt
+
+    Messages = Sequence[Mapping[str, object]]
+    LabelOption = Collection[str] | Mapping[str, str]
+
+
+@takes(ClassifyOptions, ClassifySettings)
+def classify_parallel(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    labels: LabelOption,
+    *,
+    progress: ProgressOption = False,
+    **settings: Unpack[ClassifySettings],
+) -> ClassifyResults:
+    """Compute the probability of each label as the continuation of each prompt.
+
+    No text is generated. Each prompt is computed once. The labels are then computed
+    together, as a tree of tokens after the prompt. Labels of one token add no cost.
+    With t_1 .. t_m the tokens of a label after the tokens of the prompt (both
+    tokenized together),
+
+        log P(label) = sum_i log P(t_i | prompt, t_1 .. t_(i-1)) + log P(end),
+
+    where P(end) is 1 minus the sum of the probabilities of the tokens with which longer
+    labels continue this label. If no label is longer, P(end) is 1. P(end) adds no cost.
+    P(end) makes labels mutually exclusive: the probability of "Sport" does not include
+    the probability of "Sport and games". P(end) is accurate to 1e-7, so the error of its
+    logarithm is up to 1e-7 / P(end).
+
+    Args:
+        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        prompts: Prompts as in `generate_parallel`, including `chat`.
+        labels: Texts that may follow a prompt. A mapping has a name for each text that
+            the model reads; the probabilities of texts with the same name are added.
+            Labels are always plain text.
+        progress: True to show a progress bar, or a function that is called with a
+            `Progress` repeatedly, on the calling thread.
+        **settings: Options of classification, see `ClassifyOptions`.
+
+    Returns:
+        A row of probabilities for each prompt, in the order of the prompts.
+
+    Raises:
+        ValueError: Two labels have the same tokens after a prompt, such as "yes" and "
+            yes" if a space is inserted; or an argument is out of range.
+        GenerationError: As for `generate_parallel`.
+
+    Warns:
+        UserWarning: All labels together are improbable, see `ClassifyResults.notes`.
+    """
+    options = ClassifyOptions.of(
+        ClassifySettings, settings, labels=labels, progress=progress
+    )
+
+    def nothing(n: int) -> ClassifyResults:
+        known = checked_labels(labels)
+        plain: Normalize = "sum" if options.normalize == "pmi" else options.normalize
+        return classified(none_answered(n), [None] * n, [[]] * n, known, plain)
+
+    results = run_to_end(
+        lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
+    )
+    with keeping(results):
+        warn_notes(results.notes)
+    return results
+
+
+@takes(ClassifyOptions, ClassifySettings)
+def start_classify(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    labels: LabelOption,
+    **settings: Unpack[ClassifySettings],
+) -> Job[ClassifyResults]:
+    """Start `classify_parallel` in the background and return at once."""
+    options = ClassifyOptions.of(ClassifySettings, settings, labels=labels)
+    return start(lambda: prepare_classify(ctx, prompts, options))
+
+
+def prepare_classify(
+    ctx: Host | Llama,
+    prompts: object,
+    options: ClassifyOptions,
+    *,
+    journal: Journal | None = None,
+    places: Sequence[int] | None = None,
+) -> HostedCall[ClassifyResults]:
+    """Create the work of the `Job` of `start_classify`.
+
+    If an open `journal` is given, it replaces the journal in the options, and the call
+    does not close it. For `places` see `make_requests`.
+    """
+    context = open_context(ctx)
+    known = checked_labels(options.labels)
+    normalize = options.normalize
+    check_thoughts(options.thinking, options.n_thoughts, normalize)
+    texts = listed(prompts)
+    note_slow_file(context, len(texts))
+    if isinstance(context, Elsewhere):
+        asked = context.labelling(texts, known, options)
+        call = scoring(context, asked.requests, options, asked.convert, journal=journal)
+        return HostedCall(context, call, prompts)
+    model = context.model
+    given = rendered_prompts(model, texts, options, [True] * len(texts))
+    n_beside = int(normalize == "pmi" and bool(given))
+    if n_beside:
+        given.append(_pmi_prompt(model, options))
+    made = made_requests(model, given, [known.readings] * len(given), options)
+    each = [continuations for _, continuations, _ in made]
+    names = [f"prompts[{i}]" for i in range(len(given) - n_beside)]
+    check_different(known, each, [*names, "pmi_prompt"])
+    n_tokens = [[len(tokens) for tokens in found] for _, _, found in made]
+
+    def convert(results: Results) -> ClassifyResults:
+        found = classified(results, each, n_tokens, known, normalize, thinks=thinks)
+        return replace(found, notes=_notes(found, given, model, chat=options.chat))
+
+    thinks = isinstance(options.thinking, Thinking)
+    n, seed = options.n_thoughts, options.seed
+    made_call = scoring(
+        context,
+        with_thoughts([request for request, _, _ in made], n, seed, places),
+        options,
+        convert,
+        journal=journal,
+        n_beside=n_beside,
+        n=n,
+        seed=seed if n > 1 else 0,
+    )
+    return HostedCall(context, made_call, prompts)
+
+
+@takes(ClassifyOptions, ClassifySettings)
+def classify_calibrated(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    labels: LabelOption,
+    *,
+    method: Method = "batch",
+    content_free: Sequence[Prompt | Messages] | None = None,
+    calibration: Calibration | None = None,
+    progress: ProgressOption = False,
+    **settings: Unpack[ClassifySettings],
+) -> ClassifyResults:
+    """Classify prompts with calibrated probabilities.
+
+    Args:
+        ctx: As in `classify_parallel`.
+        prompts: As in `classify_parallel`.
+        labels: As in `classify_parallel`.
+        method: "batch" to fit the calibration to these prompts, "contextual" to fit it to
+            `content_free`.
+        content_free: For "contextual", the prompts with a text without content, such as
+            "N/A" or "".
+        calibration: Calibration that was fitted earlier; it is applied, and no new
+            calibration is fitted.
+        progress: As in `classify_parallel`.
+        **settings: Options of classification, see `ClassifyOptions`.
+
+    Returns:
+        The results, with their `calibration`.
+
+    Raises:
+        ValueError: `content_free` is missing for "contextual" or given for another
+            method, or given with `thinking`; or `calibration` is for other labels.
+    """
+    checks.choice("method", method, METHODS)
+    needs_free = method == "contextual" and calibration is None
+    if needs_free == (content_free is None):
+        raise ArgumentError(
+            f"{setting('method', 'contextual')} needs content_free (prompts without "
+            "content), and other methods do not accept it",
+            argument="method",
+            code="missing",
+            form="{problem}",
+        )
+    if content_free is not None:
+        check_contextual(settings.get("thinking"))
+    if calibration is not None:
+        calibration.check_names(checked_labels(labels).names)
+
+    def run(
+        some: Iterable[Prompt | Messages | None], show: ProgressOption
+    ) -> ClassifyResults:
+        return classify_parallel(ctx, some, labels, progress=show, **settings)
+
+    if content_free is not None:
+        calibration = _contextual(run(content_free, False))
+    results = run(prompts, progress)
+    return results.calibrated(calibration or calibrate_batch(results))
+
+
+def check_contextual(thinking: object) -> None:
+    """Check that a contextual calibration is not combined with thoughts.
+
+    Raises:
+        ValueError: `thinking` lets the model think.
+    """
+    if isinstance(checked_thinking("thinking", thinking), Thinking):
+        raise ArgumentError(
+            "cannot be combined with thinking: a prompt without content gives the "
+            "model nothing to think about. Use 'batch'",
+            argument="method",
+            code="conflict",
+            form=f"{setting('method', 'contextual')} {{problem}}",
+        )
+
+
+def _notes(
+    found: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
+) -> tuple[str, ...]:
+    """Return notes that users should read before they use the results."""
+    low = low_coverage(found.coverage)
+    if not low:
+        return ()
+    each = ((one.prompt, one.thought) for one in prompts)
+    first, thought = next(
+        (one for one in each if not isinstance(one[0], Refused)), (None, None)
+    )
+    if thought is not None:
+        first = detokenize(model, (*thought.end, *thought.after), unparse_special=True)
+    has_template = model.chat_template is not None
+    cause = coverage_cause(first, chat=chat, has_template=has_template)
+    return (f"{low}. {cause}",)
+
+
+def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
+    (found,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
+    if isinstance(found.prompt, Refused):
+        raise ChatTemplateError(f"pmi_prompt: {found.prompt.reason}")
+    return Rendered(_start_of_text(model)) if found.prompt == "" else found
+
+
+def _start_of_text(model: Model) -> object:
+    """Return a prompt without text: the model's start token, or its end token."""
+    info = model.info
+    if info.add_bos:
+        return ""
+    return [next((t for t in (info.bos, info.eos, info.eot) if t >= 0), 0)]

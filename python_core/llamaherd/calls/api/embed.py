@@ -1,0 +1,168 @@
+"""The public calls for embeddings: `embed_parallel` and `start_embed`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from llamaherd.calls.api.running import run_to_end, start
+from llamaherd.calls.asks.keywords import EmbedSettings
+from llamaherd.calls.asks.options import EmbedOptions
+from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.asks.texts import make_texts
+from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.run.embed_job import EmbedJob, EmbedWork
+from llamaherd.calls.run.embedders import EmbedSpec, lent_embedder, reads_at_once
+from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
+from llamaherd.calls.run.host import Host
+from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
+from llamaherd.engine.core.words import words
+from llamaherd.engine.loop.threads import warn_of_foreign
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.model.model import Model, model_of_llama
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from llama_cpp import Llama
+    from typing_extensions import Unpack
+
+    from llamaherd.calls.asks.options import PoolingOption
+    from llamaherd.engine.core.embeddings import Embeddings, EmbedProgress
+    from llamaherd.engine.model.tokens import Prompt
+    from llamaherd.engine.native.embedder import Pooling
+
+    # True shows a progress bar; a function is called with each EmbedProgress.
+    EmbedProgressOption = bool | Callable[[EmbedProgress], object]
+
+_MAX_TEXTS = 64  # maximum number of texts per run
+# Number of tokens per batch. An encoder computes attention over the whole batch, and
+# masks other texts only afterwards, see docs/decisions/0039.
+_BATCH_ENCODER = 256
+_BATCH_DECODER = 512
+_ROW_BYTES = 128 << 20  # maximum memory in bytes that libllama reserves for logits
+_OF_FILE: dict[str, Pooling] = {"1": "mean", "2": "cls", "3": "last"}
+_RANK = "4"
+
+
+@takes(EmbedOptions, EmbedSettings)
+def embed_parallel(
+    model: Model | Host | Llama,
+    texts: Iterable[Prompt | None],
+    *,
+    progress: EmbedProgressOption = False,
+    **settings: Unpack[EmbedSettings],
+) -> Embeddings:
+    """Compute an embedding of each text, with many texts at once.
+
+    A text that fails has a reason in `errors` and a row of NaN; the other texts are not
+    affected. Equal texts are computed once.
+
+    Args:
+        model: Model for embeddings (an encoder such as BERT), or any decoder. Instead
+            of a model, its context or its `llama_cpp.Llama` can be given.
+        texts: Any number of texts or sequences of token ids. Special tokens in texts
+            are read as plain text. The special tokens that the model expects at the
+            ends of a text are added.
+        progress: True to show a progress bar, or a function that is called with an
+            `EmbedProgress` repeatedly, on the calling thread.
+        **settings: Options of embedding, see `EmbedOptions`.
+
+    Returns:
+        `vectors`, float32[n, n_embd], in the order of the texts, `errors` and `stats`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+        Interrupted: Ctrl-C ended the call; `results` has the finished results.
+        ModelLoadError: The model computes no embeddings of texts, because it ranks
+            texts or has both an encoder and a decoder.
+        ModelClosedError: The model was closed.
+        ContextError: Memory is insufficient.
+
+    Source: llama_encode, llama_decode and llama_get_embeddings_ith of llama.h; pooling as
+        in sentence-transformers (arXiv 1908.10084).
+    """
+    return run_to_end(lambda: prepare_embed(model, texts, settings), progress)
+
+
+@takes(EmbedOptions, EmbedSettings)
+def start_embed(
+    model: Model | Host | Llama,
+    texts: Iterable[Prompt | None],
+    **settings: Unpack[EmbedSettings],
+) -> EmbedJob:
+    """Start `embed_parallel` in the background and return at once.
+
+    Invalid arguments raise an error here, before anything runs.
+    """
+    return start(lambda: prepare_embed(model, texts, settings), EmbedJob)
+
+
+def prepare_embed(
+    model: Model | Host | Llama, texts: Iterable[Prompt | None], settings: EmbedSettings
+) -> EmbedWork:
+    """Check the arguments and create the work of the job of `start_embed`."""
+    options = EmbedOptions.of(EmbedSettings, settings)
+    if isinstance(model, Elsewhere):
+        model.check_open()
+        return model.embedding(texts, options)
+    host, model = model if isinstance(model, Host) else None, _as_model(model)
+    chosen = _pooling(model, options.pooling)
+    given = make_texts(model, texts, truncate=options.truncate)
+    warn_of_foreign(options.n_threads or hardware.n_cores())
+    call = EmbedCall(given, chosen)
+    sizes = _sizes(model, call.longest, is_alone=options.deterministic)
+    spec = EmbedSpec(
+        pooling=chosen,
+        normalize=options.normalize,
+        sizes=sizes,
+        n_threads=options.n_threads,
+    )
+    lend = partial(lent_embedder, model) if host is None else host.lent_embedder
+    n_embd = model.info.n_embd_out
+    return EmbedWork(
+        model, call, partial(lend, spec), sizes, texts, n_embd=lambda: n_embd
+    )
+
+
+def _as_model(value: object) -> Model:
+    if isinstance(value, Model):
+        return value
+    if isinstance(value, Host):
+        return value.model
+    try:
+        return model_of_llama(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentTypeError(
+            "must be a llamaherd.Model, a llamaherd.Context or a llama_cpp.Llama, "
+            f"not {type(value).__name__}",
+            argument="model",
+        ) from None
+
+
+def _pooling(model: Model, pooling: PoolingOption) -> Pooling:
+    """Return the requested pooling; for "auto", the pooling named in the model file."""
+    kind = model.metadata.get("general.architecture", "")
+    of_file = model.metadata.get(f"{kind}.pooling_type", "")
+    if of_file == _RANK:
+        raise ModelLoadError(
+            f"{words().model(model)} ranks texts (its {kind}.pooling_type is "
+            f"{of_file}); it has no vectors of texts"
+        )
+    return _OF_FILE.get(of_file, "mean") if pooling == "auto" else pooling
+
+
+def _sizes(model: Model, longest: int, *, is_alone: bool) -> EmbedSizes:
+    """Return the batch sizes for texts of up to `longest` tokens."""
+    most = max(32, _ROW_BYTES // (4 * model.n_vocab))
+    n_texts = 1 if is_alone else _MAX_TEXTS
+    if reads_at_once(model):
+        n = max(longest, min(_BATCH_ENCODER, most))
+        return EmbedSizes(n_batch=n, n_ctx=n, n_texts=n_texts)
+    if model.info.is_recurrent or model.info.is_hybrid:
+        n_texts = min(n_texts, 16)
+    n_ctx = max(longest, _BATCH_DECODER)
+    return EmbedSizes(
+        n_batch=min(_BATCH_DECODER, most, n_ctx), n_ctx=n_ctx, n_texts=n_texts
+    )

@@ -1,0 +1,161 @@
+"""Execution of calls. Ctrl-C or an error at any time keeps all finished results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sized
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from llamaherd.calls.run.handle import Handle
+from llamaherd.calls.run.interrupts import Interrupts, wait_for_end
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
+from llamaherd.engine.core.progress import reporter
+from llamaherd.engine.core.results import Result, Results
+from llamaherd.engine.core.stats import Stats
+
+if TYPE_CHECKING:
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Runnable
+    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.request import Request
+
+_R = TypeVar("_R")
+_W = TypeVar("_W")
+_J = TypeVar("_J", bound=Job[Any])
+
+
+def run_to_end(
+    prepare: Callable[[], Runnable[_R]],
+    progress: bool | Callable[[Any], object],
+    prompts: object = (),
+    nothing: Callable[[int], _R] | None = None,
+) -> _R:
+    """Run a call until it ends, Ctrl-C is pressed, or code of the caller raises an error.
+
+    All finished results are kept. An error of a function for progress, or a warning that
+    a filter turned into an error, is raised with the attribute `results`.
+
+    Args:
+        prepare: Function that checks the arguments and creates the work of a `Job`.
+        progress: True, False or a function, as given by the caller.
+        prompts: Prompts as given by the caller.
+        nothing: Function that creates results for a number of prompts that have not
+            begun. None if the call has no partial results.
+
+    Raises:
+        Interrupted: Ctrl-C ended the call; `results` has the finished results.
+        KeyboardInterrupt: Ctrl-C ended a call without partial results.
+    """
+    results: _R | None = None
+    call = begun()
+    try:
+        with Interrupts() as interrupts, reporter(progress) as report:
+            with interrupts.let_through():
+                work = prepare()
+            job = Job(work)
+            try:
+                wait_for_end(job, report, interrupts)
+            except BaseException:
+                results = _finished(job)
+                raise
+            results = job.outcome()  # first, because a warning may become an error
+            job.warn()
+        job.tell()
+        interrupts.deliver()
+        return results  # noqa: TRY300 - Ctrl-C may come as late as here
+    except KeyboardInterrupt as error:
+        forget(error, call)
+        if results is None and nothing is not None:
+            results = nothing(len(prompts) if isinstance(prompts, Sized) else 0)
+        if results is None:
+            raise
+        raise interrupted(error, results) from None
+    except BaseException as error:
+        forget(error, call)
+        if results is not None:
+            keep(error, results)
+        raise
+
+
+def _finished(job: Job[_R]) -> _R | None:
+    """Return the finished results of a call that is ended by an error; None without any.
+
+    The error is raised next. Therefore neither an error of the job nor a filter that
+    turns the warning about its journal into an error may replace it.
+    """
+    results: _R | None
+    try:
+        results = job.outcome()
+    except Exception as error:  # noqa: BLE001 - see above
+        results = kept(error)
+    with suppress(Exception):
+        job.warn()
+    return results
+
+
+@overload
+def start(prepare: Callable[[], Runnable[_R]]) -> Job[_R]: ...
+@overload
+def start(prepare: Callable[[], _W], kind: Callable[[_W], _J]) -> _J: ...
+def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
+    """Start a call and return at once.
+
+    Invalid arguments raise an error before anything runs.
+
+    Args:
+        prepare: Function that checks the arguments and creates the work.
+        kind: Class `Job` or a subclass.
+    """
+    with Interrupts() as interrupts:
+        with interrupts.let_through():
+            work = prepare()
+        job = kind(work)
+        try:
+            interrupts.deliver()
+        except BaseException:
+            job.cancel()
+            raise
+    return job
+
+
+def stream_pieces(
+    context: Host, request: Request, *, with_thought: bool = False
+) -> Iterator[TextPiece]:
+    """Yield the answer to one prompt in pieces; cancel the prompt if the loop ends early.
+
+    Args:
+        context: Context that runs the prompt.
+        request: Request to run.
+        with_thought: Whether to yield the pieces of the thought, too.
+    """
+    handle: Handle | None = None
+    try:
+        with Interrupts() as interrupts:
+            handle = Handle(context.loop, request, context, stream=True)
+        interrupts.deliver()
+        yield from handle.pieces() if with_thought else handle
+    finally:
+        if handle is not None:
+            handle.cancel()
+
+
+def none_answered(n_prompts: int, n: int = 1) -> Results:
+    """Return results for prompts that have not begun, with n samples each."""
+    results = [
+        Result(
+            index=i,
+            sample=j,
+            text=None,
+            tokens=[],
+            finish_reason="cancelled",
+            complete=False,
+            error=None,
+            n_prompt_tokens=0,
+            n_reused_tokens=0,
+            seed=0,
+        )
+        for i in range(n_prompts)
+        for j in range(n)
+    ]
+    return Results(results, Stats(n_prompts=n_prompts, n_samples=len(results)), n)

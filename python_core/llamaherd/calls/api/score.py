@@ -1,0 +1,278 @@
+"""Probabilities of given continuations and of texts, without text generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+
+from llamaherd.calls.api.running import none_answered, run_to_end, start
+from llamaherd.calls.api.scoring import made_requests, open_context, scoring
+from llamaherd.calls.asks.continuations import (
+    Continuation,
+    PerplexityResults,
+    ScoreResults,
+)
+from llamaherd.calls.asks.keywords import PerplexitySettings, ScoreSettings
+from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
+from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.requests import parsing
+from llamaherd.calls.asks.scored_thoughts import thought_of
+from llamaherd.calls.asks.scoring import text_request
+from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.chat.conversations import listed
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.model.joined import Joiner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llama_cpp import Llama
+    from typing_extensions import Unpack
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.job import Job
+    from llamaherd.engine.core.results import Results
+    from llamaherd.engine.core.stats import ProgressOption
+    from llamaherd.engine.model.tokens import Prompt
+
+    Messages = Sequence[Mapping[str, object]]
+
+
+@takes(ScoreOptions, ScoreSettings)
+def score_parallel(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    continuations: str | Sequence[str | Sequence[str]],
+    *,
+    progress: ProgressOption = False,
+    **settings: Unpack[ScoreSettings],
+) -> ScoreResults:
+    """Compute the log-probability of each token of given continuations.
+
+    Args:
+        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        prompts: Prompts as in `generate_parallel`, including `chat`.
+        continuations: One text for all prompts, or for each prompt a text or a list of
+            texts, which are then computed as a tree. No space is inserted before them.
+        progress: True to show a progress bar, or a function that is called with a
+            `Progress` repeatedly, on the calling thread.
+        **settings: Options of scoring, see `ScoreOptions`.
+
+    Returns:
+        For each prompt, its continuations with their log-probabilities. Prompt and
+        continuation are tokenized together. If a token spans the end of the prompt, it is
+        the first token of the continuation.
+    """
+    options = ScoreOptions.of(ScoreSettings, settings, progress=progress)
+    return run_to_end(
+        lambda: prepare_score(ctx, prompts, continuations, options),
+        progress,
+        prompts,
+        _nothing_scored,
+    )
+
+
+@takes(ScoreOptions, ScoreSettings)
+def start_score(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    continuations: str | Sequence[str | Sequence[str]],
+    **settings: Unpack[ScoreSettings],
+) -> Job[ScoreResults]:
+    """Start `score_parallel` in the background and return at once."""
+    options = ScoreOptions.of(ScoreSettings, settings)
+    return start(lambda: prepare_score(ctx, prompts, continuations, options))
+
+
+def prepare_score(
+    ctx: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
+) -> HostedCall[ScoreResults]:
+    """Check the arguments and create the work of the job of `start_score`."""
+    context = open_context(ctx)
+    model = context.model
+    every = listed(prompts)
+    given = rendered_prompts(model, every, options, [True] * len(every))
+    texts = _checked_continuations(continuations, len(given))
+    made = made_requests(model, given, texts, options)
+
+    def convert(results: Results) -> ScoreResults:
+        scored: list[list[Continuation] | None] = []
+        for result, (_, each, tokens), own in zip(results, made, texts, strict=True):
+            scores = result.scores
+            if each is None or scores is None:
+                scored.append(None)
+                continue
+            scored.append(
+                [
+                    Continuation(
+                        text=text,
+                        tokens=tokens[j].tolist(),
+                        token_logprobs=np.array(each.token_logprobs(j, scores)),
+                    )
+                    for j, text in enumerate(own)
+                ]
+            )
+        return ScoreResults(
+            continuations=scored,
+            n_given=[len(own) for own in texts],
+            errors=results.errors,
+            finish_reasons=results.finish_reasons,
+            stats=results.stats,
+            thoughts=tuple(map(thought_of, results)) if thinks else None,
+        )
+
+    thinks = isinstance(options.thinking, Thinking)
+    requests = [request for request, _, _ in made]
+    made_call = scoring(context, requests, options, convert)
+    return HostedCall(context, made_call, prompts)
+
+
+def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
+    name = "continuations"
+    if isinstance(continuations, str):
+        continuations = [continuations] * n
+    continuations = checks.column_as_list(continuations)
+    what = checks.no_list(continuations)
+    if what or not _is_listed(continuations):
+        raise ArgumentTypeError(
+            f"must be a text, or for each prompt a text or a list of texts, not "
+            f"{what or checks.shown(continuations)}",
+            argument=name,
+        )
+    each = list(continuations)
+    if len(each) != n:
+        raise ArgumentError(
+            f"must be {n}, one for each prompt, not {len(each)}",
+            argument=name,
+            code="wrong_length",
+        )
+    out = []
+    for i, own in enumerate(each):
+        texts = [own] if isinstance(own, str) else checks.column_as_list(own)
+        what = checks.no_list(texts)
+        if what or not _is_listed(texts):
+            raise ArgumentTypeError(
+                f"must be a text or a list of texts, not {what or checks.shown(own)}",
+                argument=Argument(name, (i,)),
+            )
+        where = Argument(name, (i,))
+        out.append([checks.text(where.at(j), t) for j, t in enumerate(texts)])
+        if not out[-1] or "" in out[-1]:
+            raise ArgumentError(
+                "must not be empty", argument=Argument(name, (i,)), code="empty"
+            )
+    return out
+
+
+def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
+    """Return True for an iterable of elements; False for bytes and mappings."""
+    return isinstance(value, Iterable) and not isinstance(
+        value, (bytes, bytearray, Mapping)
+    )
+
+
+def _nothing_scored(n: int) -> ScoreResults:
+    return ScoreResults(
+        continuations=[None] * n,
+        n_given=[0] * n,
+        errors=[None] * n,
+        finish_reasons=["cancelled"] * n,
+        stats=none_answered(n).stats,
+    )
+
+
+@takes(PerplexityOptions, PerplexitySettings)
+def perplexity(
+    ctx: Host | Llama,
+    texts: Iterable[Prompt | None],
+    *,
+    progress: ProgressOption = False,
+    **settings: Unpack[PerplexitySettings],
+) -> PerplexityResults:
+    """Compute the perplexity of texts: exp of -1/n times the sum of log P(t_i).
+
+    Each token is predicted from all tokens before it. The first token is not predicted.
+    The first token is the model's start token; if the model has none, it is the first
+    token of the text.
+
+    Args:
+        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        texts: Texts or token ids, each at most as long as the training context of the
+            model.
+        progress: True to show a progress bar, or a function that is called with a
+            `Progress` repeatedly, on the calling thread.
+        **settings: Options of perplexity, see `PerplexityOptions`.
+
+    Returns:
+        The perplexity of each text, and the log-probability of each of its tokens.
+    """
+    options = PerplexityOptions.of(PerplexitySettings, settings, progress=progress)
+    return run_to_end(
+        lambda: _prepare_perplexity(ctx, texts, options),
+        progress,
+        texts,
+        _nothing_predicted,
+    )
+
+
+@takes(PerplexityOptions, PerplexitySettings)
+def start_perplexity(
+    ctx: Host | Llama,
+    texts: Iterable[Prompt | None],
+    **settings: Unpack[PerplexitySettings],
+) -> Job[PerplexityResults]:
+    """Start `perplexity` in the background and return at once."""
+    options = PerplexityOptions.of(PerplexitySettings, settings)
+    return start(lambda: _prepare_perplexity(ctx, texts, options))
+
+
+def _prepare_perplexity(
+    ctx: Host | Llama, texts: object, options: PerplexityOptions
+) -> HostedCall[PerplexityResults]:
+    context = open_context(ctx)
+    model = context.model
+    joiner = Joiner(model, parsing(options.parse_special, chat=False))
+    made = [
+        text_request(model, joiner, Argument("texts", (i,)), text)
+        for i, text in enumerate(listed(texts, "texts", ""))
+    ]
+
+    def convert(results: Results) -> PerplexityResults:
+        tokens = []
+        logprobs = []
+        for result, (request, each, found) in zip(results, made, strict=True):
+            behind = found[0].tolist() if found else []
+            tokens.append([*request.tokens, *behind])
+            known = each is not None and result.scores is not None
+            logprobs.append(
+                np.array(each.token_logprobs(0, result.scores or ()))
+                if each is not None and known
+                else None
+            )
+        return PerplexityResults(
+            tokens=tokens,
+            token_logprobs=logprobs,
+            errors=results.errors,
+            finish_reasons=results.finish_reasons,
+            stats=results.stats,
+        )
+
+    requests = [request for request, _, _ in made]
+    made_call = scoring(context, requests, options, convert, name="texts")
+    return HostedCall(context, made_call, texts)
+
+
+def _nothing_predicted(n: int) -> PerplexityResults:
+    return PerplexityResults(
+        tokens=[[] for _ in range(n)],
+        token_logprobs=[None] * n,
+        errors=[None] * n,
+        finish_reasons=["cancelled"] * n,
+        stats=none_answered(n).stats,
+    )

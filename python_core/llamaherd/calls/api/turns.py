@@ -1,0 +1,146 @@
+"""Turns of a conversation: messages in the form that chat templates accept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from typing import Required
+
+    from llamaherd.engine.core.results import Result
+
+_MARK = "interrupted"  # key that is not passed to templates
+
+
+class Turn(TypedDict, total=False):
+    """Message of a conversation.
+
+    Attributes:
+        role: "user" or "assistant"; in `Chat.messages` also "system".
+        content: Text of the message.
+        reasoning_content: Thought before an answer; absent without a thought.
+        interrupted: True for an answer that was cancelled during generation.
+    """
+
+    role: Required[str]
+    content: Required[str]
+    reasoning_content: str
+    interrupted: bool
+
+
+def question(text: str) -> Turn:
+    """Create a message of the user."""
+    return {"role": "user", "content": text}
+
+
+def answer(result: Result, prefix: str | None) -> Turn:
+    """Create a message of the model.
+
+    Args:
+        result: Answer, or an interrupted answer with its text so far.
+        prefix: Text at the
+            start of the answer that `result` does not contain.
+    """
+    text = result.partial if result.text is None else result.text
+    turn: Turn = {"role": "assistant", "content": (prefix or "") + (text or "")}
+    if result.thinking:
+        turn["reasoning_content"] = result.thinking
+    if result.text is None:
+        turn["interrupted"] = True
+    return turn
+
+
+def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
+    """Return the messages without the keys that are only for users of `Chat`."""
+    return [{key: value for key, value in turn.items() if key != _MARK} for turn in turns]
+
+
+def checked_turns(given: object) -> tuple[str | None, list[Turn]]:
+    """Check saved turns.
+
+    Args:
+        given: Messages of users and of the model, perhaps after a system message.
+
+    Returns:
+        Text of the system message (None without a system message), and the other
+        messages.
+
+    Raises:
+        TypeError: `given` is not a list of messages.
+        ValueError: A message lacks a key, or the last message is a question.
+    """
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+        raise ArgumentTypeError(
+            f"must be a list of messages, not {checks.shown(given)}", argument="turns"
+        )
+    turns = [_checked(Argument("turns", (i,)), turn) for i, turn in enumerate(given)]
+    system = None
+    if turns and turns[0]["role"] == "system":
+        system = turns.pop(0)["content"]
+    if turns and turns[-1]["role"] == "user":
+        raise ArgumentError(
+            "must end with an answer, not with a question",
+            argument="turns",
+            code="conflict",
+        )
+    return system, turns
+
+
+def n_exchanges(turns: Sequence[Turn]) -> int:
+    """Return the number of questions in a conversation."""
+    return sum(turn["role"] == "user" for turn in turns)
+
+
+def last_question(turns: Sequence[Turn]) -> tuple[str, int]:
+    """Return the last question, and the number of messages from it to the end.
+
+    Raises:
+        ValueError: There is no question.
+    """
+    for n, turn in enumerate(reversed(turns), 1):
+        if turn["role"] == "user":
+            return turn["content"], n
+    raise ValueError("the conversation has no question yet")
+
+
+def transcript(turns: Sequence[Turn]) -> str:
+    """Return a conversation as text."""
+    return "\n\n".join(_told(turn) for turn in turns)
+
+
+def _told(turn: Turn) -> str:
+    mark = " (interrupted)" if turn.get(_MARK) else ""
+    return f"{turn['role']}{mark}: {turn['content']}"
+
+
+def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:
+    """Return the number of messages of the first `n_exchanges` exchanges."""
+    starts = [i for i, turn in enumerate(turns) if turn["role"] == "user" and i > 0]
+    return starts[n_exchanges - 1] if n_exchanges <= len(starts) else len(turns)
+
+
+def _checked(name: Argument, given: object) -> Turn:
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(
+            f"must be a mapping, not {checks.shown(given)}", argument=name
+        )
+    for key in ("role", "content"):
+        if key not in given:
+            raise ArgumentError(
+                f"has no {key!r}: {checks.shown(given)}", argument=name, code="missing"
+            )
+    turn: Turn = {
+        "role": checks.text(name.at("role"), given["role"]),
+        "content": checks.text(name.at("content"), given["content"]),
+    }
+    thought = given.get("reasoning_content")
+    if thought is not None:
+        turn["reasoning_content"] = checks.text(name.at("reasoning_content"), thought)
+    if checks.flag(name.at(_MARK), given.get(_MARK, False)):
+        turn["interrupted"] = True
+    return turn

@@ -1,0 +1,214 @@
+"""Calibration of classifiers: removal of the model's prior preference for labels.
+
+Both methods divide by prior probabilities of the labels (the probabilities without a
+text, or their average) and normalize the result. With p the probabilities of one text and
+q the prior,
+
+    calibrated_j = (p_j / q_j) / sum_i (p_i / q_i)
+
+Sources: Zhao, Wallace, Feng, Klein, Singh, "Calibrate Before Use", 2021 (arXiv
+2102.09690), with W the inverse of diag(q) and b = 0; Zhou, Wan, Proleev, Mincu, Chen,
+Heller, Roy, "Batch Calibration", 2023 (arXiv 2309.17249).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plurals import with_commas
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+Method = Literal["contextual", "batch"]
+METHODS: tuple[Method, ...] = ("contextual", "batch")
+_LEAST = 1e-12  # smallest prior probability, to avoid division by zero
+
+
+class Classified(Protocol):
+    """Probabilities of labels: `ClassifyResults`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Labels."""
+        ...
+
+    @property
+    def probs(self) -> Floats:
+        """float64[n, k]."""
+        ...
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Calibration of the probabilities; None if they are not calibrated."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Fitted calibration, to be stored and applied to further texts.
+
+    Attributes:
+        names: Labels of the calibration; () if it was fitted to a matrix without labels.
+        prior: Prior probability of each label.
+        method: "contextual" or "batch".
+        n: Number of texts to which it was fitted.
+    """
+
+    names: tuple[str, ...]
+    prior: tuple[float, ...]
+    method: Method
+    n: int
+
+    def apply(self, probs: Floats) -> Floats:
+        """Calibrate float64[n, k] probabilities; a row with a NaN becomes NaN.
+
+        Raises:
+            ValueError: The number of columns differs from the number of labels.
+        """
+        values = _matrix(probs)
+        if values.shape[1] != len(self.prior):
+            raise ArgumentError(
+                f"must have {len(self.prior)} columns, as the calibration has, not "
+                f"{values.shape[1]}",
+                argument="probs",
+            )
+        shares = values / np.maximum(np.array(self.prior), _LEAST)
+        sums = shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares / np.where(sums > 0, sums, 1.0))
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Check that the calibration was fitted to these labels.
+
+        Raises:
+            ValueError: The calibration was fitted to other labels.
+        """
+        if self.names and tuple(names) != self.names:
+            raise ArgumentError(
+                f"the calibration is for the labels {with_commas(self.names)}, not "
+                f"{with_commas(names)}",
+                argument="calibration",
+                code="conflict",
+                form="{problem}",
+            )
+        if len(names) != len(self.prior):
+            raise ArgumentError(
+                f"the calibration is for {len(self.prior)} labels, not {len(names)}",
+                argument="calibration",
+                code="conflict",
+                form="{problem}",
+            )
+
+    def to_json(self) -> str:
+        """Return the calibration as JSON, for `from_json`."""
+        return json.dumps(
+            {
+                "names": self.names,
+                "prior": self.prior,
+                "method": self.method,
+                "n": self.n,
+            },
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Calibration:
+        """Restore a calibration from JSON.
+
+        Raises:
+            ValueError: The text is not a stored calibration.
+        """
+        try:
+            stored = json.loads(text)
+            made = cls(
+                names=tuple(map(str, stored["names"])),
+                prior=tuple(map(float, stored["prior"])),
+                method=stored["method"],
+                n=int(stored["n"]),
+            )
+        except DAMAGED as error:
+            raise ArgumentError(
+                f"is not a stored calibration: {error!r}", argument="text"
+            ) from error
+        is_good = made.method in METHODS and all(0 <= p <= 1 for p in made.prior)
+        if not is_good or (made.names and len(made.names) != len(made.prior)):
+            raise ArgumentError(
+                "is not a stored calibration: its values do not match", argument="text"
+            )
+        return made
+
+
+def calibrate_contextual(content_free: Classified | Floats) -> Calibration:
+    """Fit a calibration to prompts without content, such as "N/A" instead of a text.
+
+    Args:
+        content_free: Results of `classify_parallel` for these prompts, or float64[n, k]
+            probabilities; their mean is the prior.
+
+    Raises:
+        ValueError: All rows have a NaN.
+    """
+    return _fitted(content_free, "contextual")
+
+
+def calibrate_batch(results: Classified | Floats) -> Calibration:
+    """Fit a calibration to the texts themselves; the prior is their mean probability.
+
+    The method assumes that the labels are about equally frequent. Fit one calibration
+    to all texts and store it. A separate calibration for each batch would remove real
+    differences between batches.
+
+    Args:
+        results: Results of `classify_parallel`, or float64[n, k] probabilities.
+
+    Raises:
+        ValueError: All rows have a NaN.
+    """
+    return _fitted(results, "batch")
+
+
+def _fitted(results: Classified | Floats, method: Method) -> Calibration:
+    names: tuple[str, ...] = getattr(results, "names", ())
+    if getattr(results, "calibration", None) is not None:
+        raise ArgumentError(
+            "the results are calibrated already",
+            argument="results",
+            code="conflict",
+            form="{problem}",
+        )
+    values = _matrix(getattr(results, "probs", results))
+    rows = values[~np.isnan(values).any(axis=1)]
+    if len(rows) == 0:
+        raise ArgumentError(
+            "there is no row of probabilities to fit a calibration to",
+            argument="results",
+            code="empty",
+            form="{problem}",
+        )
+    prior = tuple(float(p) for p in rows.mean(axis=0))
+    return Calibration(names=names, prior=prior, method=method, n=len(rows))
+
+
+def _matrix(probs: Any) -> Floats:  # noqa: ANN401 - anything that numpy converts
+    try:
+        values = np.asarray(probs, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"must be a matrix of numbers, not {checks.shown(probs)}", argument="probs"
+        ) from None
+    if values.ndim != 2:
+        raise ArgumentError(
+            f"must be a matrix with a row for each text, not have {values.ndim} "
+            "dimensions",
+            argument="probs",
+        )
+    return values

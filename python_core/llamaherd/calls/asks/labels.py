@@ -1,0 +1,276 @@
+"""Labels: the texts that the model reads, their names in results, their probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.calls.asks.scored_thoughts import thought_of
+from llamaherd.calls.asks.scores import ClassifyResults, Normalize, softmax
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.sampling_values import MAX_CHOICES
+from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.calls.asks.calibration import Floats
+    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.trees import Continuations
+    from llamaherd.engine.core.results import FinishReason, Result, Results
+    from llamaherd.engine.core.stats import RequestStats, Stats
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Checked labels.
+
+    Attributes:
+        readings: Distinct texts of labels, in the form that the model reads.
+        names: Distinct names in the
+            results.
+        name_of: For each reading, the index of its name.
+    """
+
+    readings: tuple[str, ...]
+    names: tuple[str, ...]
+    name_of: tuple[int, ...]
+
+
+def checked_labels(labels: object) -> Labels:
+    """Check labels: texts, or a mapping from texts that the model reads to names.
+
+    Raises:
+        TypeError: `labels` has another type.
+        ValueError: There are no labels or too many; a label is empty or given twice.
+    """
+    labels = checks.column_as_list(labels)
+    is_text = isinstance(labels, (str, bytes, bytearray))
+    what = checks.no_list(labels)
+    if what or is_text or not isinstance(labels, Collection):
+        raise ArgumentTypeError(
+            "must be a list of texts, or a mapping from texts that the model reads "
+            f"to names, not {what or checks.shown(labels)}",
+            argument="labels",
+        )
+    pairs = (
+        list(labels.items())
+        if isinstance(labels, Mapping)
+        else [(label, label) for label in labels]
+    )
+    if not 1 <= len(pairs) <= MAX_CHOICES:
+        raise ArgumentError(
+            f"must be 1 to {MAX_CHOICES} texts, such as 'yes' and 'no', not {len(pairs)}",
+            argument="labels",
+            code="out_of_range",
+        )
+    where = Argument("labels")
+    readings = tuple(checks.text(where.at(i), r) for i, (r, _) in enumerate(pairs))
+    for i, reading in enumerate(readings):
+        if not reading.strip():
+            raise ArgumentError(
+                f"must not be empty: {reading!r}",
+                argument="labels",
+                place=(i,),
+                code="empty",
+            )
+    first: dict[str, int] = {}
+    for i, reading in enumerate(readings):
+        if first.setdefault(reading, i) != i:
+            raise ArgumentError(
+                f"is given twice: {checks.shown(reading)}",
+                argument="labels",
+                place=(i,),
+                code="duplicate",
+            )
+    names = [checks.text(where.at(i, Field("name")), n) for i, (_, n) in enumerate(pairs)]
+    unique = tuple(dict.fromkeys(names))
+    place = {name: j for j, name in enumerate(unique)}
+    return Labels(readings, unique, tuple(place[name] for name in names))
+
+
+def check_different(
+    labels: Labels, each: Sequence[Continuations | None], names: Sequence[str]
+) -> None:
+    """Check that labels have different tokens after each prompt.
+
+    Otherwise both labels would get the probability of the same tokens.
+
+    Args:
+        labels: Labels.
+        each: Continuations of each prompt; None if it failed.
+        names: Names of the prompts in messages.
+
+    Raises:
+        ValueError: Two labels have the same tokens.
+    """
+    for i, continuations in enumerate(each):
+        equal = None if continuations is None else continuations.equal
+        if equal is not None:
+            first, second = (checks.quoted(labels.readings[j]) for j in equal)
+            raise ArgumentError(
+                f"the labels {first} and {second} have the same tokens after {names[i]}: "
+                f"give only one of them ({setting('space', False)} puts no space "
+                "before labels)",
+                argument="labels",
+                place=(equal[1],),
+                code="duplicate",
+                form="{problem}",
+            )
+
+
+def classified(
+    results: Results,
+    each: Sequence[Continuations | None],
+    n_tokens: Sequence[Sequence[int]],
+    labels: Labels,
+    normalize: Normalize,
+    *,
+    thinks: bool = False,
+) -> ClassifyResults:
+    """Convert the log-probabilities of continuations to probabilities of labels.
+
+    Args:
+        results: Results of the prompts, with a sample for each thought. With "pmi", the
+            last result belongs to the prompt without a text. If that result failed, no
+            prompt has probabilities.
+        each: Continuations of each prompt; None if it failed.
+        n_tokens: For each prompt, the number of tokens of each reading.
+        labels: Labels.
+        normalize: See `classify_parallel`.
+        thinks: Whether thoughts come before the labels.
+    """
+    raw = _logprobs(results, each, len(labels.readings))
+    errors, reasons, stats = _errors(results), _reasons(results), results.stats
+    scaled = _scaled(raw, n_tokens, labels, normalize)
+    if normalize == "pmi" and each:
+        prior, error, reason = raw[:, -1:], errors.pop(), reasons.pop()
+        raw = raw[:, :-1]
+        if reason != "stop":
+            raw = np.full_like(raw, np.nan)
+            reasons = [reason if each == "stop" else each for each in reasons]
+        if error is not None:
+            reasons = ["error"] * len(reasons)
+            errors = [each or f"pmi_prompt failed: {error}" for each in errors]
+        scaled = raw - prior
+        stats = _without_last(results, sum(each is not None for each in errors))
+    probs = np.stack([softmax(by_name(own, labels)) for own in scaled])
+    logs = np.stack([by_name(own, labels) for own in raw])
+    m = len(raw)
+    samples = results.samples[: len(errors)]
+    return ClassifyResults(
+        names=labels.names,
+        probs=probs.mean(axis=0),
+        logprobs=_mean_of_logs(logs),
+        normalize=normalize,
+        errors=errors,
+        finish_reasons=reasons,
+        stats=stats,
+        requests=tuple(_cost(own) for own in samples),
+        thoughts=tuple(_thoughts(own) for own in samples) if thinks else None,
+        between=probs.std(axis=0, ddof=1) if m > 1 else None,
+    )
+
+
+def _mean_of_logs(logs: Floats) -> Floats:
+    """Return the logarithm of the mean probability over thoughts."""
+    if len(logs) == 1:
+        return np.asarray(logs[0])
+    with np.errstate(invalid="ignore"):  # rows of failed prompts are NaN
+        return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))
+
+
+def _logprobs(results: Results, each: Sequence[Continuations | None], k: int) -> Floats:
+    """Return the log-probability of each text in `readings`, by thought and prompt."""
+    m = len(results.samples[0]) if results.samples else 1
+    raw = np.full((m, len(each), k), np.nan)
+    for i, (continuations, own) in enumerate(zip(each, results.samples, strict=True)):
+        for j, result in enumerate(own):
+            if continuations is not None and result.scores is not None:
+                raw[j, i] = [continuations.logprob(c, result.scores) for c in range(k)]
+    return raw
+
+
+def _scaled(
+    raw: Floats, n_tokens: Sequence[Sequence[int]], labels: Labels, normalize: Normalize
+) -> Floats:
+    """Return log-probabilities, divided by the lengths of labels if requested."""
+    k = len(labels.readings)
+    if normalize == "token":
+        lengths = np.array([row or [1] * k for row in n_tokens]).reshape(-1, k)
+        return np.asarray(raw / lengths)
+    if normalize == "byte":
+        return np.asarray(raw / [len(text.encode()) for text in labels.readings])
+    return raw
+
+
+def _errors(results: Results) -> list[str | None]:
+    """Return the first error of each prompt."""
+    return [
+        next((each.error for each in own if each.error is not None), None)
+        for own in results.samples
+    ]
+
+
+def _reasons(results: Results) -> list[FinishReason]:
+    """Return the finish reason of each prompt: the worst reason of its samples."""
+    order: list[FinishReason] = ["error", "cancelled"]
+    found: list[FinishReason] = []
+    for own in results.samples:
+        reasons = [each.finish_reason for each in own]
+        found.append(next((each for each in order if each in reasons), reasons[0]))
+    return found
+
+
+def _cost(samples: Sequence[Result]) -> RequestStats | None:
+    """Return the cost of a prompt with all its thoughts; None if it was not run."""
+    known = [each.stats for each in samples if each.stats is not None]
+    if not known:
+        return None
+    total = known[0]
+    for each in known[1:]:
+        total += each
+    return total
+
+
+def _thoughts(samples: Sequence[Result]) -> tuple[Thought, ...]:
+    """Return the thoughts of a prompt; () unless all have ended."""
+    found = [thought_of(each) for each in samples if each.scores is not None]
+    known = tuple(each for each in found if each is not None)
+    return known if len(known) == len(samples) else ()
+
+
+def _without_last(results: Results, n_failed: int) -> Stats:
+    """Return statistics with the cost of the last prompt, which is not counted itself."""
+    *prompts, last = results
+    stats = results.stats
+    is_known = last.stats is None and last.finish_reason == "stop"
+    is_copy = any(
+        each.stats is not None and each.scores is last.scores for each in prompts
+    )
+    return replace(
+        stats,
+        n_prompts=len(prompts),
+        n_samples=len(prompts),
+        n_failed=n_failed,
+        n_prompt_tokens=stats.n_prompt_tokens - last.n_prompt_tokens,
+        n_reused_tokens=stats.n_reused_tokens - last.n_reused_tokens,
+        n_copied=stats.n_copied - (is_known and is_copy),
+        n_journal=stats.n_journal - (is_known and not is_copy),
+    )
+
+
+def by_name(logs: Floats, labels: Labels) -> Floats:
+    """Add the probabilities of all texts with the same name; return logarithms."""
+    if len(labels.names) == len(labels.readings):
+        return logs
+    out = np.full((len(logs), len(labels.names)), -np.inf)
+    with np.errstate(invalid="ignore"):  # rows of failed prompts are NaN
+        for reading, name in enumerate(labels.name_of):
+            out[:, name] = np.logaddexp(out[:, name], logs[:, reading])
+    return out

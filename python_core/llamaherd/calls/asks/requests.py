@@ -1,0 +1,453 @@
+"""Creation of requests from the arguments of a call: checks, tokens, seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from llamaherd.calls.asks.answers import seeded, seeded_thought
+from llamaherd.calls.asks.choices import ChoiceCuts
+from llamaherd.calls.asks.constraints import Constraints
+from llamaherd.calls.asks.quotes import with_sources
+from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.settings import params_of_call, params_of_prompts
+from llamaherd.calls.asks.shown_schemas import with_schemas
+from llamaherd.calls.asks.thoughts import (
+    Thoughts,
+    capacity_of,
+    is_constrained,
+    tail_of,
+    within,
+)
+from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.engine.core.argument import Argument, Id
+from llamaherd.engine.core.effects import stop_problem, warn_idle
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    SamplerError,
+    TokenizeError,
+)
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.request import ChoicePaths, Request, too_long
+from llamaherd.engine.core.sampling import (
+    CONSTRAINTS,
+    MAX_TOKENS_OF_CHAT,
+    PER_PROMPT,
+    SamplingParams,
+)
+from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.native import shim
+from llamaherd.engine.native.engine import check_sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from llamaherd.calls.asks.options import GenerateOptions
+    from llamaherd.calls.structured.shape import Shape
+    from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.model.model import Model
+    from llamaherd.engine.model.tokens import ParseSpecial
+
+T = TypeVar("T")
+
+_PIECE_CHARS = 4096
+# Number of compiled constraints that a model caches (see
+# capi_shim/sampling/prepared.cpp). Constraints beyond this number are compiled again at
+# run time, so checking them in advance saves nothing.
+_MOST_PREPARED = 32
+# Tokenizing in pieces can result in a few more tokens than tokenizing the whole text.
+_SURELY_MORE = 1.25
+
+
+def make_requests(
+    model: Model,
+    prompts: object,
+    options: GenerateOptions,
+    *,
+    places: Sequence[int] | None = None,
+    n_ctx: object = "auto",
+) -> tuple[list[Request], int]:
+    """Check sampling settings and tokenize the prompts of a call.
+
+    Args:
+        model: Model whose vocabulary is used.
+        prompts: Texts or token ids; with `chat` see `chat_prompts`.
+        options: Options of the call. Apart from `params`, only `max_tokens`, `stop` and
+            `seed` may be set. They apply where `params` has no value.
+        places: Index of each prompt in a longer list that is divided among several
+            calls. The prompt's seed is derived from this index. None means 0, 1, and so
+            on.
+        n_ctx: `n_ctx` of the context: its number of KV cells, or "auto". The default
+            budget of a thought is at most this number.
+
+    Returns:
+        One request per sample, ordered by prompt, and the base of their seeds.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or cannot be used with this model.
+        ChatTemplateError: The model has no chat template, or the template refuses the
+            messages.
+    """
+    asked = asked_of(prompts, options)
+    constraints, of_call, each = asked.constraints, asked.of_call, asked.each
+    chat, n = options.chat, options.n
+    parse_special = parsing(options.parse_special, chat=chat)
+    held, keys = _of_settings(is_constrained, each), _of_settings(_constraint, each)
+    every = rendered_prompts(model, asked.prompts, options, held)
+    given = [one.prompt for one in every]
+    at = range(len(given)) if places is None else places
+    _check_common(model, each, of_call, constraints)
+    bad = _prepare_each(model, each, keys, constraints)
+    read = [
+        tokens_or_problem(model, Argument("prompts", (place,)), prompt, parse_special)
+        for place, prompt in zip(at, given, strict=True)
+    ]
+    requests = []
+    capacity = capacity_of(n_ctx, model.n_ctx_train)
+    warn_idle(each, of_call.stop)
+    cuts, thoughts = ChoiceCuts(model, parse_special, chat=chat), Thoughts()
+    for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
+        thought = thoughts.of(every[i].thought, own)
+        shape, problem = asked.shape_or_problem(i)
+        problem = problem or bad.get(keys[i], "") or _least_problem(own, of_call)
+        tokens, unread = read[i]
+        stop, paths = asked.stop(i), None
+        if own.choices is not None:
+            unread = unread or stop_problem(stop, tuple(own.choices))
+            stop = ()  # the answer ends where its choice ends
+            if tokens and not unread and thought is not None:
+                tail = tail_of(thought)
+                _, paths, unread = _cut_or_problem(cuts, tail, tail, own.choices)
+            elif tokens and not unread:
+                tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
+        seed = asked.seed(i, at[i])
+        request = Request(
+            tokens=tokens,
+            thought=seeded_thought(thought, seed),
+            seed=seed,
+            problem=unread or problem,
+            max_tokens=asked.limit(i) or (own.n_answer if paths is None else paths.depth),
+            sampling=own,
+            shape=shape,
+            stop=stop,
+            text=prompt if isinstance(prompt, str) else None,
+            priority=options.priority,
+            logprobs=options.logprobs,
+            paths=paths,
+        )
+        if options.thinking is None:  # the caller did not set a budget
+            request = within(request, capacity)
+        if chat and not (asked.limit(i) or own.schema or own.choices):
+            request = _whole(request, capacity)
+        if not request.problem:
+            problem = too_long_for(model, request)
+            request = replace(request, problem=problem) if problem else request
+        requests += samples_of(request, n)
+    return requests, asked.base
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Checked arguments of a call that do not depend on a model.
+
+    Attributes:
+        prompts: Prompts, in which chats describe the schemas of their answers.
+        each: Sampling settings of each prompt.
+        of_call: Sampling settings of the call, which apply where `each` has no value.
+        constraints: Constraints of the answers.
+        base: Base of the seeds.
+    """
+
+    prompts: Sequence[object]
+    each: Sequence[SamplingParams]
+    of_call: SamplingParams
+    constraints: Constraints
+    base: int
+
+    def limit(self, i: int) -> int | None:
+        """Return the `max_tokens` that the caller set for a prompt; None without one."""
+        return _limit_of(self.each[i], self.of_call)
+
+    def stop(self, i: int) -> tuple[str, ...]:
+        """Return the stop texts of a prompt."""
+        return _stop_of(self.each[i], self.of_call)
+
+    def seed(self, i: int, place: int) -> int:
+        """Return the seed of prompt i, whose index in the whole call is `place`."""
+        own = self.each[i].seed
+        return shim.derive_seed(self.base if own is None else _base_seed(own), place)
+
+    def shape_or_problem(self, i: int) -> tuple[Shape | None, str]:
+        """Return a prompt's prepared schema, or the problem."""
+        try:
+            return self.constraints.shape(self.each[i], i), ""
+        except ValueError as error:
+            return None, Failure(str(error), "constraint")
+
+
+def asked_of(prompts: object, options: GenerateOptions) -> Asked:
+    """Check the prompts and sampling settings of a call, apart from the model.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+    constraints = Constraints(options.sampling, strict=options.strict)
+    of_call = params_of_call(constraints.settings)
+    given = listed(prompts)
+    params = params_of_prompts(of_call, options.params)
+    one_seed = params.seed if isinstance(params, SamplingParams) else None
+    if isinstance(params, SamplingParams):
+        params = replace(params, seed=None)
+    each = constraints.of_prompts(_checked_params(params, len(given)))
+    each = with_sources(each, given)
+    if options.chat and options.show_schema:
+        given = with_schemas(given, [own.schema for own in each])
+    _check_samples(options.n, each)
+    base = _base_seed(of_call.seed if one_seed is None else one_seed)
+    return Asked(given, each, of_call, constraints, base)
+
+
+def samples_of(request: Request, n: int) -> list[Request]:
+    """Return n samples of a prompt; the first has the seed of a single sample."""
+    seeds = (shim.derive_seed(request.seed, j) for j in range(1, n))
+    return [request, *(seeded(request, seed) for seed in seeds)]
+
+
+def _limit_of(own: SamplingParams, of_call: SamplingParams) -> int | None:
+    """Return the `max_tokens` that the caller set, None without a limit."""
+    return own.max_tokens or of_call.max_tokens
+
+
+def _whole(request: Request, capacity: int) -> Request:
+    """Return the request with room for a whole answer of a chat, as far as it fits."""
+    room = capacity - (request.n_cells - request.max_tokens)
+    most = max(request.max_tokens, min(MAX_TOKENS_OF_CHAT, room))
+    return replace(request, max_tokens=most)
+
+
+def schemas_of(options: GenerateOptions) -> tuple[str, ...]:
+    """Return the JSON Schema of all prompts of a call; () if they have none."""
+    constraints = Constraints(options.sampling, strict=options.strict)
+    of_call = params_of_call(constraints.settings)
+    schema = getattr(params_of_prompts(of_call, options.params), "schema", None)
+    return (schema,) if isinstance(schema, str) else ()
+
+
+def place_of(content: str) -> int:
+    """Return a uint64 from which the seed is derived for a prompt without an index."""
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")
+
+
+def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
+    """Return whether to parse special tokens; in a rendered chat they are parsed."""
+    # A template may begin with plain text, so "auto" would not read its special tokens.
+    return True if chat and parse_special == "auto" else parse_special
+
+
+def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
+    for own in each if n > 1 else ():
+        if own.is_greedy:
+            raise ArgumentError(
+                f"is {n}, but with temperature {own.temperature:g} a prompt's samples "
+                "would all be the same: set temperature above 0",
+                argument="n",
+            )
+
+
+def tokens_or_problem(
+    model: Model, name: Name, prompt: object, parse_special: ParseSpecial
+) -> tuple[array[int], str]:
+    """Return a prompt's tokens and ""; if it fails, no tokens and the reason."""
+    if isinstance(prompt, Refused):
+        return array("i"), prompt.failure
+    try:
+        problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
+        if problem:
+            return array("i"), problem
+        return prompt_tokens(model, name, prompt, parse_special), ""
+    except TokenizeError as error:
+        return array("i"), Failure(str(error), "not_tokenized")
+
+
+def _cut_or_problem(
+    cuts: ChoiceCuts, prompt: object, tokens: array[int], choices: Collection[str]
+) -> tuple[array[int], ChoicePaths | None, str]:
+    """Return a prompt's tokens and the paths of choices after it, or the problem."""
+    try:
+        return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
+    except TokenizeError as error:
+        return tokens, None, Failure(str(error), "constraint")
+
+
+def too_long_for(model: Model, request: Request) -> str:
+    """Return the reason why a request is too long for a model; "" if it is not."""
+    return too_long(request, model.n_ctx_train, "the model was trained for")
+
+
+def surely_too_long(model: Model, name: Name, text: str) -> str:
+    """Return an error message if a text certainly exceeds the training context; else "".
+
+    Some of libllama's tokenizers take time quadratic in the number of tokens. A long text
+    is therefore tokenized in pieces, which together have about as many tokens.
+    """
+    n_most = model.n_ctx_train
+    if len(text) <= n_most:
+        return ""
+    n_tokens = 0
+    for start in range(0, len(text), _PIECE_CHARS):
+        end = min(start + _PIECE_CHARS, len(text))
+        n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
+        if n_tokens > _SURELY_MORE * n_most:
+            return Failure(
+                f"the prompt has {len(text)} characters, of which the first {end} have "
+                f"about {n_tokens} tokens, more than the {n_most} that the model was "
+                "trained for: shorten it",
+                "too_long",
+            )
+    return ""
+
+
+def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
+    if isinstance(params, SamplingParams):
+        return [params] * n_prompts
+    if not isinstance(params, Sequence):
+        raise ArgumentTypeError(
+            f"must be SamplingParams, or one for each prompt, not {params!r}",
+            argument="params",
+        )
+    for i, each in enumerate(params):
+        if not isinstance(each, SamplingParams):
+            raise ArgumentTypeError(
+                f"must be SamplingParams, not {each!r}", argument="params", place=(i,)
+            )
+    if len(params) != n_prompts:
+        raise ArgumentError(
+            f"must have one element per prompt ({n_prompts}), not {len(params)}",
+            argument="params",
+            code="wrong_length",
+        )
+    return params
+
+
+def _check_common(
+    model: Model,
+    each: Sequence[SamplingParams],
+    of_call: SamplingParams,
+    constraints: Constraints,
+) -> None:
+    """Check the settings that all prompts share before any prompt runs.
+
+    Raises:
+        ValueError: A shared setting cannot be used with this model.
+    """
+    if not each:
+        return
+    different = {id(own): own for own in each}.values()
+    common = {
+        name: getattr(each[0], name)
+        for name in (*CONSTRAINTS, "logit_bias", "stop_token_ids")
+        if all(getattr(own, name) == getattr(each[0], name) for own in different)
+    }
+    problems = {
+        stop_problem(_stop_of(own, of_call), tuple(own.choices or ()))
+        for own in different
+    }
+    if len(problems) == 1 and "" not in problems:
+        raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
+    problems = {_least_problem(own, of_call) for own in different}
+    if len(problems) == 1 and "" not in problems:
+        raise ArgumentError(
+            *problems, argument="min_tokens", code="conflict", form="{problem}"
+        )
+    params = SamplingParams(**common)
+    biased = max(dict(params.logit_bias), default=0)
+    _check_token(Argument("logit_bias", (Id(biased),)), biased, model)
+    last = max(params.stop_token_ids, default=0)
+    _check_token(Argument("stop_token_ids"), last, model)
+    if len(params.logit_bias) > model.n_vocab:
+        raise ArgumentError(
+            f"has {len(params.logit_bias)} tokens, but the model's vocabulary "
+            f"has {model.n_vocab}",
+            argument="logit_bias",
+        )
+    shape = constraints.shape(params)
+    with model.using() as handle:
+        check_sampling(handle, params, shape)
+
+
+def _check_token(where: Argument, token: int, model: Model) -> None:
+    if token >= model.n_vocab:
+        raise ArgumentError(
+            f"names no token: {token} is not one of the model's token ids, which are 0 "
+            f"to {model.n_vocab - 1}",
+            argument=where,
+            code="out_of_range",
+        )
+
+
+def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
+    """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
+    most = _limit_of(own, of_call) or own.n_answer
+    if own.min_tokens <= most:
+        return ""
+    text = f"min_tokens is {own.min_tokens}, but an answer may have up to {most} tokens"
+    return Failure(text, "constraint")
+
+
+def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
+    """Return the stop texts of a prompt."""
+    return tuple((of_call.stop if own.stop is None else own.stop) or ())
+
+
+def _prepare_each(
+    model: Model,
+    each: Sequence[SamplingParams],
+    keys: Sequence[object],
+    constraints: Constraints,
+) -> dict[object, str]:
+    """Compile the constraints given per prompt on the caller's thread.
+
+    Returns:
+        A dict from the key of each invalid constraint to its problem.
+    """
+    different = {
+        key: (i, own) for i, (key, own) in enumerate(zip(keys, each, strict=True))
+    }
+    problems: dict[object, str] = {}
+    has_texts = any(own.quote_from is not None for own in each)
+    if len(different) < 2 and not has_texts:  # checked by `_check_common`
+        return problems
+    for key, (i, own) in list(different.items())[:_MOST_PREPARED]:
+        params = SamplingParams(**{name: getattr(own, name) for name in PER_PROMPT})
+        try:
+            shape = constraints.shape(params, i)
+            with model.using() as handle:
+                check_sampling(handle, params, shape)
+        except (ValueError, SamplerError) as error:
+            problems[key] = Failure(str(error), "constraint")
+    return problems
+
+
+def _of_settings(
+    function: Callable[[SamplingParams], T], each: Sequence[SamplingParams]
+) -> list[T]:
+    """Apply `function` to each prompt's settings; only once to shared settings."""
+    known = {key: function(own) for key, own in {id(own): own for own in each}.items()}
+    return [known[id(own)] for own in each]
+
+
+def _constraint(params: SamplingParams) -> object:
+    """Return a key of the constraint; equal constraints have equal keys."""
+    return tuple(getattr(params, name) for name in PER_PROMPT)
+
+
+def _base_seed(seed: int | None) -> int:
+    """Return the seed as a uint32; None and negative numbers yield a random seed."""
+    return secrets.randbits(32) if seed is None or seed < 0 else seed

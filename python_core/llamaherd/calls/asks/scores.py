@@ -1,0 +1,244 @@
+"""Probabilities of labels: the results of `classify_parallel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.calls.asks.scored_thoughts import joined_thoughts
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.failure import codes_of
+from llamaherd.engine.core.results import KINDS, thought_cells
+from llamaherd.engine.core.table import in_pandas, reasons, with_index
+
+if TYPE_CHECKING:
+    from llamaherd.calls.asks.calibration import Calibration, Floats
+    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.engine.core.results import FinishReason
+    from llamaherd.engine.core.stats import RequestStats, Stats
+
+Normalize = Literal["sum", "token", "byte", "pmi"]
+NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OfPrompts:
+    """Base class: results of n prompts, some of which may have failed.
+
+    Attributes:
+        errors: Reason why each of the n prompts failed; None for the others.
+        finish_reasons: n values "stop", "cancelled" or "error".
+        index_of_prompts: Index of the pandas Series of prompts; None for other prompts.
+    """
+
+    errors: list[str | None]
+    finish_reasons: list[FinishReason]
+    index_of_prompts: Any = None
+
+    @property
+    def error_codes(self) -> list[str | None]:
+        """Code of each failure, such as "too_long"; None if the prompt did not fail."""
+        return codes_of(reasons(self.errors, self.finish_reasons))
+
+    def __len__(self) -> int:
+        return len(self.errors)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassifyResults(OfPrompts):
+    """Probabilities of k labels for n prompts.
+
+    Rows of failed or cancelled prompts are NaN.
+
+    Attributes:
+        names: The k labels as given.
+        probs: float64[n, k], probabilities; each row sums to 1. The probabilities are the
+            softmax of `logprobs` after the normalization `normalize`; a calibration, if
+            any, is applied last.
+        logprobs: float64[n, k], natural logarithm of the probability of each label as the
+            continuation of the prompt; not normalized.
+        normalize: Normalization by the length of labels: "sum", "token", "byte" or "pmi".
+        errors: Reason why each of the n prompts failed; None for the others.
+        finish_reasons: n values "stop", "cancelled" or "error".
+        stats: Statistics of the call.
+        calibration: Calibration of `probs`; None if they are not calibrated.
+        requests: Statistics of each of the n prompts; None for a prompt that was not run.
+            Empty if the results do not come from a call.
+        notes: Reasons why the probabilities may contain little information, such as a
+            low coverage.
+        thoughts: For each prompt the thoughts before its labels; () for a failed
+            prompt. Without thinking the whole attribute is None. `probs` and exp of
+            `logprobs` are means over the thoughts.
+        between: float64[n, k], standard deviation of each probability between the
+            thoughts of a prompt, before a calibration; None without several thoughts.
+        answers: Label of each prompt as an engine elsewhere generated it, which gave no
+            probabilities of labels for some prompts; their rows in `probs` are NaN. None
+            if all probabilities are known.
+    """
+
+    names: tuple[str, ...]
+    probs: Floats
+    logprobs: Floats
+    normalize: Normalize
+    errors: list[str | None]
+    finish_reasons: list[FinishReason]
+    stats: Stats
+    calibration: Calibration | None = None
+    requests: tuple[RequestStats | None, ...] = ()
+    notes: tuple[str, ...] = ()
+    thoughts: tuple[tuple[Thought, ...], ...] | None = None
+    between: Floats | None = None
+    answers: tuple[str | None, ...] | None = None
+
+    @property
+    def labels(self) -> list[str | None]:
+        """Most probable label of each prompt, in a tie the first; None if it failed.
+
+        Without probabilities, it is the label in `answers`.
+        """
+        answers = self.answers or (None,) * len(self.probs)
+        return [
+            answer if np.isnan(row).any() else self.names[int(row.argmax())]
+            for row, answer in zip(self.probs, answers, strict=True)
+        ]
+
+    @property
+    def prob(self) -> Floats:
+        """float64[n], probability of the most probable label."""
+        return _of_rows(self.probs, lambda rows: rows.max(axis=1))
+
+    @property
+    def margin(self) -> Floats:
+        """float64[n], difference of the two largest probabilities; 1 with one label."""
+        if self.probs.shape[1] == 1:
+            return self.prob
+
+        def between(rows: Floats) -> Floats:
+            two = np.partition(rows, -2, axis=1)[:, -2:]
+            return np.asarray(two[:, 1] - two[:, 0])
+
+        return _of_rows(self.probs, between)
+
+    @property
+    def entropy(self) -> Floats:
+        """float64[n], entropy of the probabilities in nats; log(k) if all are equal."""
+
+        def of(rows: Floats) -> Floats:
+            logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
+            return np.asarray(np.maximum(-(rows * logs).sum(axis=1), 0.0))
+
+        return _of_rows(self.probs, of)
+
+    @property
+    def coverage(self) -> Floats:
+        """float64[n], total probability of all labels before normalization.
+
+        A low value means that the model would answer with another text. `notes` reports a
+        median below 0.05.
+        """
+        return np.asarray(np.exp(self.logprobs).sum(axis=1))
+
+    @property
+    def thinking(self) -> list[str | None]:
+        """Text of the first thought of each prompt; None without a thought."""
+        return [None if each is None else each.text for each in self._thoughts]
+
+    @property
+    def n_thinking_tokens(self) -> list[int]:
+        """Number of tokens of all thoughts of each prompt; 0 without a thought."""
+        return [0 if each is None else each.n_tokens for each in self._thoughts]
+
+    @property
+    def thinking_complete(self) -> list[bool | None]:
+        """Whether the model ended all thoughts of each prompt; None without a thought."""
+        return [None if each is None else each.is_complete for each in self._thoughts]
+
+    @property
+    def _thoughts(self) -> list[Thought | None]:
+        return [joined_thoughts(each) for each in self.thoughts or ((),) * len(self)]
+
+    @property
+    def label_between(self) -> Floats | None:
+        """float64[n], `between` of the most probable label; None without `between`."""
+        if self.between is None:
+            return None
+        best = np.where(np.isnan(self.probs), -1, self.probs).argmax(axis=1)
+        return np.asarray(np.take_along_axis(self.between, best[:, None], axis=1)[:, 0])
+
+    def further(self) -> dict[str, Any]:
+        """Return a dict of the columns about thoughts; empty without thoughts."""
+        found: dict[str, Any] = {}
+        if self.label_between is not None:
+            found["between"] = self.label_between
+        if self.thoughts is not None:
+            found |= thought_cells(self)
+        return found
+
+    def calibrated(self, calibration: Calibration) -> ClassifyResults:
+        """Return the results with calibrated probabilities.
+
+        Raises:
+            ValueError: The calibration has other labels, or the results are already
+                calibrated.
+        """
+        if self.calibration is not None:
+            raise ArgumentError(
+                "these results are calibrated already",
+                argument="calibration",
+                code="conflict",
+                form="{problem}",
+            )
+        calibration.check_names(self.names)
+        probs = calibration.apply(self.probs)
+        return replace(self, probs=probs, calibration=calibration)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with label, probabilities, measures and error.
+
+        The columns are label, prob, margin, entropy, coverage, `p_<label>`, error. With
+        thinking, the columns thinking, n_thinking_tokens and thinking_complete come
+        before error, and with several thoughts also `between` of the label.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional dependency
+
+        columns: dict[str, object] = {
+            "label": pd.Categorical(self.labels, categories=list(self.names)),
+            "prob": self.prob,
+            "margin": self.margin,
+            "entropy": self.entropy,
+            "coverage": self.coverage,
+        }
+        for j, name in enumerate(self.names):
+            columns[f"p_{name}"] = self.probs[:, j]
+        why = reasons(self.errors, self.finish_reasons)
+        columns |= in_pandas({**self.further(), "error": why}, KINDS)
+        return with_index(pd.DataFrame(columns), self.index_of_prompts)
+
+    def __repr__(self) -> str:
+        n_failed = sum(error is not None for error in self.errors)
+        return (
+            f"<ClassifyResults: {len(self)} prompts, {len(self.names)} labels, "
+            f"{n_failed} failed>"
+        )
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return the softmax of each row of float64[n, k]; a row with a NaN becomes NaN."""
+    if scores.size == 0:
+        return scores
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def _of_rows(probs: Floats, function: Any) -> Floats:  # noqa: ANN401 - a function of Floats
+    """Apply a function to each row; return NaN for a row with a NaN."""
+    out = np.full(len(probs), np.nan)
+    good = ~np.isnan(probs).any(axis=1)
+    if good.any():
+        out[good] = function(probs[good])
+    return out

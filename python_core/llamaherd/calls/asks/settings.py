@@ -1,0 +1,146 @@
+"""Signatures and help of public calls, derived from the declared options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llamaherd.engine.core.declaration import entries_of, options_of, unknown_argument
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.sampling import (
+    DEFAULT_SEED,
+    OF_REQUEST,
+    SamplingParams,
+    changed_fields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.engine.core.declaration import Options
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_PLACEHOLDER = "**settings:"
+
+
+def help_of(options: type[Options], name: str, more: str = "") -> str:
+    """Return one line about an option, for the help of a command.
+
+    Args:
+        options: Class that declares the option.
+        name: Name of the option.
+        more: Text that the command line appends.
+    """
+    return f"{options_of(options)[name].sentence} {more}".strip()
+
+
+def takes(
+    options: type[Options], names: type, own_defaults: Mapping[str, Any] | None = None
+) -> Callable[[_F], _F]:
+    """Decorate a function that has `**settings`: add its options to signature and help.
+
+    `inspect.signature` lists each option with its type and default. In the docstring the
+    entry `**settings` under "Args:" is replaced by an entry for each option.
+
+    Args:
+        options: Class that declares the options.
+        names: Class of the keyword arguments, for their names and types.
+        own_defaults: Defaults of the function that differ from the declared defaults.
+    """
+    own = own_defaults or {}
+    kinds = {
+        name: getattr(kind, "__forward_arg__", kind)
+        for name, kind in names.__annotations__.items()
+    }
+    declared = {n: each for n, each in options_of(options).items() if n in kinds}
+    return shows(
+        [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=own.get(name, each.default),
+                annotation=kinds[name],
+            )
+            for name, each in declared.items()
+        ],
+        {name: each.doc for name, each in declared.items()},
+    )
+
+
+def shows(
+    settings: Sequence[Parameter], docs: Mapping[str, str] | None = None
+) -> Callable[[_F], _F]:
+    """Decorate a function: replace `**settings` in signature and help by parameters.
+
+    Args:
+        settings: Parameters.
+        docs: Documentation of each parameter, for the docstring.
+    """
+
+    def shown(function: _F) -> _F:
+        signature = inspect.signature(function)
+        own = [
+            each
+            for each in signature.parameters.values()
+            if each.kind is not Parameter.VAR_KEYWORD
+        ]
+        is_named = [each.kind is Parameter.KEYWORD_ONLY for each in own]
+        first = [*is_named, True].index(True)
+        own[first:first] = settings
+        as_any: Any = function
+        as_any.__signature__ = signature.replace(parameters=own)
+        if function.__doc__ and docs:
+            as_any.__doc__ = _with_entries(inspect.cleandoc(function.__doc__), docs)
+        return function
+
+    return shown
+
+
+def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:
+    """Replace the entry `**settings` of a docstring by an entry for each parameter."""
+    lines = docstring.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.strip().startswith(_PLACEHOLDER)]
+    if not starts:
+        return docstring
+    first = starts[0]
+    end = first + 1
+    while end < len(lines) and lines[end].startswith(" " * 8):
+        end += 1
+    lines[first:end] = entries_of(docs.items()).splitlines()
+    return "\n".join(lines)
+
+
+def params_of_call(settings: Mapping[str, Any]) -> SamplingParams:
+    """Return the sampling settings of a call, with its defaults.
+
+    Raises:
+        TypeError: A setting is unknown or has the wrong type.
+        ValueError: A setting is out of range.
+    """
+    for name in settings:
+        if name not in SamplingParams.declared:
+            raise unknown_argument(name, SamplingParams.declared)
+    return SamplingParams(**{"seed": DEFAULT_SEED, **settings})
+
+
+def params_of_prompts(
+    of_call: SamplingParams, params: SamplingParams | Sequence[SamplingParams] | None
+) -> SamplingParams | Sequence[SamplingParams]:
+    """Return the settings of each prompt, taken from `params` or else from the call.
+
+    Raises:
+        ValueError: Both are given.
+    """
+    if params is None:
+        return replace(of_call, max_tokens=None, stop=None, seed=None)
+    for name in changed_fields(of_call):
+        if name not in OF_REQUEST:
+            raise ArgumentError(
+                "is given in addition to params; set it in params instead",
+                argument=name,
+                code="conflict",
+            )
+    return params

@@ -1,0 +1,127 @@
+"""Conversion of a caller's texts to tokens, for embedding models."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import TokenizeError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.model.tokens import TOKENIZING, prompt_tokens
+from llamaherd.engine.native import vocabulary
+
+if TYPE_CHECKING:
+    from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.model.model import Model
+
+_CHARS_PER_TOKEN = 8  # assumed for the part that is tokenized first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text to embed.
+
+    Attributes:
+        tokens: int32[n] tokens, including special tokens.
+        problem: Reason to fail the text without computing it; "" without a reason.
+        is_cut: Whether it was truncated.
+    """
+
+    tokens: array[int]
+    problem: str = ""
+    is_cut: bool = False
+
+
+def make_texts(model: Model, given: object, *, truncate: bool) -> list[Text]:
+    """Check and tokenize texts; set `problem` for a text that cannot be computed.
+
+    Args:
+        model: Model whose vocabulary is used.
+        given: Texts or token ids.
+        truncate: Whether to cut texts that exceed the model's training context.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: A text is not valid Unicode, or an id does not fit into 32 bits.
+    """
+    texts = listed(given, "texts", "")
+    empty = len(_tokens(model, ""))
+    return [
+        _make_text(model, Argument("texts", (i,)), text, empty, truncate=truncate)
+        for i, text in enumerate(texts)
+    ]
+
+
+def _make_text(
+    model: Model, name: Name, given: object, n_empty: int, *, truncate: bool
+) -> Text:
+    if isinstance(given, Refused):
+        return Text(tokens=array("i"), problem=given.failure)
+    most = model.n_ctx_train
+    is_all = True
+    try:
+        if isinstance(given, str):
+            tokens, is_all = _first_tokens(model, checks.text(name, given), most)
+        else:
+            n_empty = 0
+            tokens = prompt_tokens(model, name, given)
+    except TokenizeError as error:
+        return Text(tokens=array("i"), problem=Failure(str(error), "not_tokenized"))
+    problem = ""
+    bad = next((token for token in tokens if not 0 <= token < model.n_vocab), None)
+    if len(tokens) <= n_empty:
+        problem = Failure("the text is empty", "empty")
+    elif bad is not None:
+        problem = Failure(
+            f"it has a token {bad}, but the vocabulary has {model.n_vocab} tokens",
+            "not_tokenized",
+        )
+    elif len(tokens) <= most:
+        return Text(tokens=tokens)
+    elif truncate:
+        return Text(tokens=_cut(model, given, tokens, most), is_cut=True)
+    else:
+        problem = Failure(
+            f"the text has {'' if is_all else 'more than '}{len(tokens)} tokens, more "
+            f"than the {most} that the model was trained for: shorten it, or set "
+            "truncate",
+            "too_long",
+        )
+    return Text(tokens=array("i"), problem=problem)
+
+
+def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]:
+    """Return the tokens of a text, or of a first part with more than `most` tokens.
+
+    Some of libllama's tokenizers take time quadratic in the length of the text.
+
+    Returns: The tokens, and True if they cover the whole text.
+    """
+    n_chars = _CHARS_PER_TOKEN * (most + 1)
+    while n_chars < len(text):
+        tokens = _tokens(model, text[:n_chars])
+        if len(tokens) > 1.25 * most:  # a cut may add some tokens
+            return tokens, False
+        n_chars *= 2
+    return _tokens(model, text), True
+
+
+def _cut(model: Model, given: object, tokens: array[int], most: int) -> array[int]:
+    """Return the first tokens, followed by the special tokens that end a text."""
+    if not isinstance(given, str):
+        return tokens[:most]
+    ends = _tokens(model, "")
+    # The tokens of an empty text are the special tokens of the start and the end.
+    n_end = 0
+    while n_end < len(ends) and ends[-1 - n_end] == tokens[-1 - n_end]:
+        n_end += 1
+    return tokens[: most - n_end] + tokens[len(tokens) - n_end :]
+
+
+def _tokens(model: Model, text: str) -> array[int]:
+    with TOKENIZING, model.using() as handle:
+        return vocabulary.tokenize(handle, text, add_special=True, parse_special=False)

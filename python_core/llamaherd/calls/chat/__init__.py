@@ -1,0 +1,1 @@
+"""Chat templates, messages, thoughts and tool calls."""

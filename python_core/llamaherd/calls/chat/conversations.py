@@ -1,0 +1,205 @@
+"""Rendering of conversations, with starts of answers, refusals and earlier thoughts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from llamaherd.calls.chat.messages import (
+    has_neighbours,
+    merged_system,
+    split_prefill,
+    with_arguments_as_text,
+    with_thought,
+)
+from llamaherd.calls.chat.thinking_format import format_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError
+from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.plain import is_missing, plain
+from llamaherd.engine.native import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd.calls.chat.renderer import Renderer
+    from llamaherd.engine.model.model import Model
+
+Messages: TypeAlias = list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A prompt that fails before it is tokenized.
+
+    Attributes:
+        reason: Reason of the refusal.
+        code: Code of the failure, see `core.failure`.
+    """
+
+    reason: str
+    code: str = "chat_template"
+
+    @property
+    def failure(self) -> Failure:
+        """Return the reason with its code."""
+        return Failure(self.reason, self.code)
+
+
+def listed(
+    prompts: object,
+    name: str = "prompts",
+    hint: str | None = None,
+) -> list[object]:
+    """Return the elements of a list of prompts; a `Refused` for each missing prompt.
+
+    Args:
+        prompts: Texts, token ids or conversations; None, NaN or pandas.NA is missing.
+        name: Name of the argument.
+        hint: Argument `single` of `checks.prompt_list`.
+
+    Raises:
+        TypeError: `prompts` is not a list of prompts.
+    """
+    missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
+    found = checks.prompt_list(prompts, name, hint)
+    return [missing if is_missing(each) else each for each in found]
+
+
+def single(prompt: object) -> list[object]:
+    """Return a list of a single prompt, which must not be missing.
+
+    Raises:
+        TypeError: The prompt is missing.
+    """
+    prompt = plain(prompt)
+    if is_missing(prompt):
+        raise ArgumentTypeError(
+            f"must be text or a sequence of token ids, not {checks.shown(prompt)}",
+            argument="prompt",
+        )
+    return [prompt]
+
+
+class ChatPrompt(str):
+    """A rendered conversation with the start of its answer.
+
+    Attributes:
+        question: The prompt up to the answer.
+        prefill: Text that the answer starts with.
+    """
+
+    __slots__ = ("prefill", "question")
+    question: str
+    prefill: str
+
+    def __new__(cls, question: str, prefill: str = "") -> ChatPrompt:  # noqa: PYI034 - typing.Self needs Python 3.11
+        """Create a prompt from its two parts."""
+        self = super().__new__(cls, question + prefill)
+        self.question, self.prefill = question, prefill
+        return self
+
+    def __reduce__(self) -> tuple[type[ChatPrompt], tuple[str, str]]:
+        return ChatPrompt, (self.question, self.prefill)
+
+
+def prompt_or_refused(
+    model: Model, renderer: Renderer, talk: Messages, prefix: str, *, merges: bool
+) -> ChatPrompt | Refused:
+    """Render a conversation; return a `Refused` if the template refuses it.
+
+    Args:
+        model: Model with the special tokens.
+        renderer: Renderer of the template.
+        talk: Messages.
+        prefix: Text that the answer starts with. If the last message is from the
+            assistant, the text follows this message.
+        merges: Whether to put the system text into the first message of the user if the
+            template refuses a system message.
+    """
+    messages, prefill = split_prefill(talk)
+    with model.using() as handle:
+        start = vocabulary.mark_literals(handle, prefill + prefix)
+    try:
+        return ChatPrompt(rendered(model, renderer, messages), start)
+    except ChatTemplateError as error:
+        merged = merged_system(messages)
+        if merged is not None and not _is_refused(model, renderer, merged):
+            if merges:
+                return ChatPrompt(rendered(model, renderer, merged), start)
+            return Refused(
+                f"{error}: the template takes no system message. Use merge_system to put "
+                "its text into the first message of the user"
+            )
+        if has_neighbours(messages):
+            return Refused(
+                f"{error}: two messages of the same role follow each other. Join them "
+                "into one"
+            )
+        return Refused(str(error))
+
+
+def _is_refused(model: Model, renderer: Renderer, messages: Messages) -> bool:
+    try:
+        rendered(model, renderer, messages)
+    except ChatTemplateError:
+        return True
+    return False
+
+
+def rendered(
+    model: Model,
+    renderer: Renderer,
+    messages: Messages,
+    *,
+    add_generation_prompt: bool = True,
+) -> str:
+    """Render a conversation; write earlier thoughts if the template supports thoughts.
+
+    Raises:
+        ChatTemplateError: The template refuses the conversation.
+    """
+    ways: list[Callable[[dict[str, object]], dict[str, object]]] = [
+        lambda message: message,
+        # The text of an earlier answer may contain its thought with markers.
+        partial(_split, renderer),
+        with_arguments_as_text,
+    ]
+    refused: list[tuple[Messages, ChatTemplateError]] = []
+    with model.using():
+        for way in ways:
+            given = [_with_parts(renderer, way(each)) for each in messages]
+            if any(given == tried for tried, _ in refused):
+                continue
+            try:
+                return renderer.render(given, add_generation_prompt=add_generation_prompt)
+            except ChatTemplateError as error:
+                refused.append((given, error))
+    raise refused[0][1]
+
+
+def _with_parts(renderer: Renderer, message: dict[str, object]) -> dict[str, object]:
+    """Return a message with its thought as a part, if the template expects parts."""
+    thought = message.get("thinking")
+    if not thought or message["role"] != "assistant":
+        return message
+    found = format_of(renderer)
+    if found is None or not found.is_in_parts:
+        return message
+    parts = [
+        {"type": "thinking", "thinking": thought},
+        {"type": "text", "text": message["content"]},
+    ]
+    return {**message, "content": parts}
+
+
+def _split(renderer: Renderer, message: dict[str, object]) -> dict[str, object]:
+    """Return a message of the assistant with its thought separated from the text."""
+    if message["role"] != "assistant" or message.get("thinking"):
+        return message
+    found = format_of(renderer)
+    parts = found.split(str(message["content"])) if found is not None else None
+    if parts is None:
+        return message
+    return with_thought({**message, "content": parts[1]}, parts[0])

@@ -1,0 +1,314 @@
+"""Format of thoughts in a chat template, found by trial renderings."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from llamaherd.calls.chat.messages import with_thought
+from llamaherd.calls.chat.switches import Switch, Switches
+from llamaherd.calls.chat.template_cache import TemplateCache
+from llamaherd.engine.core.errors import ChatTemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd.calls.chat.renderer import Message, Renderer
+
+State: TypeAlias = Literal["open", "closed", "bare"]
+# Messages, variables in addition to the caller's, add_generation_prompt.
+Render: TypeAlias = "Callable[[Sequence[Message], Mapping[str, object], bool], str]"
+
+_QUESTION, _ANSWER, _THOUGHT = "Qq7Qq", "Aa7Aa", "Tt7Tt"
+_ASKED: dict[str, object] = {"role": "user", "content": _QUESTION}
+_ANSWERED: dict[str, object] = {"role": "assistant", "content": _ANSWER}
+
+# Markers of templates that do not write the thoughts of messages: some templates remove
+# a thought from the conversation, others describe in words how to think. The first pair
+# of markers that the template mentions is used. A third text, if given, begins the
+# answer.
+_KNOWN: tuple[tuple[str, str, str | None], ...] = (
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>", ""),
+    ("<|channel>thought\n", "<channel|>", ""),
+    ("<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>", ""),
+    ("[THINK]", "[/THINK]", ""),
+    ("<think>", "</think>", None),
+)
+_FORMATS: TemplateCache[tuple[str, str, str], ThinkingFormat | None] = TemplateCache()
+_AFTER = "\n\n"  # text that most models generate after an end marker of a thought
+_HINT = re.compile(r"think|reason|thought|channel|inner_prefix", re.IGNORECASE)
+_TAG = re.compile(r"<([^<>/|\s]+)>\s*\Z")
+_OPENING = re.compile(
+    r"[<\[][^<>\[\]/]*(?:think|reason|thought)[^<>\[\]/]*[>\]]\s*\Z", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingFormat:
+    """Markers of thoughts in a chat template, and switches of the template.
+
+    Attributes:
+        start: Text that opens a thought, with the white space after it.
+        end: Text that closes a thought; "" if unknown.
+        lead: Text between a thought and `end`: white space. For a thought that is a
+            separate turn, the end of this turn and the start of the next turn.
+        after: Text between `end` and the answer: white space, or a separate marker.
+        is_turn: Whether a thought is a separate turn.
+        is_by_default: Whether, without a switch, the model thinks or decides itself
+            whether to think.
+        off: Variables that turn thinking off; None if there are none.
+        on: Variables that turn thinking on; None if there are none.
+        is_in_parts: Whether the template reads thoughts as parts of a message's
+            content.
+        closed: Other ends of prompts after which the model does not think.
+    """
+
+    start: str
+    end: str
+    lead: str = ""
+    after: str = _AFTER
+    is_turn: bool = False
+    is_by_default: bool = True
+    off: Mapping[str, object] | None = None
+    on: Mapping[str, object] | None = None
+    is_in_parts: bool = False
+    closed: tuple[str, ...] = ()
+
+    @property
+    def opening(self) -> str:
+        """Opening marker without white space."""
+        return self.start.strip()
+
+    @property
+    def closing(self) -> str:
+        """Text from the end of a thought to the answer."""
+        return self.lead + self.end + self.after
+
+    def state(self, prompt: str) -> State:
+        """Return whether a prompt ends inside a thought, after a thought, or neither."""
+        tail = prompt.rstrip()
+        ends = (self.end, *self.closed)
+        if any(each and tail.endswith(each.rstrip()) for each in ends):
+            return "closed"
+        return "open" if tail.endswith(self.opening) else "bare"
+
+    def close(self, prompt: str) -> str:
+        """Return the prompt with its thought closed, so that the answer comes next."""
+        state = self.state(prompt)
+        if state == "open":
+            return prompt + self.closing
+        if state == "bare":
+            if not self.is_by_default:
+                return prompt
+            empty = "" if self.is_turn else self.start + self.lead
+            return prompt + empty + self.end + self.after
+        begin = self.end if self.is_turn else self.after
+        missing = begin.strip() and not prompt.rstrip().endswith(begin.strip())
+        return prompt + begin if missing else prompt
+
+    def open(self, prompt: str) -> str:
+        """Return the prompt with a thought opened, so that it ends inside the thought."""
+        state = self.state(prompt)
+        if state == "open":
+            return prompt
+        if state == "closed":
+            prompt = prompt.rstrip()
+            ends = [each.rstrip() for each in (self.end, *self.closed)]
+            prompt = prompt.removesuffix(next(filter(prompt.endswith, ends)))
+            if prompt.rstrip().endswith(self.opening):
+                prompt = prompt.rstrip().removesuffix(self.opening)
+        return prompt + self.start
+
+    def split(self, text: str) -> tuple[str, str] | None:
+        """Split a text into thought and answer; None without the marker between them."""
+        thought, marker, answer = text.partition(self.end.strip())
+        if not marker:
+            return None
+        if self.is_turn:
+            thought = thought.rstrip().removesuffix(self.lead.strip())
+        return thought.strip().removeprefix(self.opening).strip(), answer.strip()
+
+
+def format_of(renderer: Renderer) -> ThinkingFormat | None:
+    """Return the format of the template of a renderer, see `find_format`."""
+    key = (renderer.source, repr(sorted(renderer.variables.items())), renderer.bos)
+
+    def render(
+        messages: Sequence[Message], variables: Mapping[str, object], is_prompt: bool
+    ) -> str:
+        probe = renderer.probe(variables)
+        return probe.render(messages, add_generation_prompt=is_prompt)
+
+    return _FORMATS.get(key, lambda: find_format(renderer.source, render))
+
+
+def find_format(source: str, render: Render) -> ThinkingFormat | None:
+    """Find the format of thoughts of a template.
+
+    Args:
+        source: Template in Jinja.
+        render: Function that renders messages.
+
+    Returns: The format; None if the template has no thoughts, or refuses a plain
+        question.
+    """
+    probe = _Probe(render)
+    prompt = probe.prompt({}) if _HINT.search(source) else None
+    if prompt is None:
+        return None
+    switches = Switches(source, probe.prompt)
+    found = _from_answer(probe, prompt)
+    if found is None:
+        known = [pair for pair in _KNOWN if pair[0].strip() in source]
+        if not known:
+            return _of_unknown(prompt)
+        samples = [prompt, *(each.prompt for each in switches.all), probe.answered({})]
+        found = _of_pair(*known[0], samples)
+    return _switched(found, prompt, switches)
+
+
+class _Probe:
+    """Renderer of short conversations; returns None if the template refuses them."""
+
+    def __init__(self, render: Render) -> None:
+        self._render = render
+
+    def prompt(self, variables: Mapping[str, object]) -> str | None:
+        return self._try([_ASKED], variables, is_prompt=True)
+
+    def header(self, prompt: str) -> str:
+        """Return the text at the end of a prompt that starts an answer."""
+        without = self._try([_ASKED], {}, is_prompt=False)
+        is_start = without is not None and prompt.startswith(without)
+        return prompt[len(without or "") :] if is_start else ""
+
+    def answered(self, fields: Mapping[str, object]) -> str:
+        message = {**_ANSWERED, **fields}
+        return self._try([_ASKED, message], {}, is_prompt=False) or ""
+
+    def _try(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        variables: Mapping[str, object],
+        *,
+        is_prompt: bool,
+    ) -> str | None:
+        try:
+            return self._render(messages, variables, is_prompt)
+        except ChatTemplateError:
+            return None
+
+
+def _from_answer(probe: _Probe, prompt: str) -> ThinkingFormat | None:
+    """Find the markers that the template writes around the thought of an answer."""
+    parts = [
+        {"type": "thinking", "thinking": _THOUGHT},
+        {"type": "text", "text": _ANSWER},
+    ]
+    for fields in (with_thought({}, _THOUGHT), {"content": parts}):
+        before, thought, behind = probe.answered(fields).partition(_THOUGHT)
+        between, follows, _ = behind.partition(_ANSWER)
+        # This check excludes templates that write the list of parts as JSON.
+        if thought and follows and between.strip() and "type" not in between:
+            found = _of_texts(before, between, prompt, probe.header(prompt))
+            return replace(found, is_in_parts="content" in fields)
+    return None
+
+
+def _of_texts(before: str, between: str, prompt: str, header: str) -> ThinkingFormat:
+    """Return the format with these texts before and after a thought."""
+    end = between.strip()
+    lead, after = between.split(end)
+    for _, close, _ in _KNOWN:
+        if end.startswith(close):  # a marker that begins the answer follows
+            end, after = close, end.removeprefix(close) + after
+    opening = _opposite(end)
+    if opening and before.rstrip().endswith(opening):
+        space = before[len(before.rstrip()) :]
+        return ThinkingFormat(opening + space, end, lead, after)
+    common = os.path.commonprefix([prompt, before])  # noqa: RUF071 - of texts, not of paths
+    start = before[len(common) :] or prompt[len(common) :]
+    cut = between.rfind(header) + len(header) if header.strip() else 0
+    if header in between and between[cut:].strip():
+        lead, end = between[:cut], between[cut:]
+        # The template left the thought out.
+        closed = (start.strip() + lead,)
+        return ThinkingFormat(start, end, lead, "", is_turn=True, closed=closed)
+    return ThinkingFormat(start, end, lead, after)
+
+
+def _opposite(end: str) -> str:
+    """Return the opening marker for a closing marker; "" if it cannot be derived."""
+    for start, close, _ in _KNOWN:
+        if close == end:
+            return start.strip()
+    found = re.fullmatch(r"([<\[])/([^<>\[\]]+[>\]])", end)
+    return found[1] + found[2] if found else ""
+
+
+def _of_pair(
+    start: str, end: str, begin: str | None, samples: list[str]
+) -> ThinkingFormat:
+    """Return the format of known markers, with white space as in `samples`."""
+    opening = start.strip()
+    space, inside, after = start[len(start.rstrip()) :], None, ""
+    for text in samples:
+        opened = re.search(re.escape(opening) + r"(\s*)\Z", text)
+        closed = re.search(
+            rf"{re.escape(opening)}(\s*){re.escape(end)}(\s*)(?:{_ANSWER}|\Z)", text
+        )
+        space = opened[1] if opened else space
+        inside = closed[1] if closed else inside
+        after = closed[2] if closed else after
+    shown = re.search(rf"{re.escape(end)}(\s*){_ANSWER}", samples[-1])
+    if inside is None:
+        lead = space
+    else:
+        space = space or inside[: len(inside) // 2]
+        lead = inside.removeprefix(space)
+    if begin is None:
+        begin = shown[1] if shown else after or _AFTER
+    return ThinkingFormat(opening + space, end, lead, begin)
+
+
+def _of_unknown(prompt: str) -> ThinkingFormat | None:
+    """Return the format for a prompt whose end looks like an opening marker."""
+    found = _OPENING.search(prompt)
+    if found is None:
+        return None
+    tag = _TAG.search(prompt)
+    return ThinkingFormat(found[0], f"</{tag[1]}>" if tag else "")
+
+
+def _switched(found: ThinkingFormat, prompt: str, switches: Switches) -> ThinkingFormat:
+    """Add the variables that turn thinking on and off."""
+    default = found.state(prompt)
+    off = _first(switches.off(), lambda s: found.state(s.prompt) == "closed")
+    if off is None and default == "open":  # the template leaves the thought out
+        off = _first(switches.off(), lambda s: found.state(s.prompt) == "bare")
+        if off is not None:
+            found = replace(found, closed=(*found.closed, _last_tag(off.prompt)))
+    on = _first(switches.on(), lambda s: found.state(s.prompt) == "open")
+    if on is None and (off is None or default == "closed"):
+        on = _first(switches.on(), lambda s: s.prompt != prompt)
+    is_switched_on = on is not None and switches.without(on.name) == prompt
+    is_off = default == "closed" or (default == "bare" and is_switched_on)
+    return replace(
+        found,
+        is_by_default=not is_off,
+        off={} if is_off else None if off is None else off.variables,
+        on=None if on is None or default == "open" else on.variables,
+    )
+
+
+def _first(switches: list[Switch], test: Callable[[Switch], bool]) -> Switch | None:
+    return next(filter(test, switches), None)
+
+
+def _last_tag(prompt: str) -> str:
+    """Return the end of a prompt, from the second to last special token on."""
+    cuts = [found.start() for found in re.finditer(r"[<\[]", prompt)]
+    return prompt[cuts[-2] :] if len(cuts) > 1 else prompt

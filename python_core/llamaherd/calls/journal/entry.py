@@ -1,0 +1,195 @@
+"""Result in a journal, and conversion to and from its row in the database."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llamaherd.calls.journal.file import DamagedError
+from llamaherd.engine.core.plain import plain
+
+if TYPE_CHECKING:
+    from llamaherd.engine.core.results import FinishReason
+
+_N = TypeVar("_N", int, float)
+# Text stored as the error of an answer that a stop text ended before its grammar was
+# complete. All other answers with the finish reason "stop" are complete.
+_CUT = "cut off by a stop text"
+_REASONS = ("stop", "length", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """A result in a journal.
+
+    Attributes:
+        prompt: Prompt as given to the call; for token ids, their text.
+        text: Text of the answer. None for a failure, and for a scored prompt, whose
+            probabilities are in `numbers`.
+        finish_reason: "stop", "length", or "error" if the last attempt failed.
+        complete: Whether the model ended the answer; see `Result`.
+        error: Reason of the failure; None without a failure.
+        tokens: Generated tokens, without an end-of-generation token.
+        seed: Seed of the random generator, a uint32.
+        model: Name of the model file.
+        model_sha256: SHA-256 of the model file in hexadecimal.
+        settings: JSON object of all other settings that affect the text: max_tokens,
+            stop, sampling settings that differ from the defaults, and settings of the
+            context.
+        created: Time of storage in UTC, with time zone.
+        version: Version of llamaherd.
+        key: Hash of everything that affects the result, in hexadecimal.
+        numbers: float64[n], log-probabilities, if requested. For an answer, the values
+            of its tokens come first, see `journal.numbers`. For a score, there is one
+            value for each token of the continuations; a prefix that continuations share
+            is stored once.
+        thinking: Text of the thought before the answer; None without a thought.
+        n_thinking_tokens: Number of tokens of the thought.
+        thinking_complete: Whether the model ended the thought itself; None without a
+            thought.
+    """
+
+    prompt: str
+    text: str | None
+    finish_reason: FinishReason
+    complete: bool
+    error: str | None
+    n_prompt_tokens: int
+    tokens: list[int]
+    seed: int
+    model: str
+    model_sha256: str
+    settings: str
+    created: datetime
+    version: str
+    key: str
+    numbers: tuple[float, ...] = ()
+    thinking: str | None = None
+    n_thinking_tokens: int = 0
+    thinking_complete: bool | None = None
+
+    @property
+    def n_generated_tokens(self) -> int:
+        """Number of generated tokens."""
+        return len(self.tokens)
+
+
+def row_of(entry: JournalEntry) -> tuple[Any, ...]:
+    """Return the database row of an entry, in the order of the columns."""
+    row = (
+        entry.model,
+        bytes.fromhex(entry.model_sha256),
+        entry.settings,
+        entry.version,
+        bytes.fromhex(entry.key),
+        entry.prompt,
+        entry.n_prompt_tokens,
+        entry.seed,
+        entry.text,
+        _little_endian(array("i", entry.tokens)).tobytes(),
+        entry.finish_reason,
+        _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
+        _little_endian(array("d", entry.numbers)).tobytes() if entry.numbers else None,
+        entry.created.timestamp(),
+    )
+    row = tuple(map(plain, row))
+    return (*row, _digest(row))
+
+
+def entry_of(row: tuple[Any, ...]) -> JournalEntry:
+    """Return the entry that a database row contains.
+
+    Raises:
+        DamagedError: The row is not the row that was written.
+    """
+    prompt = f"{row[5]!r:.60}"
+    if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
+        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
+    # A row with a valid digest can still be invalid, and SQLite accepts a value of any
+    # type in any column.
+    tokens, numbers = array("i"), array("d")
+    try:
+        _check_types(row)
+        tokens.frombytes(row[9])
+        numbers.frombytes(row[12] or b"")
+        created = datetime.fromtimestamp(row[13], UTC)
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise DamagedError(
+            f"the data stored for the prompt {prompt} are not a result: {error}"
+        ) from None
+    is_score = row[10] == "stop" and not tokens and bool(numbers)
+    return JournalEntry(
+        model=row[0],
+        model_sha256=row[1].hex(),
+        settings=row[2],
+        version=row[3],
+        key=row[4].hex(),
+        prompt=row[5],
+        n_prompt_tokens=row[6],
+        seed=row[7],
+        text=None if is_score else row[8],
+        tokens=_little_endian(tokens).tolist(),
+        finish_reason=row[10],
+        complete=row[10] == "stop" and (is_score or row[11] is None),
+        error=row[11] if row[10] == "error" else None,
+        numbers=tuple(_little_endian(numbers)),
+        created=created,
+    )
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "model_sha256": bytes,
+    "settings": str,
+    "version": str,
+    "key": bytes,
+    "prompt": str,
+    "n_prompt_tokens": int,
+    "seed": int,
+    "text": (str, type(None)),
+    "tokens": bytes,
+    "finish_reason": str,
+    "error": (str, type(None)),
+    "numbers": (bytes, type(None)),
+    "created": float,
+}
+
+
+def _check_types(row: tuple[Any, ...]) -> None:
+    """Check the type and range of each value.
+
+    Raises:
+        TypeError: A value has another type.
+        ValueError: A value is out of range, or values contradict each other.
+    """
+    for (name, kind), value in zip(_TYPES.items(), row[:-1], strict=True):
+        if not isinstance(value, kind):
+            raise TypeError(f"its {name} is of type {type(value).__name__}")
+    if row[10] not in _REASONS:
+        raise ValueError(f"its finish_reason is {row[10]!r:.60}")
+    if row[6] < 0 or not 0 <= row[7] < 2**32:
+        raise ValueError(f"it has {row[6]} tokens and the seed {row[7]}")
+    if (row[10] == "error") != (row[8] is None):
+        raise ValueError("it must have either a text or an error")
+
+
+def _digest(row: tuple[Any, ...]) -> bytes:
+    """Return a digest of plain values. SQLite does not detect changes in stored texts."""
+    return blake2b(repr(row).encode(), digest_size=8).digest()
+
+
+def _digest_of_numpy(row: tuple[Any, ...]) -> bytes:
+    """Return the digest that earlier versions stored for a prompt that numpy held."""
+    values = list(map(repr, row))
+    values[5] = f"np.str_({values[5]})"
+    return blake2b(f"({', '.join(values)})".encode(), digest_size=8).digest()
+
+
+def _little_endian(numbers: array[_N]) -> array[_N]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

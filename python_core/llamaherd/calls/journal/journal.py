@@ -1,0 +1,369 @@
+"""Journals: SQLite files that keep finished results even if the writing process ends.
+
+The key of a result is a hash of everything that affects it (see `journal_key`). The file
+is in WAL mode: processes may share it, and readers do not block writers. A commit is on
+disk when it returns (synchronous=FULL), so a power cut loses no committed result.
+
+A file is checked, without any change, before it is written. If the file is removed,
+moved or replaced while it is open, it is created again at its path with its whole
+content.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.calls.journal import file as journal_file
+from llamaherd.calls.journal import thoughts
+from llamaherd.calls.journal.entry import JournalEntry, entry_of, row_of
+from llamaherd.calls.journal.file import refusals, shown
+from llamaherd.calls.journal.key import MIXED_UP
+from llamaherd.calls.journal.sqlite_access import (
+    SHM,
+    WAL,
+    beside,
+    connect,
+    identity,
+    look,
+)
+from llamaherd.engine.core.errors import JournalError, JournalWarning
+from llamaherd.engine.core.plurals import MOST_ROWS, count_of, first_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+VERSION = version("llamaherd")
+
+_WORDS = 40  # characters of a prompt or an answer in a printed list
+_RETRY_S = (0.0, 0.05, 0.5)
+
+_ADD_ORIGIN = """
+INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
+"""
+# A stored answer is not replaced; a failure is replaced by a later result.
+_ADD_RESULT = """
+INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
+                    finish_reason, error, numbers, created, digest)
+VALUES ((SELECT id FROM origin WHERE model = ? AND model_sha256 = ? AND settings = ?
+         AND version = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+  origin = excluded.origin, prompt = excluded.prompt,
+  n_prompt_tokens = excluded.n_prompt_tokens, seed = excluded.seed,
+  text = excluded.text, tokens = excluded.tokens,
+  finish_reason = excluded.finish_reason, error = excluded.error,
+  numbers = excluded.numbers,
+  created = excluded.created, digest = excluded.digest
+WHERE result.finish_reason = 'error'
+"""
+_SELECT = """
+SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, seed, text,
+       tokens, finish_reason, error, numbers, created, digest
+FROM result LEFT JOIN origin ON origin.id = result.origin
+"""
+_SELECT_ALL = f"{_SELECT} ORDER BY result.id"
+# Counts scores stored by earlier versions, whose keys were not unique.
+_COUNT_MIXED_UP = """
+SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
+WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
+"""
+_COUNT_DONE = "SELECT count(*) FROM result WHERE finish_reason <> 'error'"
+_SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
+
+
+class Journal:
+    """Journal that is open for writing, for one thread at a time.
+
+    Args:
+        path: Path of the file, which is created if it does not exist.
+
+    Attributes:
+        notice: Description of a removal or move of the file while it was open; "" if
+            neither happened.
+        is_required: Whether a call stops with a JournalError when it cannot store its
+            results; otherwise it continues with a warning.
+
+    Raises:
+        TypeError: `path` is neither text nor a path.
+        JournalError: The file cannot be written, is on a network drive, is not a journal,
+            or is damaged.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = journal_file.checked_path("journal", path)
+        journal_file.check_local("journal", self.path)
+        self.notice = ""
+        self.is_required = False
+        self._open()
+
+    def _open(self) -> None:
+        with refusals("journal", self.path):
+            if not self.path.exists():
+                journal_file.remove_drafts(self.path)
+                journal_file.create("journal", self.path)
+            elif self.path.stat().st_nlink > 1:
+                journal_file.remove_drafts(self.path)
+            file = identity(self.path)
+            journal_file.check("journal", self.path)
+            both = (self.path, self.path.parent)
+            if not all(os.access(each, os.W_OK) for each in both):
+                raise JournalError(
+                    f"journal: {shown(self.path)} cannot be used: the file, or its "
+                    "folder, is read-only"
+                )
+            db = connect(self.path, "mode=rw")
+            try:
+                db.execute("PRAGMA synchronous = FULL")
+                db.execute(
+                    "PRAGMA journal_mode = WAL"
+                )  # copies that VACUUM made are not in WAL mode
+                db.execute("BEGIN IMMEDIATE")  # this fails for a read-only file
+                db.execute("ROLLBACK")
+            except BaseException:
+                db.close()
+                raise
+            if identity(self.path) != file:
+                db.close()
+                raise sqlite3.OperationalError("it was replaced while it was opened")
+        self._db = db
+        self._files: _Files | None = _Files.at(self.path)
+
+    def find(self, key: bytes) -> JournalEntry | None:
+        """Return the answer stored under a key; None without an answer or for a failure.
+
+        Raises:
+            JournalError: The journal is damaged.
+        """
+        with refusals("journal", self.path):
+            row = self._db.execute(_SELECT_DONE, (key,)).fetchone()
+            return None if row is None else thoughts.found(self._db, entry_of(row), row)
+
+    def add(self, entries: Iterable[JournalEntry]) -> None:
+        """Store results atomically; they are on disk when the call returns.
+
+        Raises:
+            sqlite3.Error: The results could not be stored.
+            JournalError: The file was removed and cannot be created again.
+        """
+        if self._files is None:  # an earlier attempt to reopen the file failed
+            self._open()
+        each = [(entry, row_of(entry)) for entry in entries]
+        if each:
+            behind = (thoughts.row_of_thought(entry, row) for entry, row in each)
+            _store(self._db, [row for _, row in each], [row for row in behind if row])
+        self._follow_path()
+
+    def _follow_path(self) -> None:
+        """Ensure that the file at the path has the content of the open file.
+
+        A removed file still exists, but only for processes that have it open.
+        """
+        found = _Files.at(self.path)
+        if self._files is None or found == self._files:
+            return
+        try:
+            if found.file == self._files.file:
+                self._open_again()
+            else:
+                self._make_anew(self._files)
+        except (JournalError, sqlite3.Error, OSError) as error:
+            raise JournalError(
+                "it was removed, moved or replaced during the call, and its results "
+                f"could not be stored at its path again: {error}"
+            ) from error
+        self.notice = (
+            f"{shown(self.path)}, or SQLite's log next to it, was removed, moved or "
+            "replaced during the call; all results are stored in the new file at this "
+            "path"
+        )
+
+    def _open_again(self) -> None:
+        """Open the file again after its log was removed."""
+        self._empty_log()
+        self._files = None
+        self._db.close()
+        self._open()
+
+    def _make_anew(self, files: _Files) -> None:
+        """Create the journal again at its path, after it was removed or replaced.
+
+        Args:
+            files: Identities of the open files.
+        """
+        db = self._db
+        self._empty_log()  # this completes the open file, even if it was moved
+        db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
+        try:
+            if files.log is not None and _Files.at(self.path).log == files.log:
+                for suffix in (
+                    WAL,
+                    SHM,
+                ):  # SQLite would apply these logs to the new file
+                    beside(self.path, suffix).unlink(missing_ok=True)
+        finally:
+            db.execute("ROLLBACK")
+        self._open()
+        try:
+            rows = db.execute(_SELECT_ALL)
+            while chunk := rows.fetchmany(1000):
+                _store(self._db, chunk)
+            _store(self._db, [], list(thoughts.read(db)))
+        except BaseException:
+            self._db.close()
+            self._db, self._files = db, files
+            raise
+        db.close()
+
+    def _empty_log(self) -> None:
+        """Move the content of the log into the file (checkpoint)."""
+        for delay in _RETRY_S:  # another process may run a checkpoint
+            time.sleep(delay)
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+            if not busy:
+                return
+        raise sqlite3.OperationalError("another process keeps its log in use")
+
+    @property
+    def n_mixed_up(self) -> int:
+        """Number of scores of an earlier version, which are ignored."""
+        with refusals("journal", self.path):
+            (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
+        return int(number)
+
+    @property
+    def n_results(self) -> int:
+        """Number of stored results, without failures."""
+        with refusals("journal", self.path):
+            (number,) = self._db.execute(_COUNT_DONE).fetchone()
+        return int(number)
+
+    def find_model_hash(self, state: str) -> bytes | None:
+        """Return the stored SHA-256 of a model file in this state, or None."""
+        with refusals("journal", self.path):
+            row = self._db.execute(
+                "SELECT sha256 FROM model_file WHERE state = ?", (state,)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def add_model_hash(self, state: str, sha256: bytes) -> None:
+        """Store the SHA-256 of a model file.
+
+        If this fails, a later call computes it again.
+        """
+        with suppress(sqlite3.Error):
+            self._db.execute(
+                "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",
+                (state, sha256),
+            )
+
+    def close(self) -> None:
+        """Close the file. The last process removes the log."""
+        self._db.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Identities of the file at a path and of its log."""
+
+    file: tuple[int, int] | None
+    log: tuple[int, int] | None
+
+    @classmethod
+    def at(cls, path: Path) -> _Files:
+        return cls(identity(path), identity(beside(path, WAL)))
+
+
+def _store(
+    db: sqlite3.Connection,
+    rows: Sequence[tuple[Any, ...]],
+    of_thoughts: Sequence[tuple[Any, ...]] = (),
+) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
+        db.executemany(_ADD_RESULT, rows)
+        thoughts.add(db, of_thoughts)
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):  # if SQLite has already rolled back
+            db.execute("ROLLBACK")
+        raise
+
+
+def _read_all(
+    db: sqlite3.Connection,
+) -> tuple[list[tuple[Any, ...]], dict[bytes, tuple[Any, ...]]]:
+    """Return the rows of all results, and a dict from keys to rows of thoughts."""
+    db.execute("BEGIN")  # all reads see one state of the file
+    rows = db.execute(_SELECT_ALL).fetchall()
+    return rows, {thought[4]: thought for thought in thoughts.read(db)}
+
+
+def mixed_up(path: Path, n: int) -> str:
+    """Return the message about ignored scores of an earlier version.
+
+    Args:
+        path: Path of the journal.
+        n: Number of ignored scores.
+    """
+    return (
+        f"{shown(path)} has {n} scores of an earlier version of llamaherd, which could "
+        "store a score under another text's key: they are not read"
+    )
+
+
+class JournalEntries(list[JournalEntry]):
+    """List of all results in a journal; its `repr` shows the first results."""
+
+    def __repr__(self) -> str:
+        rows = [
+            f"{_first_words(entry.prompt)} -> {_first_words(entry.text or entry.error)}"
+            for entry in self[:MOST_ROWS]
+        ]
+        head = f"<{count_of(len(self), 'result')} of a journal>"
+        return "\n".join([head, *first_rows(rows, n=len(self))])
+
+
+def _first_words(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= _WORDS else f"{line[: _WORDS - 3]}..."
+
+
+def journal_read(path: str | os.PathLike[str]) -> JournalEntries:
+    """Return all results in a journal, in the order of their first storage.
+
+    A running call may use the journal at the same time.
+    `pandas.DataFrame(journal_read(path))` converts the results to a table.
+
+    Args:
+        path: Path of a file that `generate_parallel(journal=path)` wrote.
+
+    Raises:
+        TypeError: `path` is neither text nor a path.
+        JournalError: The file does not exist, is not a journal, or is damaged.
+
+    Warns:
+        JournalWarning: Scores of an earlier version were omitted.
+    """
+    file = journal_file.checked_path("path", path)
+    with refusals("path", file):
+        journal_file.check("path", file)
+        rows, behind = look(file, _read_all)
+        found = [
+            thoughts.with_thought(entry, row, behind.get(row[4]))
+            if thoughts.THOUGHT in entry.settings
+            else entry
+            for entry, row in ((entry_of(row), row) for row in rows)
+        ]
+    read = [entry for entry in found if MIXED_UP not in entry.settings]
+    if len(read) < len(found):
+        message = mixed_up(file, len(found) - len(read))
+        warnings.warn(f"path: {message}", JournalWarning, stacklevel=2)
+    return JournalEntries(read)

@@ -1,0 +1,115 @@
+"""Keys of results: hashes of everything that affects a result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.engine.core.request import decisive
+from llamaherd.engine.core.sampling import OF_REQUEST, changed_fields
+from llamaherd.engine.native import llguidance
+from llamaherd.engine.native.engine import uses_llguidance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.engine.core.request import Request, ThoughtStage
+    from llamaherd.engine.core.sampling import SamplingParams
+
+# Parts of a request that `journal_key` hashes as bytes instead of JSON.
+_AS_BYTES = ("tokens", "tree", "seed")
+# Key that marks the settings of scores. Earlier versions stored a hash of the
+# continuations under "score". They used the hash of one request for all requests of a
+# call, so that two requests could have the same key.
+SCORES = "scores"
+MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes quotes
+
+
+def settings_of(request: Request) -> dict[str, Any]:
+    """Return the settings of a request without its tokens, continuations and seed.
+
+    If this function returns equal settings for two requests, `settings_json` is equal,
+    too, in the same context.
+    """
+    thought = request.thought
+    if thought is not None and thought.seed:
+        request = replace(request, thought=replace(thought, seed=0))
+    own: dict[str, Any] = {
+        # These settings are always present, as in the keys of earlier versions.
+        "stop": request.stop,
+        "sampling": request.sampling,
+        **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},
+    }
+    if request.tree is not None:
+        own[SCORES] = True
+    return own
+
+
+def settings_json(request: Request, context: Mapping[str, object]) -> str:
+    """Return the settings that affect the result, as a JSON object.
+
+    The object contains only sampling settings that differ from the defaults. A setting
+    added by a later version therefore does not change the keys of stored results.
+
+    Args:
+        request: Request of the result.
+        context: Settings of the context that affect the result.
+
+    Raises:
+        TypeError: A part of the request cannot be written as JSON.
+    """
+    own = settings_of(request)
+    sampling = own.pop("sampling")
+    if request.thought is not None:
+        own["thought"] = _of_thought(request.thought)
+    return json.dumps(
+        # Settings of a host replace settings of this process, such as its llguidance.
+        {**_of_sampling(sampling), **own, **context},
+        sort_keys=True,
+        ensure_ascii=False,
+    )
+
+
+def _of_thought(thought: ThoughtStage) -> dict[str, object]:
+    """Return the settings of a thought, without the seed, which differs among prompts."""
+    own = {
+        each.name: getattr(thought, each.name)
+        for each in fields(thought)
+        if each.name not in ("sampling", "seed")
+    }
+    return {**own, "sampling": _of_sampling(thought.sampling)}
+
+
+def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
+    changed = {
+        name: getattr(sampling, name)
+        for name in changed_fields(sampling)
+        if name not in OF_REQUEST
+    }
+    if sampling.quote_from is not None:  # can be as long as the prompt
+        changed["quote_from"] = hashlib.sha256(sampling.quote_from.encode()).hexdigest()
+    if uses_llguidance(sampling):
+        changed["engine"] = f"llguidance {llguidance.load()}"
+    return changed
+
+
+def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
+    """Return the key of a result, 32 bytes.
+
+    Args:
+        model_sha256: Hash of the model file.
+        settings: See `settings_json`.
+        request: Request of the result. Its seeds affect the key only if tokens are
+            sampled.
+    """
+    tokens = request.tokens.tobytes()
+    tree = b"" if request.tree is None else request.tree.to_bytes()
+    seed = "greedy" if request.sampling.is_greedy else str(request.seed)
+    if request.thought is not None and not request.thought.sampling.is_greedy:
+        seed += f" {request.thought.seed}"
+    # The lengths of the parts come first, so that the parts are unambiguous. The tree
+    # is last.
+    head = json.dumps(["llamaherd", 1, model_sha256.hex(), settings, seed, len(tokens)])
+    return hashlib.sha256(head.encode() + tokens + tree).digest()

@@ -1,0 +1,302 @@
+"""Calls with a journal, which reuse stored results and store new results.
+
+The thread of the call passes finished results to a writer thread and continues.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from llamaherd.calls.journal.entry import JournalEntry
+from llamaherd.calls.journal.file import refusals
+from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
+from llamaherd.calls.journal.key import journal_key, settings_json, settings_of
+from llamaherd.calls.journal.numbers import numbers_of, with_numbers
+from llamaherd.calls.journal.writer import Writer
+from llamaherd.engine.core.errors import JournalError
+from llamaherd.engine.core.keeping import keeping
+from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.model.tokens import detokenize
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd.calls.run.call import Call
+    from llamaherd.calls.run.host import Host
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import FinishReason, Results
+    from llamaherd.engine.core.stats import Progress
+    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.model.adapters import Lora
+    from llamaherd.engine.model.file import ModelFile
+
+_FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
+_REASON: dict[Finish, FinishReason] = {
+    Finish.EOG: "stop",
+    Finish.STOP: "stop",
+    Finish.LENGTH: "length",
+    Finish.ERROR: "error",
+}
+
+
+def recorded(
+    call: Call, context: Host, journal: str | os.PathLike[str] | Journal
+) -> RecordedCall:
+    """Return a call that runs another call and stores its results in a journal.
+
+    Args:
+        call: Call to run.
+        context: Context of the call.
+        journal: Path of the journal, created if it does not exist; or an open journal,
+            which stays open.
+
+    Raises:
+        TypeError: `journal` is neither a journal, text nor a path.
+        JournalError: The journal cannot be used, or the model differs from its file.
+    """
+    check_unchanged(context.file)
+    for lora in context.loras:
+        check_unchanged(lora.file)
+    return RecordedCall(
+        call,
+        journal if isinstance(journal, Journal) else Journal(journal),
+        context.file,
+        context.numerics,
+        lambda tokens: detokenize(context.model, tokens, unparse_special=True),
+        loras=context.loras,
+        is_kept=isinstance(journal, Journal),
+    )
+
+
+class RecordedCall:
+    """A call with a journal.
+
+    Args:
+        call: Call to run.
+        journal: Journal, closed after the call unless `is_kept`.
+        file: File of the model.
+        context: Settings of the context that affect results.
+        detokenize: Function that returns the text of tokens.
+        loras: Adapters of the model; their files exist.
+        is_kept: Whether the journal stays open.
+
+    Attributes:
+        problem: During the run: first failure to store results. After the run: reason why
+            results are not stored, or description of a removal or move of the file; ""
+            without a problem.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        journal: Journal,
+        file: ModelFile,
+        context: Mapping[str, object],
+        detokenize: Callable[[Sequence[int]], str],
+        *,
+        loras: Sequence[Lora] = (),
+        is_kept: bool = False,
+    ) -> None:
+        self._is_kept = is_kept
+        self._call = call
+        self._journal = journal
+        self._file = file
+        self._context = dict(context)
+        self._loras = loras
+        self._detokenize = detokenize
+        self._settings: dict[object, str] = {}
+        self._keys: list[bytes] = []
+        self._is_stopped = False
+        self.problem = ""
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the call."""
+        return self._call.progress
+
+    def cancel(self) -> None:
+        """Cancel the call, see `Call.cancel`."""
+        self._call.cancel()
+
+    def run(self, loop: GroupLoop) -> Results:
+        """Run the call without prompts that have a stored answer, see `Call.run`.
+
+        Raises:
+            JournalError: The journal is damaged, the model file has changed, or the
+                journal is required and cannot be written.
+        """
+
+        def is_cancelled() -> bool:
+            return self._call.is_cancelled or loop.is_closed
+
+        with nullcontext() if self._is_kept else closing(self._journal):
+            sha256 = self._hash_of(self._file, is_cancelled)
+            if sha256 is None or not self._name_loras(is_cancelled):
+                return self._call.run(loop)
+            self._keys = [
+                journal_key(sha256, self._settings_of(request), request)
+                for request in self._call.requests
+            ]
+            known = self._recall(is_cancelled)
+            writer = Writer(self._journal, self._note_failure)
+            try:
+                with writer:
+                    results = self._call.run(
+                        loop,
+                        known=known,
+                        on_output=lambda i, output: writer.put(
+                            self._entry(i, output, sha256)
+                        ),
+                    )
+            except BaseException:
+                self.problem = writer.problem or self._journal.notice
+                raise
+            with keeping(results):  # the journal may be damaged since it was opened
+                self.problem = (
+                    writer.problem or self._journal.notice or self._mixed_up(known)
+                )
+                if self._is_stopped:
+                    self.problem = ""  # the error contains it
+                    raise self._stopped(writer)
+            return results
+
+    def _note_failure(self, problem: str) -> None:
+        """Report the first failure to store results; called by the writer's thread."""
+        if self._journal.is_required:
+            self._is_stopped = True
+            self._call.cancel()
+        else:
+            self.problem = (
+                f"{problem}; the call continues, keeps its results in memory and tries "
+                "again to store them: free space on the disk now"
+            )
+
+    def _stopped(self, writer: Writer) -> JournalError:
+        n_stored = self._journal.n_results
+        return JournalError(
+            f"journal: {writer.problem or writer.first_problem}; the run was stopped, "
+            "because further results could not be stored. The journal contains "
+            f"{n_stored} results: free space on the disk and repeat the same command, "
+            "which continues from them"
+        )
+
+    def _mixed_up(self, known: Mapping[int, Output]) -> str:
+        """Return a message about ignored stored scores; "" if none were ignored."""
+        requests = enumerate(self._call.requests)
+        if all(request.tree is None or i in known for i, request in requests):
+            return ""
+        n = self._journal.n_mixed_up
+        return mixed_up(self._journal.path, n) + ", but computed again" if n else ""
+
+    def _recall(self, is_cancelled: Callable[[], bool]) -> dict[int, Output]:
+        """Return the stored outputs by index."""
+        known: dict[int, Output] = {}
+        for i, request in enumerate(self._call.requests):
+            if is_cancelled():
+                break
+            entry = self._journal.find(self._keys[i])
+            if entry is not None:
+                with refusals("journal", self._journal.path):
+                    known[i] = _output(entry, request)
+        return known
+
+    def _name_loras(self, is_cancelled: Callable[[], bool]) -> bool:
+        """Add the adapters to the settings, sorted; return False if cancelled."""
+        names = []
+        for lora in self._loras:
+            if lora.scale == 0:
+                continue
+            sha256 = self._hash_of(lora.file, is_cancelled)
+            if sha256 is None:
+                return False
+            names.append([sha256.hex(), lora.scale])
+        if names:
+            self._context["lora"] = sorted(names)
+        return True
+
+    def _hash_of(self, file: ModelFile, is_cancelled: Callable[[], bool]) -> bytes | None:
+        stored = self._journal.find_model_hash(file.state)
+        if stored is not None:
+            file.remember(stored)
+            return stored
+        sha256 = file.sha256(is_cancelled)
+        if sha256 is not None:
+            # This check is last, to detect changes of the file while it was read.
+            check_unchanged(file)
+            self._journal.add_model_hash(file.state, sha256)
+        return sha256
+
+    def _settings_of(self, request: Request) -> str:
+        which = tuple(settings_of(request).items())
+        found = self._settings.get(which)
+        if found is None:
+            found = self._settings[which] = settings_json(request, self._context)
+        return found
+
+    def _entry(self, i: int, output: Output, sha256: bytes) -> JournalEntry:
+        request = self._call.requests[i]
+        text = request.text
+        is_failed = output.finish is Finish.ERROR
+        return JournalEntry(
+            prompt=self._text(request.tokens) if text is None else text,
+            text=None if is_failed else output.text,
+            finish_reason=_REASON[output.finish],
+            complete=output.complete,
+            error=output.message if is_failed else None,
+            n_prompt_tokens=output.n_prompt or request.n_prompt,
+            tokens=list(output.tokens),
+            seed=request.seed,
+            model=self._file.name,
+            model_sha256=sha256.hex(),
+            settings=self._settings_of(request),
+            created=datetime.now(UTC),
+            version=VERSION,
+            key=self._keys[i].hex(),
+            numbers=tuple(numbers_of(output)),
+            thinking=output.thinking,
+            n_thinking_tokens=output.n_thinking_tokens,
+            thinking_complete=output.thinking_complete,
+        )
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        try:
+            return self._detokenize(tokens)
+        except ValueError:  # the prompt failed because a token is not in the vocabulary
+            return " ".join(map(str, tokens))
+
+
+def _output(entry: JournalEntry, request: Request) -> Output:
+    """Convert a stored entry to the output of a request.
+
+    Raises:
+        DamagedError: The numbers do not fit the request.
+    """
+    output = Output(
+        finish=_FINISH[entry.finish_reason],
+        text=entry.text or "",
+        tokens=entry.tokens,
+        n_reused=request.n_prompt,
+        n_prompt=entry.n_prompt_tokens,
+        seed=request.seed,
+        complete=entry.complete,
+        thinking=entry.thinking,
+        n_thinking_tokens=entry.n_thinking_tokens,
+        thinking_complete=entry.thinking_complete,
+    )
+    return with_numbers(output, request, entry.numbers)
+
+
+def check_unchanged(file: ModelFile) -> None:
+    """Check that the file of a model or an adapter has not changed since loading.
+
+    Raises:
+        JournalError: The file was changed or removed.
+    """
+    if not file.is_unchanged:
+        raise JournalError(
+            f"journal: the file {file.name!r} has changed since it was loaded, "
+            "so that the record would name the wrong model: load it again"
+        )

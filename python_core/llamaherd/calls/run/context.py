@@ -1,0 +1,291 @@
+"""Context: a KV cache on a model, allocated when it is first needed."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+from llamaherd.calls.run.context_settings import FLASH_ATTN, checked_settings
+from llamaherd.calls.run.host import Host
+from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.core.words import setting
+from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.loop.sizing import NativeSizing
+from llamaherd.engine.loop.threads import warn_of_foreign
+from llamaherd.engine.memory import kv_cells
+from llamaherd.engine.model.model import Model, model_of_llama
+from llamaherd.engine.model.of_llama import check_llama
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.run.context_settings import ContextSettings
+    from llamaherd.engine.memory.plan import Layout
+    from llamaherd.engine.model.rope import ScalingType
+
+
+class Context(Host):
+    """A KV cache on a model with its settings; a context manager.
+
+    The first call allocates the memory. A later call allocates it again only if it
+    needs more memory or another layout. Several threads may use a context: their
+    prompts share batches.
+
+    Args:
+        model: Model, which is kept alive.
+        n_ctx: Total number of KV cells. One prompt with its answer may use all of them;
+            as many prompts run at once as fit. "auto" allocates what the prompts need,
+            within half of the available memory.
+        n_seq_max: Maximum number of prompts that run at once, at most 248; sequences for
+            shared prefixes are additional. "auto" uses up to 40, or 32 with AMX, or 240
+            with a KV cache on a GPU.
+        n_threads: Number of threads for generation; None for the physical cores.
+        n_batch: Maximum number of tokens in one llama_decode; None for 512. With layout
+            "per_sequence" the limit does not include tokens of answers.
+        kv_layout: "per_sequence" reserves for each sequence the cells of the longest
+            prompt. This layout is fast, and greedy answers hardly depend on other
+            prompts. With "unified", all sequences share one pool of cells. This layout
+            is fast for prompts that consist mostly of a common prefix, and runs
+            more prompts at once if lengths differ and memory is short; prompts are paused
+            when no cells are free. "auto" selects the layout that suits the prompts of
+            a call; for single prompts (`submit`, a server), the layout that suits the
+            latest 32 prompts.
+        n_ubatch: Maximum number of tokens computed at once; None for `n_batch`, at most
+            512. The number is rounded up to suit the number of sequences, unless the
+                 context is `deterministic` and the number is less than `n_batch`.
+        n_threads_batch: Number of threads for prompts; None for `n_threads`.
+        flash_attn: Use flash attention; "auto" uses it if the model supports it.
+        type_k: Type of the cached keys, such as "f16" or "q8_0"; None for f16.
+        type_v: Type of the cached values; None for f16, or bf16 if `deterministic`.
+        offload_kqv: Keep the KV cache in GPU memory, if any.
+        swa_full: Keep all cells of layers with sliding-window attention.
+        keep_prefixes: Start each call from the longest beginning that the cells of
+            earlier calls hold. False computes all tokens again: a loop of single calls is
+            slower, but what came before does not change the last bits of its logits.
+        deterministic: Make every answer bit-identical, independent of other prompts,
+            their order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with
+            AMX up to 2.6 times; see docs/decisions/0012. This works only on CPUs; a
+            warning is issued if layers of the model are on a GPU.
+        rope_scaling_type: Scaling of rotary position embeddings: "none", "linear", "yarn"
+            or "longrope". For this and the next seven arguments, None uses the value in
+            the model file.
+        rope_freq_base: Base frequency of rotary embeddings.
+        rope_freq_scale: Factor of the frequencies.
+        yarn_ext_factor: YaRN's mix of interpolation and extrapolation.
+        yarn_attn_factor: YaRN's factor of the magnitudes of attention.
+        yarn_beta_fast: YaRN's low correction dimension.
+        yarn_beta_slow: YaRN's high correction dimension.
+        yarn_orig_ctx: Context length, in tokens, with which the model was trained
+            before scaling.
+
+    If the model was made from a `llama_cpp.Llama`, each argument that is None or "auto"
+    is set to the Llama's value.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+        ModelClosedError: The model is closed.
+        ContextError: The model cannot generate text, because it has an encoder or
+            computes only embeddings; or the memory cannot hold `n_ctx` cells.
+    """
+
+    def __init__(  # noqa: PLR0917 - as R and C have them
+        self,
+        model: Model,
+        n_ctx: int | Literal["auto"] = "auto",
+        n_seq_max: int | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+        n_batch: int | None = None,
+        kv_layout: Layout | Literal["auto"] = "auto",
+        *,
+        n_ubatch: int | None = None,
+        n_threads_batch: int | None = None,
+        flash_attn: bool | Literal["auto"] = "auto",
+        type_k: str | None = None,
+        type_v: str | None = None,
+        offload_kqv: bool = True,
+        swa_full: bool = False,
+        keep_prefixes: bool = True,
+        deterministic: bool = False,
+        rope_scaling_type: ScalingType | None = None,
+        rope_freq_base: float | None = None,
+        rope_freq_scale: float | None = None,
+        yarn_ext_factor: float | None = None,
+        yarn_attn_factor: float | None = None,
+        yarn_beta_fast: float | None = None,
+        yarn_beta_slow: float | None = None,
+        yarn_orig_ctx: int | None = None,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise ArgumentTypeError(
+                f"must be a llamaherd.Model, not {type(model).__name__}: "
+                'llamaherd.Model("model.gguf") loads a model, and .model of a context '
+                "is its model",
+                argument="model",
+            )
+        model.check_generates()
+        checked = checked_settings(
+            {
+                "n_ctx": n_ctx,
+                "n_seq_max": n_seq_max,
+                "n_threads": n_threads,
+                "n_batch": n_batch,
+                "kv_layout": kv_layout,
+                "n_ubatch": n_ubatch,
+                "n_threads_batch": n_threads_batch,
+                "flash_attn": flash_attn,
+                "type_k": type_k,
+                "type_v": type_v,
+                "offload_kqv": offload_kqv,
+                "swa_full": swa_full,
+                "keep_prefixes": keep_prefixes,
+                "deterministic": deterministic,
+                "rope_scaling_type": rope_scaling_type,
+                "rope_freq_base": rope_freq_base,
+                "rope_freq_scale": rope_freq_scale,
+                "yarn_ext_factor": yarn_ext_factor,
+                "yarn_attn_factor": yarn_attn_factor,
+                "yarn_beta_fast": yarn_beta_fast,
+                "yarn_beta_slow": yarn_beta_slow,
+                "yarn_orig_ctx": yarn_orig_ctx,
+            },
+            model.context_defaults,
+        )
+        if checked.sizes.deterministic:
+            _warn_of_gpu(model)
+        sizes = checked.sizes
+        self._params = checked.params
+        self._rope = checked.rope
+        warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
+        self._sizes = sizes
+        self.model = model
+        device = checked.device(model.placement, model.info)
+        checked.check_cells(model.metadata, model.info, device)
+        self._sizing = NativeSizing(
+            model,
+            self._params,
+            sizes,
+            checked.bytes_per_cell(model.metadata, model.info),
+            kv_cells.bytes_per_sequence(model.metadata, model.info),
+            device=device,
+            buffers=checked.buffers(model.metadata, model.info, device),
+            keeps_prefixes=checked.keeps_prefixes,
+        )
+        self._loop = Loop(self._sizing)
+        model.register(self)
+
+    @property
+    def numerics(self) -> dict[str, object]:
+        """Arguments that change results by more than rounding errors."""
+        names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
+        attention = {number: value for value, number in FLASH_ATTN.items()}
+        return {
+            "type_k": names[self._params.type_k],
+            "type_v": names[self._params.type_v],
+            "flash_attn": attention[self._params.flash_attn],
+            "deterministic": self._params.deterministic,
+            **self._rope,
+        }
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Constructor arguments of an equivalent context; "auto" for planned sizes."""
+        sizes, params = self._sizes, self._params
+        return {
+            "n_ctx": sizes.n_ctx or "auto",
+            "n_seq_max": sizes.n_seq_max or "auto",
+            "kv_layout": sizes.kv_layout or "auto",
+            "n_threads": params.n_threads,
+            "n_threads_batch": params.n_threads_batch,
+            "n_batch": params.n_batch,
+            "n_ubatch": params.n_ubatch,
+            "offload_kqv": params.offload_kqv,
+            "swa_full": params.swa_full,
+            "keep_prefixes": self._sizing.keeps_prefixes,
+            **self.numerics,
+        }
+
+    @property
+    def loop(self) -> Loop:
+        """Loop that runs the requests."""
+        return self._loop
+
+    def limit_memory(self, n_bytes: int) -> int:
+        """Limit the memory of the KV cache and the buffers, before the first call.
+
+        Args:
+            n_bytes: Maximum memory in bytes, unless `n_ctx` is fixed.
+
+        Returns:
+            Maximum memory in bytes: the limit, or more if the buffers or the fixed
+            `n_ctx` need more.
+        """
+        return self._sizing.limit(n_bytes)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else self.plan or "not sized yet"
+        return f"<Context on {self.model!r}: {state}>"
+
+
+def _warn_of_gpu(model: Model) -> None:
+    """Warn that on a GPU even a deterministic context's rounding depends on the batch."""
+    if model.placement.n_gpu_layers != 0:
+        warnings.warn(
+            f"{setting('deterministic', True)} works only on the processor; with layers "
+            "on a GPU, answers depend on the other requests of a batch (docs/gpu.md)",
+            stacklevel=3,
+        )
+
+
+_contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
+_llamas_lock = RLock()
+
+
+def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
+    """Return a host unchanged, or the context of a `llama_cpp.Llama`.
+
+    Raises:
+        TypeError: `value` is neither a context, a cluster nor a Llama.
+    """
+    if isinstance(value, Host):
+        return value
+    try:
+        check_llama(value)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            "must be a llamaherd.Context or a llama_cpp.Llama, not "
+            f"{type(value).__name__}: llamaherd.Context(model) creates a context",
+            argument="ctx",
+        ) from None
+    with _llamas_lock:
+        context = _contexts_of_llamas.get(value)
+        if context is None or context.closed:
+            model = model_of_llama(value)
+            offload = model.context_defaults.get("offload_kqv", True)
+            context = _contexts_of_llamas[value] = Context(model, offload_kqv=offload)
+        return context
+
+
+_DEFAULTS = {
+    name: each.default
+    for name, each in inspect.signature(Context).parameters.items()
+    if name != "model"
+}
+
+
+def checked_options(options: Mapping[str, Any]) -> ContextSettings:
+    """Check arguments of `Context` without a model.
+
+    Args:
+        options: Arguments other than the model; missing ones have their defaults.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+    return checked_settings({**_DEFAULTS, **options}, {})

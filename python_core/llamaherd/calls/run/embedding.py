@@ -1,0 +1,281 @@
+"""Computation of embeddings in batches, and isolation of texts that fail."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import RLock
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.engine.core.embeddings import EmbedProgress, EmbedStats
+from llamaherd.engine.core.errors import NativeError
+from llamaherd.engine.core.failure import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from llamaherd.calls.asks.texts import Text
+
+CANCELLED = Failure("the call ended before it was computed", "cancelled")
+_NO_NUMBER = Failure(
+    "the vector that the model computes has NaN or infinite numbers, or only zeros",
+    "not_finite",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedSizes:
+    """Batch sizes of embeddings.
+
+    Attributes:
+        n_batch: Maximum number of tokens computed at once.
+        n_ctx: Maximum total number of tokens of the texts in a run.
+        n_texts: Maximum number of texts in a run.
+    """
+
+    n_batch: int
+    n_ctx: int
+    n_texts: int
+
+
+class Embedder(Protocol):
+    """Protocol of an embedder."""
+
+    @property
+    def n_at_once(self) -> int:
+        """Maximum number of threads that may call `run` at the same time."""
+        ...
+
+    def run(self, texts: Sequence[array[int]]) -> array[float]:
+        """Return float32[len(texts) * n_embd]; NaN for a text without a vector.
+
+        Raises:
+            NativeError: A text was refused, or `abort` was called.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Abort the running `run` and all later calls. Thread-safe."""
+
+
+class EmbedCall:
+    """A call: computes the embeddings of texts.
+
+    Args:
+        texts: Texts.
+        pooling: Pooling, for the statistics.
+
+    Attributes:
+        errors: For each text the reason why it has no vector; None for a text with a
+            vector.
+        stats: Statistics, after the run.
+    """
+
+    def __init__(self, texts: Sequence[Text], pooling: str) -> None:
+        self._texts = texts
+        self._pooling = pooling
+        self.errors: list[str | None] = [text.problem or None for text in texts]
+        self.stats = EmbedStats()
+        self._indices_of: dict[bytes, list[int]] = {}  # by text
+        self._new: list[int] = []  # indices of texts whose vectors were not yet taken
+        for i, text in enumerate(texts):
+            if not text.problem:
+                self._indices_of.setdefault(text.tokens.tobytes(), []).append(i)
+        self._vectors = array("f")
+        self._n_embd = 0
+        self._embedder: Embedder | None = None
+        self._is_cancelled = False
+        self._n_rejected = self._n_done = self._n_failed = len(texts) - sum(
+            map(len, self._indices_of.values())
+        )
+        self._n_tokens = 0
+        self._n_batches = 0
+        # Protects the results and the embedder. Garbage collection may close the model,
+        # and so cancel the call, in a thread that holds the lock.
+        self._lock = RLock()
+        self._started_s = perf_counter()
+
+    @property
+    def longest(self) -> int:
+        """Number of tokens of the longest text; 0 if there is nothing to compute."""
+        return max((len(key) // 4 for key in self._indices_of), default=0)
+
+    @property
+    def progress(self) -> EmbedProgress:
+        """Progress of the call. Thread-safe."""
+        return EmbedProgress(
+            n_done=self._n_done,
+            n_failed=self._n_failed,
+            n_total=len(self._texts),
+            n_tokens=self._n_tokens,
+            elapsed_s=perf_counter() - self._started_s,
+        )
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._is_cancelled
+
+    def cancel(self) -> None:
+        """End the call soon and keep the computed vectors. Thread-safe."""
+        with self._lock:  # an embedder that was given back may run another call
+            self._is_cancelled = True
+            if self._embedder is not None:
+                self._embedder.abort()
+
+    def vectors(self) -> tuple[array[float], int]:
+        """Pair of the vectors as float32[n_texts * n_embd], and n_embd."""
+        return self._vectors, self._n_embd
+
+    def take_new(self) -> dict[int, array[float]]:
+        """Return the vectors computed since the last call, by index. Thread-safe."""
+        with self._lock:
+            new, self._new = self._new, []
+        n = self._n_embd
+        return {i: self._vectors[i * n : (i + 1) * n] for i in new}
+
+    def run(
+        self,
+        n_embd: int,
+        lend: Callable[[], AbstractContextManager[Embedder]],
+        sizes: EmbedSizes,
+    ) -> None:
+        """Compute all vectors.
+
+        Args:
+            n_embd: Number of dimensions.
+            lend: Function that lends the embedder; not called if there is nothing to
+                compute.
+            sizes: Batch sizes.
+
+        Raises:
+            ContextError: Not enough memory.
+        """
+        self._started_s = perf_counter()
+        self._n_embd = n_embd
+        self._vectors = array("f", [math.nan]) * (len(self._texts) * n_embd)
+        waiting = {key: indices[0] for key, indices in self._indices_of.items()}
+        texts = [self._texts[i].tokens for i in waiting.values()]
+        if not waiting or self._is_cancelled:
+            self._conclude()
+            return
+        with lend() as embedder:
+            # This order ensures that a `cancel` between the two lines is noticed.
+            self._embedder = embedder
+            try:
+                self._run_groups(embedder, groups(texts, sizes))
+            finally:
+                with self._lock:
+                    self._embedder = None
+                self._conclude()
+
+    def _conclude(self) -> None:
+        """Mark unfinished texts, and set the statistics."""
+        n_embd = self._n_embd
+        for indices in self._indices_of.values():
+            for i in indices:
+                if self.errors[i] is None and math.isnan(self._vectors[i * n_embd]):
+                    self.errors[i] = CANCELLED
+        self.stats = EmbedStats(
+            n_texts=len(self._texts),
+            n_failed=sum(error is not None for error in self.errors),
+            n_truncated=sum(text.is_cut for text in self._texts),
+            n_copied=sum(len(indices) - 1 for indices in self._indices_of.values()),
+            n_tokens=self._n_tokens,
+            n_text_tokens=sum(
+                len(text.tokens)
+                for text, error in zip(self._texts, self.errors, strict=True)
+                if error is None
+            ),
+            n_batches=self._n_batches,
+            pooling=self._pooling,
+            wall_s=perf_counter() - self._started_s,
+        )
+
+    def _run_groups(
+        self, embedder: Embedder, waiting: Iterator[list[array[int]]]
+    ) -> None:
+        if embedder.n_at_once == 1:
+            self._run_next(embedder, waiting)
+            return
+        with ThreadPoolExecutor(embedder.n_at_once) as pool:
+            threads = [
+                pool.submit(self._run_next, embedder, waiting)
+                for _ in range(embedder.n_at_once)
+            ]
+        for thread in threads:
+            thread.result()
+
+    def _run_next(self, embedder: Embedder, waiting: Iterator[list[array[int]]]) -> None:
+        """Compute groups of texts until none is left; several threads run this method."""
+        while not self._is_cancelled:
+            with self._lock:
+                group = next(waiting, None)
+            if group is None:
+                return
+            try:
+                self._run_group(embedder, group)
+            except BaseException:
+                self.cancel()  # this ends the other threads
+                raise
+
+    def _run_group(self, embedder: Embedder, group: Sequence[array[int]]) -> None:
+        """Compute some texts together; if that fails, compute each text alone."""
+        try:
+            vectors = embedder.run(group)
+        except NativeError as error:
+            if self._is_cancelled:
+                return
+            if len(group) == 1:
+                with self._lock:
+                    self._finish(group[0], None, str(error))
+                return
+            for text in group:
+                if not self._is_cancelled:
+                    self._run_group(embedder, [text])
+            return
+        n = self._n_embd
+        with self._lock:
+            self._n_batches += 1
+            self._n_tokens += sum(map(len, group))
+            for i, text in enumerate(group):
+                vector = vectors[i * n : (i + 1) * n]
+                is_number = not math.isnan(vector[0])
+                self._finish(text, vector if is_number else None, _NO_NUMBER)
+
+    def _finish(
+        self, text: array[int], vector: array[float] | None, problem: str
+    ) -> None:
+        indices = self._indices_of[text.tobytes()]
+        n = self._n_embd
+        for i in indices:
+            if vector is None:
+                self.errors[i] = problem
+            else:
+                self._vectors[i * n : (i + 1) * n] = vector
+                self._new.append(i)
+        self._n_done += len(indices)
+        self._n_failed += len(indices) if vector is None else 0
+
+
+def groups(texts: Sequence[array[int]], sizes: EmbedSizes) -> Iterator[list[array[int]]]:
+    """Yield groups of texts of similar length, shortest first.
+
+    A group has at most `n_ctx` tokens and `n_texts` texts. A text with more tokens is a
+    group by itself.
+    """
+    group: list[array[int]] = []
+    n_tokens = 0
+    for text in sorted(texts, key=len):
+        is_full = len(group) == sizes.n_texts or n_tokens + len(text) > sizes.n_ctx
+        if group and is_full:
+            yield group
+            group, n_tokens = [], 0
+        group.append(text)
+        n_tokens += len(text)
+    if group:
+        yield group

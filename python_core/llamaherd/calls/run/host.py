@@ -1,0 +1,168 @@
+"""Interface of hosts: objects on which calls run, such as a context or a cluster."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from llamaherd.calls.asks.keywords import SubmitSettings
+from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.requests import make_requests
+from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.chat.conversations import single
+from llamaherd.calls.run.embedders import lent_embedder
+from llamaherd.calls.run.handle import Handle
+from llamaherd.calls.run.interrupts import Interrupts
+from llamaherd.engine.core.errors import ContextClosedError
+from llamaherd.engine.core.process_bound import ClosedByWith
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from typing_extensions import Unpack
+
+    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedding import Embedder
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.stats import Load
+    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.memory.plan import Plan
+    from llamaherd.engine.model.adapters import Lora
+    from llamaherd.engine.model.file import ModelFile
+    from llamaherd.engine.model.model import Model
+    from llamaherd.engine.model.tokens import Prompt
+
+
+class Host(ClosedByWith):
+    """Host of calls: a `Context` in this process, or a cluster of other processes.
+
+    Attributes:
+        model: Model of the host.
+    """
+
+    model: Model
+    # Name of the host in messages.
+    _called: ClassVar[str] = "ctx"
+
+    @property
+    @abstractmethod
+    def loop(self) -> GroupLoop:
+        """Loop that runs the requests."""
+
+    @property
+    @abstractmethod
+    def numerics(self) -> dict[str, object]:
+        """Arguments that change results by more than rounding errors."""
+
+    @property
+    @abstractmethod
+    def options(self) -> dict[str, object]:
+        """Constructor arguments of an equivalent context; "auto" if planned."""
+
+    @property
+    def file(self) -> ModelFile:
+        """Identity of the model, for journals and records."""
+        return self.model.file
+
+    @property
+    def file_stem(self) -> str:
+        """Name of the model as a part of names of files, without a folder."""
+        return self.file.name.replace("/", "-").removesuffix(".gguf")
+
+    @property
+    def loras(self) -> Sequence[Lora]:
+        """Adapters of the model."""
+        return self.model.loras
+
+    def requests(
+        self,
+        prompts: object,
+        options: GenerateOptions,
+        places: Sequence[int] | None = None,
+    ) -> tuple[list[Request], int]:
+        """Return the requests of a call and the base of their seeds.
+
+        Arguments and errors are those of `make_requests`.
+        """
+        n_ctx = self.options["n_ctx"]
+        return make_requests(self.model, prompts, options, places=places, n_ctx=n_ctx)
+
+    @property
+    def plan(self) -> Plan | None:
+        """Plan of the current KV cache; None before the first call."""
+        return self.loop.plan
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context was closed."""
+        return self.loop.is_closed
+
+    def check_open(self) -> None:
+        """Raise ContextClosedError if the host is closed."""
+        if self.closed:
+            raise ContextClosedError(f"{self._called} is closed{self._advice()}")
+
+    def _advice(self) -> str:
+        """Return the advice for the use of a closed host, to follow "is closed"."""
+        if self.model.closed:
+            return (
+                ", and so is its model: load the model again, and create another one "
+                "from it"
+            )
+        return ": create another one from its model"
+
+    @property
+    def load(self) -> Load:
+        """Return the number of running and waiting requests."""
+        return self.loop.load
+
+    def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
+        """Lend an embedder that runs on this host."""
+        return lent_embedder(self.model, spec)
+
+    @takes(GenerateOptions, SubmitSettings)
+    def submit(
+        self,
+        prompt: Prompt | Sequence[Mapping[str, object]],
+        *,
+        stream: bool = False,
+        **settings: Unpack[SubmitSettings],
+    ) -> Handle:
+        """Submit a prompt and return at once; it runs together with all other prompts.
+
+        `retries` is not supported, because pieces of a wrong answer may already have
+        been read.
+
+        Args:
+            prompt: Text, token ids, or with `chat` a list of messages.
+            stream: Make pieces of the answer available, starting with its first token.
+            **settings: Options of generation, see `GenerateOptions`, and any field of
+                `SamplingParams`.
+
+        Returns:
+            A handle to wait for the result, to read the text during generation, in
+            threads or asyncio, or to cancel the request.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is out of range.
+            ChatTemplateError: The model has no chat template, or the template refuses the
+            messages.
+            ContextClosedError: The context was closed.
+        """
+        self.check_open()
+        options = GenerateOptions.of(SubmitSettings, settings, stream=stream)
+        requests, _ = self.requests(single(prompt), options)
+        with Interrupts() as interrupts:
+            handle = Handle(self.loop, requests[0], self, stream=bool(options.stream))
+        try:
+            interrupts.deliver()
+        except BaseException:
+            handle.cancel()
+            raise
+        return handle
+
+    def close(self) -> None:
+        """Free the KV cache. Running requests end with `ContextClosedError`."""
+        self.loop.close()

@@ -1,0 +1,204 @@
+"""Calls on a host: a call waits for the host's loop, on a thread or between steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import closing
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+
+from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.progress import say
+from llamaherd.engine.core.table import index_of, set_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.engine.core.stats import Progress
+    from llamaherd.engine.loop.group import Group, GroupLoop
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class LoopCall(Protocol[_T_co]):
+    """A call whose requests run in a host's loop, with or without a journal."""
+
+    @property
+    def progress(self) -> Progress:
+        """Counts of finished units."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Warning for the caller, during and after the run; "" if there is none."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends the call soon. Any thread may call this method."""
+        ...
+
+    def run(self, loop: GroupLoop) -> _T_co:
+        """Answers the prompts."""
+        ...
+
+
+class GroupEnd:
+    """End of a group of requests, for which a call waits between two steps.
+
+    Args:
+        loop: Loop of the group.
+        group: Group.
+    """
+
+    def __init__(self, loop: GroupLoop, group: Group) -> None:
+        self._loop = loop
+        self._group = group
+        self._lock = Lock()
+        self._is_over = Event()
+        self._listeners: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        """Record the end. The loop's thread calls this method."""
+        with self._lock:
+            self._is_over.set()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def add_listener(self, listener: Callable[[], object]) -> None:
+        """Call a function at the end of the group; at once if the group has ended.
+
+        Args:
+            listener: Function. The loop's thread calls it, so it must be fast and must
+                not raise errors.
+        """
+        with self._lock:
+            if not self._is_over.is_set():
+                self._listeners.append(listener)
+                return
+        listener()
+
+    def remove_listener(self, listener: Callable[[], object]) -> bool:
+        """Remove a listener; return whether it was removed before it was called."""
+        with self._lock:
+            if listener not in self._listeners:
+                return False
+            self._listeners.remove(listener)
+            return True
+
+    def wait(self) -> None:
+        """Wait for the end.
+
+        Raises:
+            MemoryError: The thread that received the group died for lack of memory.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+        self._loop.wait_for(self._is_over, self._group)
+
+    def why_lost(self) -> MemoryError | None:
+        """Return the reason why the end never comes; None if it may come."""
+        error = self._loop.why_lost(self._group)
+        return None if self._is_over.is_set() else error
+
+
+# Between two steps a call waits for the yielded end of a group.
+Steps: TypeAlias = Generator[GroupEnd, None, _T]
+
+
+@runtime_checkable
+class Stepped(Protocol[_T_co]):
+    """A call that can run in steps."""
+
+    def steps(self, loop: GroupLoop) -> Steps[_T_co]:
+        """Answer the prompts in steps, with the errors of `LoopCall.run`."""
+        ...
+
+
+class HostedCall(Generic[_T]):
+    """A call and the host that it runs on: the work of a `Job`.
+
+    Args:
+        host: Context or cluster.
+        call: The call, whose results become the results of the job.
+        prompts: Prompts as the caller gave them; the results get the index of a Series.
+        tell: Function that warns about the results when the caller receives them.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        call: LoopCall[_T],
+        prompts: object = None,
+        tell: Callable[[_T], object] | None = None,
+    ) -> None:
+        self.host = host
+        self.tell = tell
+        self.call = call
+        self._index = index_of(prompts)
+
+    @property
+    def progress(self) -> Progress:
+        """Counts of finished units."""
+        return self.call.progress
+
+    @property
+    def is_stepped(self) -> bool:
+        """Whether no step blocks its thread until other requests have ended."""
+        return isinstance(self.call, Stepped)
+
+    @property
+    def problem(self) -> str:
+        """Warning of the journal after the run; "" if there is none."""
+        return self.call.problem
+
+    def cancel(self) -> None:
+        """Ends the call soon; finished answers are kept."""
+        self.call.cancel()
+
+    def run(self) -> _T:
+        """Answers the prompts; if the loop's thread is ending, waits for its end."""
+        try:
+            return run_steps(self.steps())
+        finally:
+            self.host.loop.settle()
+
+    def steps(self) -> Steps[_T]:
+        """Answers the prompts in steps, with the errors of `run`."""
+        try:
+            results = yield from steps_of(self.call, self.host.loop)
+        except BaseException as error:
+            set_index(kept(error), self._index)
+            raise
+        set_index(results, self._index)
+        if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
+            say(f"llamaherd: {getattr(results, 'stats', results)}")
+        return results
+
+
+def run_steps(steps: Steps[_T]) -> _T:
+    """Run steps to their end on the current thread."""
+    with closing(steps):
+        try:
+            end = next(steps)
+            while True:
+                try:
+                    end.wait()
+                except BaseException as error:  # noqa: BLE001 - the call raises it
+                    end = steps.throw(error)
+                else:
+                    end = next(steps)
+        except StopIteration as stop:
+            value: _T = stop.value
+            return value
+
+
+def steps_of(call: LoopCall[_T], loop: GroupLoop) -> Steps[_T]:
+    """Return the steps of a call; a call without steps is one step, which may be long."""
+    if isinstance(call, Stepped):
+        results: _T = yield from call.steps(loop)
+        return results
+    return call.run(loop)

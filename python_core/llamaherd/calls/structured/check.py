@@ -1,0 +1,224 @@
+"""Check of a finished answer against its whole schema.
+
+The check runs on the thread that serves all callers; its work is therefore counted and
+limited.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.calls.structured.enforce import SchemaError
+from llamaherd.calls.structured.exact_numbers import decimal
+from llamaherd.calls.structured.formats import format_checker, pattern_checker
+from llamaherd.calls.structured.patterns import can_be_checked, finds, is_quick
+from llamaherd.calls.structured.reasons import json_text, reason_of
+from llamaherd.calls.structured.subschemas import referred, subschemas
+from llamaherd.calls.structured.work import (
+    StepBudget,
+    TooMuchWorkError,
+    check_const,
+    check_unique_items,
+    count_calls,
+    count_search,
+    counted,
+    enum_check,
+    violated,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jsonschema.protocols import Validator
+
+    Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+
+_MAX_SHOWN = 300  # maximum length of a reason in characters
+
+
+def check_schema(text: str, left: tuple[str, ...]) -> None:
+    """Check that answers can be validated against a schema in bounded time.
+
+    Args:
+        text: JSON Schema.
+        left: Keywords that masks cannot enforce. If there are no such keywords, masks
+            enforce all patterns, and patterns need no check.
+
+    Raises:
+        SchemaError: The schema is not valid, or its check may not end in time.
+    """
+    _validator(text)
+    root = json.loads(text)
+    _check_references(root)
+    for schema in subschemas(root) if left else ():
+        named = list(schema.get("patternProperties") or ())
+        # For `unevaluatedProperties`, jsonschema itself matches property names with
+        # `re`.
+        is_own = "unevaluatedProperties" not in schema
+        for pattern in (schema.get("pattern"), *named):
+            may = can_be_checked if is_own else is_quick
+            if isinstance(pattern, str) and not may(pattern):
+                raise SchemaError(
+                    f"the pattern {json_text(pattern)} has nested repetitions: no mask "
+                    "can enforce it here, and its check may never end",
+                    argument="schema",
+                    form="{name}: {problem}",
+                )
+
+
+def _check_references(root: object) -> None:
+    """Check that each reference has a target: it would otherwise allow any text.
+
+    References to named parts (`$id` and `$anchor`) are checked by jsonschema.
+    """
+    every = subschemas(root)
+    if any({"$id", "id", "$anchor", "$dynamicAnchor"} & each.keys() for each in every):
+        return
+    for each in every:
+        reference = each.get("$ref")
+        if isinstance(reference, str) and referred(reference, root) is None:
+            raise SchemaError(
+                f"refers to {json_text(reference)}, which it does not contain "
+                "(references are not fetched)",
+                argument="schema",
+                code="not_found",
+            )
+
+
+def violation(text: str, value: object) -> str:
+    """Return the position and reason of a violation of a schema; "" if there is none.
+
+    Args:
+        text: JSON Schema.
+        value: Parsed JSON.
+    """
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    try:
+        with StepBudget(value):
+            error = next(iter(_validator(text).iter_errors(value)), None)
+    except Unresolvable as reason:
+        return (
+            f"it refers to {json_text(reason.ref)}, which its schema does not contain "
+            "(references are not fetched)"
+        )
+    except RecursionError:
+        return "it, or the target of a reference, is nested too deep"
+    except TooMuchWorkError as reason:
+        return str(reason)
+    except Exception as reason:  # noqa: BLE001 - whatever a hostile schema brings about
+        return f"it cannot be checked: {cut(reason)}"
+    if error is None:
+        return ""
+    return f"{error.json_path}: {cut(reason_of(error))}"
+
+
+def cut(reason: object) -> str:
+    """Shorten a reason that is too long."""
+    shown = str(reason)
+    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
+
+
+@lru_cache(maxsize=256)
+def _validator(text: str) -> Validator:
+    """Return the cached validator of a schema, which never fetches references."""
+    from jsonschema import validators  # noqa: PLC0415 - slow to import
+    from jsonschema.exceptions import SchemaError as NoSchemaError  # noqa: PLC0415
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
+
+    schema = json.loads(text)
+    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        kind.check_schema(schema, format_checker=pattern_checker())
+    except NoSchemaError as error:
+        raise SchemaError(
+            f"is not valid at {error.json_path}: {cut(reason_of(error))}",
+            argument="schema",
+            place=tuple(error.absolute_path),
+            form="schema {problem}",
+        ) from None
+    except RecursionError:
+        raise SchemaError("is nested too deep", argument="schema") from None
+    for each in subschemas(schema):
+        each.pop("$schema", None)  # this would select the keywords of jsonschema
+    own: dict[str, Keyword] = {
+        **kind.VALIDATORS,
+        "pattern": check_pattern,
+        "patternProperties": check_pattern_properties,
+        "additionalProperties": check_additional_properties,
+        "enum": enum_check(),
+        "const": check_const,
+        "uniqueItems": check_unique_items,
+        "multipleOf": check_multiple_of,
+    }
+    known = {key: counted(own[key]) for key in own.keys() & kind.VALIDATORS.keys()}
+    kind = validators.extend(kind, known)
+    count_calls(kind)
+    return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
+
+
+# ---- keywords, with the signature of jsonschema ----------------------------------------
+
+
+def check_pattern(
+    _validator: object, pattern: str, instance: object, _schema: object
+) -> Iterator[Any]:
+    """Check `pattern`."""
+    if isinstance(instance, str) and not _finds(pattern, instance):
+        yield violated()
+
+
+def check_pattern_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    patterns: dict[str, object],
+    instance: object,
+    _schema: object,
+) -> Iterator[Any]:
+    """Check `patternProperties`."""
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in patterns.items():
+        for key, value in instance.items():
+            if _finds(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def check_additional_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    inner: object,
+    instance: object,
+    schema: dict[str, Any],
+) -> Iterator[Any]:
+    """Check `additionalProperties`."""
+    if not isinstance(instance, dict):
+        return
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
+    for key, value in instance.items():
+        if key in named or any(_finds(pattern, key) for pattern in patterns):
+            continue
+        if inner is False:
+            yield violated(instance=key)
+        elif isinstance(inner, dict):
+            yield from validator.descend(value, inner, path=key)
+
+
+def check_multiple_of(
+    _validator: object, divisor: float, instance: object, _schema: object
+) -> Iterator[Any]:
+    """Check `multipleOf` of decimal numbers: 1.1 is a multiple of 0.1.
+
+    jsonschema divides binary fractions, so that 1.1 / 0.1 is not a whole number.
+    """
+    if isinstance(instance, bool) or not isinstance(instance, (int, float)):
+        return
+    if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:
+        yield violated()
+
+
+def _finds(pattern: str, text: str) -> bool:
+    count_search(text)
+    return finds(pattern, text)

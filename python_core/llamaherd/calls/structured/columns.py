@@ -1,0 +1,173 @@
+"""Types of columns, and conversion of JSON values to cells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.engine.core import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+# "json" has values of several types or of an unknown type, "enum" has some texts, and
+# "vector" has float32[n]. Stored columns are never "enum" or "null", and always closed.
+Kind = Literal[
+    "string", "integer", "number", "boolean", "json",
+    "array", "object", "vector", "enum", "null",
+]  # fmt: skip
+
+_MOST = 10_000  # maximum number of columns; a small schema may describe very many columns
+INT64 = range(-(2**63), 2**63)
+_TOO_LARGE = "the whole number {} does not fit into 64 bits"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Type of a column.
+
+    Attributes:
+        kind: Kind of the values of the column.
+        items: Type of the elements of an "array"; None for any type.
+        fields: Names and types of the fields of an "object", in order.
+        levels: Texts of an "enum", in order.
+        is_closed: Whether an "array" or "object" has only the elements or fields that
+            the type lists.
+    """
+
+    kind: Kind
+    items: Column | None = None
+    fields: tuple[tuple[str, Column], ...] = ()
+    levels: tuple[str, ...] = ()
+    is_closed: bool = False
+
+    @property
+    def stored(self) -> Column:
+        """Type of the stored column: "json" for a type that is open or varies."""
+        if self.kind == "enum":
+            return STRING
+        if self.kind == "null":
+            return JSON
+        if self.kind == "array":
+            is_known = self.is_closed and self.items is not None
+            return replace(self, items=self.items.stored) if is_known else JSON  # type: ignore[union-attr]
+        if self.kind == "object":  # Parquet does not allow a struct without fields
+            if not self.is_closed or not self.fields:
+                return JSON
+            fields = tuple((name, each.stored) for name, each in self.fields)
+            return replace(self, fields=fields)
+        return self
+
+    def hold(self, value: Any) -> Any:  # noqa: ANN401 - of JSON
+        """Converts a JSON value to the value of a cell; None is not changed.
+
+        A "number" may be written without a decimal point, and an "integer" with a decimal
+        point.
+
+        Raises:
+            ValueError: The column cannot store the value.
+        """
+        if self.kind in ("integer", "number"):
+            return _number(self.kind, value)
+        if self.kind == "array" and self.items is not None and isinstance(value, list):
+            return [self.items.hold(each) for each in value]
+        if self.kind == "object" and self.fields and isinstance(value, dict):
+            known = dict(self.fields)
+            return {
+                name: known[name].hold(each) if name in known else each
+                for name, each in value.items()
+            }
+        return value
+
+
+STRING = Column("string")
+INTEGER = Column("integer")
+NUMBER = Column("number")
+BOOLEAN = Column("boolean")
+JSON = Column("json")
+VECTOR = Column("vector")
+
+
+def leaves(column: Column, *, dotted: bool) -> dict[str, tuple[tuple[str, ...], Column]]:
+    """Returns the names, paths and types of the columns of a table of answers.
+
+    Args:
+        column: Type of the answers.
+        dotted: Whether fields of nested objects become separate columns.
+
+    Returns:
+        Path and type by name; the path () stands for the whole answer.
+    """
+    if column.kind != "object" or not column.fields:
+        return {"value": ((), column)}
+    found = list(_below(column, (), [_MOST if dotted else 0]))
+    names = _unique([".".join(path) for path, _ in found])
+    return dict(zip(names, found, strict=True))
+
+
+def cells(
+    name: str,
+    values: Sequence[Any],
+    convert: Callable[[Any], Any],
+    problems: dict[int, str],
+) -> list[Any]:
+    """Converts values to cells; replaces values that the column cannot store by None.
+
+    Args:
+        name: Name of the column.
+        values: One value for each row.
+        convert: Function that converts a value. The function raises ValueError if the
+            column cannot store the value.
+        problems: Dict to which the reason for each missing value is added, by row.
+    """
+
+    def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON
+        try:
+            return convert(value)
+        except ValueError as error:
+            problems.setdefault(i, f"{name}: {error}")
+            return None
+
+    return [cell(i, value) for i, value in enumerate(values)]
+
+
+def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
+    if not isinstance(value, (int, float)):
+        return value  # None, or a value that a validator converted from a number
+    try:
+        if kind == "number":
+            return float(value)
+        number = int(value)
+    except OverflowError:
+        if kind == "number":  # a whole number larger than any float
+            return math.inf if value > 0 else -math.inf
+        raise ValueError(_TOO_LARGE.format(checks.shown(value))) from None
+    if number not in INT64:
+        raise ValueError(_TOO_LARGE.format(checks.shown(value)))
+    return number
+
+
+def _below(
+    column: Column, path: tuple[str, ...], n_left: list[int]
+) -> Iterator[tuple[tuple[str, ...], Column]]:
+    """Yields the fields of an object; expands nested objects to `n_left` columns."""
+    for name, inner in column.fields:
+        n_left[0] -= 1
+        if n_left[0] > 0 and inner.kind == "object" and inner.fields:
+            yield from _below(inner, (*path, name), n_left)
+        else:
+            yield (*path, name), inner
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Appends numbers to names that occurred before, as R does: "a.b", "a.b.1"."""
+    taken = set(names)
+    found: dict[str, None] = {}
+    for name in names:
+        own, i = name, 0
+        while own in found or (i and own in taken):
+            i += 1
+            own = f"{name}.{i}"
+        found[own] = None
+    return list(found)

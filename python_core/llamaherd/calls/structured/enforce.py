@@ -1,0 +1,243 @@
+"""Division of a JSON Schema into an enforced part and a checked part.
+
+llguidance compiles a schema to a grammar, or rejects it because of some keywords.
+Rejected keywords are removed until the schema compiles. The remaining schema accepts
+every answer that the whole schema accepts.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llamaherd.calls.structured.exact_numbers import (
+    check_values,
+    take_limits,
+    write_sizes,
+)
+from llamaherd.calls.structured.intersections import costs_too_much, has_costly_names
+from llamaherd.calls.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.native import llguidance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Compact JSON, because white space costs tokens and small models may repeat it without
+# end.
+_COMPACT: dict[str, object] = {"whitespace_flexible": False}
+_LENIENT: dict[str, object] = {**_COMPACT, "lenient": True}
+
+# Keywords that llguidance cannot enforce (see its docs/json_schema.md).
+_UNKNOWN = frozenset(
+    {
+        "not",
+        "if",
+        "then",
+        "else",
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "$dynamicRef",
+        "$recursiveRef",
+    }
+)
+_FORMATS = frozenset(
+    {
+        "date-time",
+        "time",
+        "date",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "uuid",
+        "uri",
+    }
+)
+# Errors of llguidance for schemas that exceed its limits.
+_TOO_LARGE = ("too big", "too large", "limit", "too many", "too complex")
+
+_MAX_SCHEMAS = 256
+# llguidance refuses more optional properties of an object, too, but only after a time
+# that grows with the square of their number.
+_MOST_OPTIONAL = 2000
+
+
+class SchemaError(ArgumentError):
+    """The schema is invalid, unsatisfiable or too large."""
+
+
+class Enforced(NamedTuple):
+    """Part of a schema that masks enforce.
+
+    Attributes:
+        text: JSON Schema for llguidance.
+        left: Keywords that remain for the check, as "keyword" or "format: x".
+    """
+
+    text: str
+    left: tuple[str, ...]
+
+
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def enforced(text: str) -> Enforced:
+    """Return the largest part of a JSON Schema that masks can enforce.
+
+    Args:
+        text: JSON Schema.
+
+    Raises:
+        SchemaError: The schema is unsatisfiable, or too large for llguidance.
+        AbiMismatchError: llguidance is not installed.
+    """
+    schema = json.loads(text)
+    if not isinstance(schema, dict):
+        if schema is False:
+            raise SchemaError(
+                "no answer can follow the schema false",
+                argument="schema",
+                code="unsatisfiable",
+                form="{problem}",
+            )
+        schema = {}
+    schema.pop("x-guidance", None)
+    known = json.loads(text)
+    list(_take_unknown(known))
+    check_values(known, subschemas(known))
+    every = subschemas(schema)
+    write_sizes(every)
+    _check_optional(every)
+    left = take_limits(every)
+    if costs_too_much(schema):
+        for each in every:
+            drop = _drop_patterns if has_costly_names(each) else _drop("pattern")
+            left.update(drop(each))
+    problem = _problem(schema, _COMPACT)
+    if not problem:
+        return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))
+    left.update(_take_unknown(schema))
+    options = _COMPACT
+    for loosen in (_keep, _coerce, *_LOOSER):
+        if loosen is _coerce:
+            options = _LENIENT
+            if "oneOf" not in problem:
+                continue
+        left |= {word for each in subschemas(schema) for word in loosen(each)}
+        problem = _problem(schema, options)
+        if not problem:
+            # Add keywords in subschemas that the steps above do not visit, such as
+            # targets of anchors.
+            left.update(llguidance.ignored_of_schema(_with(schema, options)))
+            return Enforced(_with(schema, options), tuple(sorted(left)))
+    left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
+    schema = {"type": schema["type"]} if _has_plain_type(schema) else {}
+    return Enforced(_with(schema, _LENIENT), tuple(sorted(left)))
+
+
+def _check_optional(every: list[dict[str, Any]]) -> None:
+    for each in every:
+        properties, required = each.get("properties"), each.get("required")
+        n = len(properties) if isinstance(properties, dict) else 0
+        n -= len(required) if isinstance(required, list) else 0
+        if n > _MOST_OPTIONAL:
+            raise SchemaError(
+                f"the schema is too large: an object has {n} optional properties, and "
+                f"masks can enforce {_MOST_OPTIONAL}: name them in required",
+                argument="schema",
+                code="too_many",
+                form="{problem}",
+            )
+
+
+def _with(schema: dict[str, Any], options: dict[str, object]) -> str:
+    whole = {**schema, "x-guidance": options}
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+
+
+def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
+    """Return the reason why llguidance rejects a schema; "" if it accepts the schema."""
+    problem = llguidance.problem_of_schema(_with(schema, options))
+    lower = problem.lower()
+    # If the error names a position, only this part is unsatisfiable, and answers may
+    # leave it out.
+    if "unsatisfiable" in lower and "while processing" not in lower:
+        raise SchemaError(
+            f"no answer can follow the schema: {problem}",
+            argument="schema",
+            code="unsatisfiable",
+            form="{problem}",
+        )
+    if "intersection" not in lower and any(words in lower for words in _TOO_LARGE):
+        raise SchemaError(
+            f"the schema is too large: {problem}",
+            argument="schema",
+            code="too_many",
+            form="{problem}",
+        )
+    return problem
+
+
+def _has_plain_type(schema: dict[str, Any]) -> bool:
+    types = schema.get("type")
+    each = types if isinstance(types, list) else [types]
+    known = {"null", "boolean", "integer", "number", "string", "array", "object"}
+    return all(isinstance(one, str) and one in known for one in each)
+
+
+def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
+    """Remove the keywords that llguidance cannot enforce, and return them."""
+    for each in subschemas(schema):
+        for key in each.keys() & _UNKNOWN:
+            value = each.pop(key)
+            if key != "uniqueItems" or value is not False:
+                yield key
+        name = each.get("format")
+        if isinstance(name, str) and name not in _FORMATS:
+            del each["format"]
+            yield f"format: {name}"
+
+
+# ---- relaxations, tried one after the other; each returns the removed keywords
+# -------------
+
+
+def _keep(_schema: dict[str, Any]) -> list[str]:
+    return []
+
+
+def _coerce(schema: dict[str, Any]) -> list[str]:
+    """Set the option of llguidance that treats `oneOf` with overlaps as `anyOf`."""
+    return ["oneOf"] if "oneOf" in schema else []
+
+
+def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
+    def drop(schema: dict[str, Any]) -> list[str]:
+        return [key for key in keys if schema.pop(key, None) is not None]
+
+    return drop
+
+
+def _drop_patterns(schema: dict[str, Any]) -> list[str]:
+    found = _drop("pattern", "patternProperties")(schema)
+    if "patternProperties" in found:
+        # Properties that the removed patterns allowed must still be allowed.
+        schema["additionalProperties"] = True
+    return found
+
+
+_LOOSER = (
+    _drop("minProperties", "maxProperties"),
+    _drop_patterns,
+    _drop("minLength", "maxLength"),
+    _drop("allOf"),
+)

@@ -1,0 +1,141 @@
+"""Search for patterns in the check of an answer, in bounded time.
+
+The check runs on the thread that serves all callers. llguidance matches each pattern
+that it supports in linear time. Python's `re` matches the other patterns, but only if the
+time of the search is bounded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import warnings
+from functools import lru_cache
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.engine.native import llguidance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_STEPS = 20_000_000  # most steps of `re` for one text: less than a second
+_LONG = 1000  # length of a text in which the search for every pattern must be possible
+
+
+def can_be_checked(pattern: str) -> bool:
+    """Return whether a pattern can be searched for in texts of usual length."""
+    return llguidance.takes_pattern(pattern) or is_quick(pattern)
+
+
+def is_quick(pattern: str) -> bool:
+    """Return whether `re` can search texts of usual length in bounded time."""
+    return n_steps(pattern, _LONG) <= _MOST_STEPS
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a text is a valid regular expression for llguidance or `re`."""
+    return llguidance.takes_pattern(text) or _parsed(text) is not None
+
+
+def finds(pattern: str, text: str) -> bool:
+    """Return whether a pattern matches within a text.
+
+    Raises:
+        ValueError: The search may take too long.
+    """
+    problem = "no such text can be checked"
+    if llguidance.takes_pattern(pattern):
+        try:
+            return llguidance.finds_pattern(pattern, text)
+        except ValueError as error:
+            problem = str(error)
+    if n_steps(pattern, len(text)) > _MOST_STEPS:
+        raise ValueError(
+            f"it may take too long to look for {pattern!r} in {len(text)} characters "
+            f"({problem})"
+        )
+    return re.search(pattern, text) is not None
+
+
+# ---- upper bound of the steps of `re` --------------------------------------------------
+
+
+def n_steps(pattern: str, n_chars: int) -> float:
+    """Return an upper bound of the steps of `re.search`; infinity for an invalid pattern.
+
+    Args:
+        pattern: Pattern for `re`.
+        n_chars: Length of the text in characters.
+    """
+    parsed = _parsed(pattern)
+    if parsed is None:
+        return inf
+    _, n_each = _of_row(parsed, n_chars)
+    is_anchored = len(parsed) > 0 and str(parsed[0][1]) == "AT_BEGINNING"
+    return n_each + n_chars if is_anchored else n_each * (n_chars + 1)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
+    """Return the parse tree of `re`, a list of (name, arguments); None if invalid."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parser = importlib.import_module("re._parser")
+            parsed = parser.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return None
+    # Patterns of JSON Schema have no flags; "^" matches only the start of the text.
+    return None if parsed.state.flags & re.MULTILINE else parsed
+
+
+# `re` backtracks: it tries every match of a part and, for each of them, all matches of
+# the rest. The functions below return the maximum number of matches that begin at one
+# position in a text of n characters, and the steps to try all these matches.
+
+
+def _of_row(parts: Iterable[Any], n: int) -> tuple[float, float]:
+    """Return the maximum numbers of matches and steps for a sequence of parts."""
+    ways, steps = 1.0, 1.0
+    for part in parts:
+        own_ways, own_steps = _of_part(part, n)
+        steps += ways * own_steps
+        ways *= own_ways
+    return ways, steps
+
+
+def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
+    kind, inner = str(part[0]), part[1]
+    if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return _of_repeat(*_of_row(inner[2], n), least=inner[0], most=min(inner[1], n))
+    if kind == "BRANCH":
+        each = [_of_row(choice, n) for choice in inner[1]]
+        return sum(ways for ways, _ in each), sum(steps for _, steps in each)
+    if kind == "SUBPATTERN":
+        return _of_row(inner[-1], n)
+    if kind in (
+        "ASSERT",
+        "ASSERT_NOT",
+        "ATOMIC_GROUP",
+    ):  # no backtracking
+        return 1.0, _of_row(inner if kind == "ATOMIC_GROUP" else inner[1], n)[1]
+    if kind == "GROUPREF_EXISTS":
+        each = [_of_row(choice or (), n) for choice in inner[1:]]
+        return max(ways for ways, _ in each), max(steps for _, steps in each)
+    return 1.0, max(1.0, n) if kind.startswith("GROUPREF") else 1.0
+
+
+def _of_repeat(
+    ways: float, steps: float, *, least: int, most: int
+) -> tuple[float, float]:
+    """Return the maximum numbers of matches and steps for repetitions of a part."""
+    if ways <= 1:
+        return max(1.0, most - least + 1.0), max(1.0, most * steps)
+    total = power = 1.0
+    for _ in range(most):
+        power *= ways
+        total += power
+        if total > _MOST_STEPS:
+            return inf, inf
+    return total, total * steps

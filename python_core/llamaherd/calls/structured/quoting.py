@@ -1,0 +1,408 @@
+"""Schemas with quotes: their grammar for a text, and the positions of quotes.
+
+llguidance supports an automaton for the parts of a text, but not within JSON Schemas. A
+schema with quotes is therefore converted to a Lark grammar: objects, arrays and
+alternatives that contain a quote become rules, and everything else remains a JSON
+Schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.calls.structured.closing import enforced_closed
+from llamaherd.calls.structured.enforce import SchemaError
+from llamaherd.calls.structured.exact_numbers import take_limits, write_sizes
+from llamaherd.calls.structured.quotable import Quotable, QuoteRule, quote_of
+from llamaherd.calls.structured.subschemas import (
+    OF_MANY,
+    OF_NAMED,
+    OF_ONE,
+    resolved,
+    subschemas,
+)
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.core.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd.calls.structured.quotable import Unit
+    from llamaherd.engine.core.argument import Name
+
+KEYWORD = "quote"
+_PLAIN = frozenset(
+    {"type", "title", "description", "examples", "$comment", "deprecated", "readOnly"}
+)
+# Further keywords that a grammar enforces in schemas that contain a quote.
+_OBJECT = _PLAIN | {"properties", "required", "additionalProperties"}
+_ARRAY = _PLAIN | {"items", "minItems", "maxItems"}
+_ROOT = frozenset({"$defs", "definitions", "$schema", "$id"})
+_MOST_DEEP = 32
+
+
+def type_quote(
+    description: str | None = None,
+    *,
+    unit: Unit = "words",
+    least: int | None = None,
+    most: int | None = None,
+) -> dict[str, Any]:
+    """Return the schema of a quote: a verbatim part of the prompt's text.
+
+    Masks allow only a part of the text in place of the quote. An answer therefore
+    cannot contain a quote that is not in the text. In parsed answers a quote is a dict
+    with "quote", and its position as "start" and "end", so that `text[start:end]` is
+    the quote. If the text contains the quote several times, the position of the first
+    occurrence is used.
+
+    Args:
+        description: Meaning of the quote, for `schema_prompt`.
+        unit: Unit of the lengths. "words" counts runs of letters and digits, and a quote
+            begins and ends where words do; "characters" counts code points.
+        least: Minimum length, at most 30 words or 300 characters. None means 3 words or
+            10 characters. A shorter text is quoted completely.
+        most: Maximum length. None means 40 words or 200 characters.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+    given = {"unit": unit, "least": least, "most": most}
+    rule = QuoteRule.of({k: v for k, v in given.items() if v is not None})
+    found: dict[str, Any] = {"type": "string", KEYWORD: asdict(rule)}
+    if description is not None:
+        found["description"] = checks.text("description", description)
+    return found
+
+
+def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
+    """Check the option `evidence`: False, True or the schema of a quote.
+
+    Returns:
+        False, True, or a dict with unit, least and most.
+    """
+    if isinstance(given, bool):
+        return given
+    own = given.get(KEYWORD, given) if isinstance(given, Mapping) else given
+    if isinstance(own, bool):
+        return own
+    if not isinstance(own, Mapping):
+        raise ArgumentTypeError(
+            f"must be true or false, or a quote such as {words().quote}, not "
+            f"{checks.shown(given)}",
+            argument=name,
+        )
+    return asdict(QuoteRule.of(dict(own), name))
+
+
+def quote_rule(schema: object) -> QuoteRule | None:
+    """Return the length rule of a schema of a quote; None for other schemas."""
+    if not isinstance(schema, dict) or schema.get(KEYWORD, False) is False:
+        return None
+    return QuoteRule.of(schema[KEYWORD], Argument("schema", (Field(KEYWORD),)))
+
+
+def has_quotes(schema: object, root: object = None) -> bool:
+    """Return whether a schema, or a part that its answers follow, is a quote.
+
+    Args:
+        schema: The schema.
+        root: Whole schema, to which references lead; None for `schema`.
+    """
+    root = schema if root is None else root
+    seen: set[int] = set()
+    waiting = [schema]
+    while waiting:
+        each = resolved(waiting.pop(), root)
+        if not isinstance(each, dict) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if quote_rule(each) is not None:
+            return True
+        for key, value in each.items():
+            if key in _ROOT:
+                continue
+            if key in OF_NAMED and isinstance(value, dict):
+                waiting += value.values()
+            elif key in OF_MANY and isinstance(value, list):
+                waiting += value
+            elif key in OF_ONE:
+                waiting.append(value)
+    return False
+
+
+@lru_cache(maxsize=256)
+def text_has_quotes(schema: str) -> bool:
+    """Return whether a schema, given as JSON text, has quotes."""
+    return f'"{KEYWORD}"' in schema and has_quotes(json.loads(schema))
+
+
+def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
+    """Check the quotes of a schema before the text is known.
+
+    Returns:
+        Keywords that masks cannot enforce.
+
+    Raises:
+        SchemaError: The grammar does not support a quote at its position in the schema.
+    """
+    made = _Grammar.of(root, "text")
+    made.read(made.root, 0)
+    return tuple(sorted(made.left))
+
+
+def grammar_of(root: Mapping[str, Any], text: str) -> str:
+    """Return the Lark grammar of answers whose quotes are parts of a text.
+
+    Raises:
+        SchemaError: There is nothing to quote in the text, or an error as in
+            `check_quotes`.
+    """
+    made = _Grammar.of(root, text)
+    start = made.read(made.root, 0)
+    if start is None:
+        raise SchemaError(
+            "there is nothing to quote: the text is empty or white space",
+            argument="quote_from",
+            code="empty",
+            form="{problem}",
+        )
+    return "\n".join(["%llguidance {}", f"start: {start}", *made.rules])
+
+
+def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
+    """Return an answer in which each quote is an object with quote, start and end.
+
+    If an answer repeats a quote, the repeated quote gets the position of its next
+    occurrence in the text, if the text has another occurrence.
+
+    Raises:
+        ValueError: A quote is not in the text.
+    """
+    known: dict[QuoteRule, Quotable] = {}
+    last: dict[str, int] = {}  # position of each quote so far
+
+    def place(quote: str, rule: QuoteRule) -> Any:  # noqa: ANN401 - JSON
+        if rule not in known:
+            known[rule] = Quotable(text, rule)
+        after = last.get(quote, -1) + 1
+        span = known[rule].find(quote, after) or known[rule].find(quote)
+        if span is None:
+            raise ValueError(f"{quote!r} is not a part of the text")
+        last[quote] = span.start
+        return quote_of(text, span)
+
+    return mapped(root, value, place)
+
+
+def mapped(
+    root: Mapping[str, Any],
+    value: object,
+    change: Callable[[Any, QuoteRule], Any],
+) -> Any:  # noqa: ANN401 - JSON
+    """Return an answer with each quote replaced by the result of `change`.
+
+    Args:
+        root: Schema of the answer.
+        value: The answer: parsed JSON.
+        change: Function called with each quote and its rule; it returns the new value.
+    """
+
+    def walk(schema: object, part: Any) -> Any:  # noqa: ANN401 - JSON
+        schema = resolved(schema, root)
+        if not isinstance(schema, dict) or part is None:
+            return part
+        rule = quote_rule(schema)
+        if rule is not None:
+            return change(part, rule)
+        for each in _listed(schema):
+            if has_quotes(each, root) and _fits(resolved(each, root), part):
+                return walk(each, part)
+        if isinstance(part, dict) and isinstance(schema.get("properties"), dict):
+            named = schema["properties"]
+            return {k: walk(named.get(k), v) for k, v in part.items()}
+        if isinstance(part, list) and isinstance(schema.get("items"), dict):
+            return [walk(schema["items"], each) for each in part]
+        return part
+
+    return walk(root, value)
+
+
+def _listed(schema: Mapping[str, Any]) -> list[Any]:
+    found = schema.get("anyOf")
+    return found if isinstance(found, list) else []
+
+
+def _fits(schema: object, part: object) -> bool:
+    """Return whether a schema with quotes allows the type of a value."""
+    if not isinstance(schema, dict):
+        return False
+    if schema.get(KEYWORD):
+        return isinstance(part, (str, dict))
+    if isinstance(part, dict):
+        return "properties" in schema
+    return isinstance(part, list) and "items" in schema
+
+
+@dataclass
+class _Grammar:
+    """Builder of the rules of a Lark grammar.
+
+    Attributes:
+        root: Whole schema.
+        text: Text that quotes are taken from.
+        rules: Rules that were added so far.
+        left: Keywords that masks cannot enforce.
+    """
+
+    root: Mapping[str, Any]
+    text: str
+    rules: list[str] = field(default_factory=list)
+    left: set[str] = field(default_factory=set)
+    _terminals: dict[QuoteRule, str | None] = field(default_factory=dict)
+    _n: int = 0
+
+    @classmethod
+    def of(cls, root: Mapping[str, Any], text: str) -> _Grammar:
+        """Return a builder for a schema, without limits that no mask enforces."""
+        own = json.loads(json.dumps(root))
+        every = subschemas(own)
+        write_sizes(every)
+        return cls(own, text, left=take_limits(every))
+
+    def read(self, schema: Any, depth: int) -> str | None:  # noqa: ANN401 - JSON
+        """Return the name of a schema's rule; None if no answer can follow the schema."""
+        whole = schema
+        schema = resolved(schema, self.root)
+        if depth > _MOST_DEEP:
+            raise _refused("a schema with quotes must not contain itself")
+        if not has_quotes(schema, self.root):
+            return self._json(whole)
+        rule = quote_rule(schema)
+        if rule is not None:
+            return self._quote(schema, rule)
+        if "anyOf" in schema:
+            _only(schema, _PLAIN | {"anyOf"})
+            found = [self.read(each, depth + 1) for each in schema["anyOf"]]
+            return self._either([each for each in found if each is not None])
+        if isinstance(schema.get("properties"), dict):
+            return self._object(schema, depth)
+        if isinstance(schema.get("items"), dict):
+            return self._array(schema, depth)
+        names = sorted((schema.keys() & (OF_ONE | OF_MANY | OF_NAMED)) - _ROOT)
+        raise _refused(f"{', '.join(names)} must not contain quotes")
+
+    # ---- kinds of schemas ----
+
+    def _quote(self, schema: Mapping[str, Any], rule: QuoteRule) -> str | None:
+        _only(schema, _PLAIN | {KEYWORD, "default"})
+        kinds = schema.get("type", "string")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        if "string" not in kinds or not set(kinds) <= {"string", "null"}:
+            raise _refused("a quote has the type string")
+        if rule not in self._terminals:
+            name = f"QUOTE{len(self._terminals)}"
+            source = Quotable(self.text, rule)
+            self._terminals[rule] = None if source.is_empty else name.lower()
+            if not source.is_empty:
+                rules = source.lark(name)
+                self.rules += [f"{name.lower()}: {name}", *rules]
+        found = [self._terminals[rule], '"null"' if "null" in kinds else None]
+        return self._either([each for each in found if each is not None])
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> str | None:
+        _only(schema, _OBJECT)
+        required = set(schema.get("required") or ())
+        fields = []
+        for name, inner in schema["properties"].items():
+            value = self.read(inner, depth + 1)
+            if value is None and name in required:
+                return None
+            if value is not None:
+                key = _literal(json.dumps(name, ensure_ascii=False) + ":")
+                fields.append((f"{key} {value}", name in required))
+        return f'"{{" {self._fields(fields)} "}}"'
+
+    def _fields(self, fields: list[tuple[str, bool]]) -> str:
+        """Return a rule of fields, separated by commas, that may omit optional fields."""
+        first = after = ""  # rest of the fields, as first and as later ones
+        for content, is_required in reversed(fields):
+            new_after = self._rule(f'"," {content} {after}')
+            new_first = self._rule(f"{content} {after}")
+            if not is_required:
+                new_after = self._rule(f"{new_after} | {after or _EMPTY}")
+                new_first = self._rule(f"{new_first} | {first or _EMPTY}")
+            first, after = new_first, new_after
+        return first
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> str | None:
+        _only(schema, _ARRAY)
+        item = self.read(schema["items"], depth + 1)
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if item is None or most == 0:
+            return None if least else '"[]"'
+        upper = "" if most is None else str(most - 1)
+        more = self._rule(f'"," {item}')
+        lower = max(0, least - 1)
+        rest = "" if most == 1 else f"{more}{{{lower},{upper}}}"
+        some = f'"[" {item} {rest} "]"'
+        return some if least else self._either([some, '"[]"'])
+
+    def _json(self, schema: Any) -> str:  # noqa: ANN401 - JSON
+        text = json.dumps(self._with_parts(schema), ensure_ascii=False)
+        if '"$ref"' in text:
+            _check_references(json.loads(text))
+        found = enforced_closed(text)
+        self.left.update(found.left)
+        return self._rule(f"%json {found.text}")
+
+    # ---- rules ----
+
+    def _with_parts(self, schema: Any) -> Any:  # noqa: ANN401 - JSON
+        """Return a schema with the definitions that it may refer to."""
+        if not isinstance(schema, dict):
+            return schema
+        return {**{k: self.root[k] for k in _ROOT if k in self.root}, **schema}
+
+    def _either(self, found: list[str]) -> str | None:
+        if not found:
+            return None
+        return found[0] if len(found) == 1 else self._rule(" | ".join(found))
+
+    def _rule(self, content: str) -> str:
+        self._n += 1
+        self.rules.append(f"r{self._n}: {content}")
+        return f"r{self._n}"
+
+
+_EMPTY = '""'
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _only(schema: Mapping[str, Any], known: frozenset[str]) -> None:
+    others = sorted(schema.keys() - known - _ROOT)
+    if others:
+        raise _refused(f"{', '.join(others)} cannot be used with or around a quote")
+
+
+def _check_references(schema: object) -> None:
+    for each in subschemas(schema):
+        reference = each.get("$ref", "#/$defs/")
+        if not str(reference).startswith(("#/$defs/", "#/definitions/")):
+            raise _refused(f"with quotes, it must refer to $defs only, not {reference!r}")
+
+
+def _refused(problem: str) -> SchemaError:
+    return SchemaError(
+        problem, argument="schema", code="conflict", form="{name}: {problem}"
+    )

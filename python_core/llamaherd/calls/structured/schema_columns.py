@@ -1,0 +1,229 @@
+"""Reader of the names and types of columns from JSON Schemas.
+
+The types of a table come from the schema and never depend on the answers. Types derived
+from values would differ between batches: one batch may have only whole numbers, another
+fractions, a third only missing values.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.calls.structured.columns import (
+    BOOLEAN,
+    INTEGER,
+    JSON,
+    NUMBER,
+    STRING,
+    Column,
+)
+from llamaherd.calls.structured.quoting import quote_rule
+from llamaherd.calls.structured.subschemas import Subschema, listed, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_MOST = 10_000  # most schemas to read; a small one may describe very many
+_MOST_DEEP = 32
+# Keywords that allow values outside the columns from `items` and `properties`.
+_NOT_PLAIN = frozenset(
+    {
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "patternProperties",
+        "prefixItems",
+        "dependentSchemas",
+    }
+)
+
+_NULL = Column("null")
+QUOTE = Column(
+    "object",
+    fields=(("quote", STRING), ("start", INTEGER), ("end", INTEGER)),
+    is_closed=True,
+)
+_SCALARS = {each.kind: each for each in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)}
+
+
+def read_columns(schemas: Sequence[str]) -> Column:
+    """Returns the type of whole answers.
+
+    Args:
+        schemas: JSON Schemas as JSON texts; each answer follows one of them.
+
+    Returns:
+        The type; an "object" with all fields if all answers are objects.
+    """
+    roots = [json.loads(schema) for schema in dict.fromkeys(schemas)]
+    return _either(_Reader().read(Subschema(root, root), 0) for root in roots)
+
+
+def columns_of(schema: str) -> dict[str, Column]:
+    """Returns the columns of answers that follow a schema, with their stored types.
+
+    Args:
+        schema: JSON Schema as JSON text.
+
+    Returns:
+        A column for each field, by name; empty if answers need not be objects, or if no
+        field is known.
+    """
+    root = read_columns([schema])
+    return {name: each.stored for name, each in root.fields}
+
+
+def has_others(schema: str) -> bool:
+    """Returns whether answers may have fields that `columns_of` does not return."""
+    root = json.loads(schema)
+    found = resolved(root, root)
+    if not isinstance(found, dict) or "patternProperties" in found:
+        return True
+    return found.get("additionalProperties") is not False or not columns_of(schema)
+
+
+class _Reader:
+    """Reads the types of schemas.
+
+    After the first `_MOST` schemas, all types are "json".
+    """
+
+    def __init__(self) -> None:
+        self._n_left = _MOST
+
+    def read(self, node: Subschema, depth: int) -> Column:
+        """Returns the type of the values other than null that a schema allows."""
+        schema = node.schema
+        self._n_left -= 1
+        if not isinstance(schema, dict) or self._n_left < 0 or depth > _MOST_DEEP:
+            return JSON
+        found = self._own(node, depth)
+        for each in listed(schema, "allOf"):
+            found = _both(found, self.read(node.at(each), depth + 1))
+        for key in ("anyOf", "oneOf"):
+            if choices := listed(schema, key):
+                each = (self.read(node.at(choice), depth + 1) for choice in choices)
+                found = _both(found, _either(each))
+        if isinstance(schema.get("$ref"), str):
+            found = _both(found, self.read(node.referred(), depth + 1))
+        return found
+
+    def _own(self, node: Subschema, depth: int) -> Column:
+        """Returns the type that the keywords of the schema itself allow."""
+        schema = node.schema
+        if quote_rule(schema) is not None:
+            return QUOTE
+        if "const" in schema:
+            return _of_values([schema["const"]])
+        if isinstance(schema.get("enum"), list):
+            return _of_values(schema["enum"])
+        kinds = schema.get("type")
+        if kinds is None:
+            kinds = "object" if isinstance(schema.get("properties"), dict) else (
+                "array" if isinstance(schema.get("items"), dict) else "json"
+            )  # fmt: skip
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        return _either(self._typed(str(kind), node, depth) for kind in kinds)
+
+    def _typed(self, kind: str, node: Subschema, depth: int) -> Column:
+        schema = node.schema
+        is_plain = not _NOT_PLAIN & schema.keys()
+        if kind == "object" and isinstance(schema.get("properties"), dict):
+            fields = tuple(
+                (name, self.read(node.at(each), depth + 1))
+                for name, each in schema["properties"].items()
+            )
+            is_closed = is_plain and schema.get("additionalProperties") is False
+            return (
+                Column("object", fields=fields, is_closed=is_closed) if fields else JSON
+            )
+        if kind == "array":
+            items = schema.get("items")
+            if not isinstance(items, dict) or "prefixItems" in schema:
+                return Column("array")
+            inner = self.read(node.at(items), depth + 1)
+            return Column("array", items=inner, is_closed=is_plain)
+        return next((each for name, each in _SCALARS.items() if name == kind), JSON)
+
+
+def _of_values(values: Sequence[object]) -> Column:
+    """Returns the common type of constants."""
+    given = [value for value in values if value is not None]
+    if not given:
+        return _NULL
+    if all(isinstance(value, str) for value in given):
+        return Column("enum", levels=tuple(dict.fromkeys(map(str, given))))
+    if all(isinstance(value, bool) for value in given):
+        return BOOLEAN
+    if not all(type(value) in (int, float) for value in given):
+        return JSON
+    return INTEGER if all(_is_whole(value) for value in given) else NUMBER
+
+
+def _is_whole(value: Any) -> bool:  # noqa: ANN401 - a number
+    return isinstance(value, int) or value.is_integer()
+
+
+def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
+    """Joins the types of alternatives."""
+    found: Column | None = None
+    for each in columns:
+        found = each if found is None else _any_of(found, each)
+        if found.kind == "json":
+            break
+    return JSON if found is None else found
+
+
+def _any_of(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
+    """Returns the type of the values that at least one of two types allows."""
+    kinds = {one.kind, other.kind}
+    if one == other or other.kind == "null":
+        return one
+    if one.kind == "null":
+        return other
+    if kinds == {"integer", "number"}:
+        return NUMBER
+    if kinds == {"enum", "string"}:
+        return STRING
+    if len(kinds) > 1:
+        return JSON
+    if one.kind == "enum":
+        return Column("enum", levels=tuple(dict.fromkeys([*one.levels, *other.levels])))
+    if one.kind == "array":
+        known = one.items is not None and other.items is not None
+        return Column("array", _any_of(one.items, other.items) if known else None)  # type: ignore[arg-type]
+    return Column("object", fields=_merged(one, other, _any_of))
+
+
+def _both(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
+    """Returns the type of the values that both types allow: the more specific type."""
+    kinds = {one.kind, other.kind}
+    if one == other or other.kind == "json":
+        return one
+    if one.kind == "json":
+        return other
+    if kinds == {"integer", "number"}:
+        return INTEGER
+    if kinds == {"enum", "string"}:
+        return one if one.kind == "enum" else other
+    if len(kinds) > 1:
+        return JSON  # no value fits both types
+    if one.kind == "array":
+        known = one.items is not None and other.items is not None
+        items = _both(one.items, other.items) if known else one.items or other.items  # type: ignore[arg-type]
+        return Column("array", items)
+    if one.kind == "object":
+        return Column("object", fields=_merged(one, other, _both))
+    return one
+
+
+def _merged(
+    one: Column, other: Column, how: Callable[[Column, Column], Column]
+) -> tuple[tuple[str, Column], ...]:
+    fields = dict(one.fields)
+    for name, each in other.fields:
+        fields[name] = how(fields[name], each) if name in fields else each
+    return tuple(fields.items())

@@ -1,0 +1,177 @@
+"""Prepared schema: enforced part, checked part, and conversion of answers to values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from llamaherd.calls.structured.check import check_schema, cut, violation
+from llamaherd.calls.structured.closing import enforced_closed
+from llamaherd.calls.structured.enforce import enforced
+from llamaherd.calls.structured.quoting import (
+    check_quotes,
+    grammar_of,
+    has_quotes,
+    located,
+)
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.native import llguidance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+
+class _Vocabulary(Protocol):
+    """Model with a vocabulary; this room is below that of models."""
+
+    def using(self) -> AbstractContextManager[Any]: ...
+
+
+_SOME_TEXT = "text"  # text in place of the prompt's text when a grammar is only checked
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A prepared schema.
+
+    Attributes:
+        text: JSON Schema.
+        enforced: Part that masks enforce, for llguidance.
+        left: Keywords that only the check enforces.
+        make: Function that converts the text of an answer to a value; None if the value
+            is the parsed JSON.
+        has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
+        source: Text from which quotes are copied; None if it is not known yet.
+    """
+
+    text: str
+    enforced: str
+    left: tuple[str, ...]
+    make: Callable[[str], object] | None = None
+    has_quotes: bool = False
+    source: str | None = None
+
+    @property
+    def is_lark(self) -> bool:
+        """Whether `enforced` is a Lark grammar instead of a JSON Schema."""
+        return self.has_quotes
+
+    def quoting(self, source: str) -> Shape:
+        """Return a copy of this schema for answers that quote a given text.
+
+        Raises:
+            SchemaError: There is nothing to quote in the text.
+        """
+        grammar = grammar_of(json.loads(self.text), source)
+        return replace(self, enforced=grammar, source=source)
+
+    def read(self, answer: str) -> object:
+        """Parse and check an answer.
+
+        Args:
+            answer: Whole text of the answer.
+
+        Raises:
+            ValueError: The answer violates the schema; the message names the position.
+        """
+        try:
+            value = json.loads(answer)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the answer is not JSON: {error}") from None
+        problem = violation(self.text, value)
+        if problem:
+            raise ValueError(f"the answer does not follow the schema: {problem}")
+        if self.source is not None:
+            value = located(json.loads(self.text), value, self.source)
+            answer = json.dumps(value, ensure_ascii=False)
+        if self.make is None:
+            return value
+        try:
+            return self.make(answer)
+        except ValueError as error:
+            raise ValueError(f"the answer cannot be converted: {cut(error)}") from None
+        except Exception as error:  # noqa: BLE001 - a validator is the caller's code
+            shown = cut(f"{type(error).__name__}: {error}")
+            raise ValueError(f"the answer cannot be converted: {shown}") from None
+
+
+def shape_of(source: object, *, closes: bool = False) -> Shape:
+    """Prepare a schema.
+
+    Args:
+        source: See `generate_parallel`.
+        closes: Whether masks allow only the fields that the schema names, see `closed`.
+            The check of an answer has the meaning of JSON Schema.
+
+    Raises:
+        TypeError: `source` is not a schema.
+        ValueError: The schema is not valid, has an external reference, is too large for
+            llguidance, or is unsatisfiable.
+        AbiMismatchError: llguidance is not installed.
+    """
+    text, make = schema_text(source)
+    root = json.loads(text)
+    if has_quotes(root):
+        left = check_quotes(root)
+        check_schema(text, left)
+        return Shape(text, grammar_of(root, _SOME_TEXT), left, make, has_quotes=True)
+    # First, because this rejects large schemas at once.
+    known = enforced_closed(text) if closes else enforced(text)
+    check_schema(text, known.left)
+    return Shape(text, known.text, known.left, make)
+
+
+def unenforced(schema: object) -> list[str]:
+    """Return the keywords of a schema that masks cannot enforce.
+
+    A finished answer is checked against these keywords.
+
+    Args:
+        schema: See `generate_parallel`.
+
+    Returns:
+        Keywords such as "not" or "format: path", sorted. If there are no such keywords,
+        masks enforce the whole schema, with one exception: a date in the right format may
+        still be impossible, such as February 30.
+
+    Raises:
+        TypeError: `schema` is not a schema.
+        ValueError: The schema is not valid, too large or unsatisfiable.
+    """
+    return list(shape_of(schema).left)
+
+
+def accepts(
+    model: _Vocabulary, schema: object, text: str, *, quote_from: str | None = None
+) -> bool:
+    """Return whether the masks of a schema allow a text, including its end.
+
+    The model's tokenizer splits the text, and each token must be allowed at its
+    position. `unenforced` returns the keywords that masks do not enforce.
+
+    Args:
+        model: Model with the vocabulary.
+        schema: See `generate_parallel`.
+        text: Possible answer, as compact JSON.
+        quote_from: Text from which quotes are copied, if the schema has quotes.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The schema is not valid, too large or unsatisfiable.
+        ModelClosedError: The model was closed.
+    """
+    shape = shape_of(schema)
+    if shape.has_quotes:
+        if quote_from is None:
+            raise ArgumentError(
+                "is needed: the schema has quotes, which are parts of a text",
+                argument="quote_from",
+                code="missing",
+            )
+        shape = shape.quoting(checks.text("quote_from", quote_from))
+    with model.using() as handle:
+        return llguidance.accepts(handle, shape.enforced, text, is_lark=shape.is_lark)

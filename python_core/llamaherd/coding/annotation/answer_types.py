@@ -1,0 +1,242 @@
+"""Types of answers that a codebook can ask for, as a table with one entry per type.
+
+To add a type, write a class here or in a new file, add its name to `Kind` and an
+instance to `TYPES`. Other code reads the attributes of a type; it never tests the name of
+the type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.coding.annotation import codebook_checks as parts
+from llamaherd.coding.annotation.scales import scale_of_dict
+from llamaherd.coding.annotation.spans import (
+    check_places,
+    checked_example,
+    checked_spans,
+    flattened,
+    rules_of,
+)
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.words import setting, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.coding.statistics.ratings import Scale
+    from llamaherd.engine.core.argument import Argument, Name
+
+Kind = Literal["label", "ordinal", "scale", "multiple", "fields", "spans"]
+JOINED = "; "  # separator of several labels of a text
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerType:
+    """Type of answers with exactly one label per text; base class of the other types.
+
+    Attributes:
+        name: Name, the value of `Codebook.type`.
+        summary: Summary in a few words.
+        takes: Type-specific fields of a codebook that this type accepts.
+        is_ordered: True if the labels are ordered from the lowest to the highest.
+        is_numeric: True if the labels of this type are always numbers.
+        is_several: True if a text may have several labels (multi-label); the model then
+            answers a question for each label.
+        is_generated: True if answers are generated according to a schema and have no
+            probabilities.
+        words: Keys of the fixed prompt words that only prompts of this type contain.
+    """
+
+    name: Kind
+    summary: str
+    takes: tuple[str, ...] = ("labels",)
+    is_ordered: bool = False
+    is_numeric: bool = False
+    is_several: bool = False
+    is_generated: bool = False
+    words: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> Scale:
+        """Scale of measurement of the labels."""
+        if self.is_numeric:
+            return "interval"
+        return "ordinal" if self.is_ordered else "nominal"
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Check the fields of a codebook that belong to some types only.
+
+        Returns:
+            The normalized values of the fields in `takes`.
+        """
+        return {"labels": parts.checked_labels(given["labels"], self.name)}
+
+    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
+        """Check the label of an example; `own` is the return value of `checked`."""
+        return parts.known_label(name, value, tuple(own["labels"]))
+
+    def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
+        """Check that the label of an example fits its text."""
+
+    def written(self, own: Mapping[str, Any]) -> str:
+        """Return the JSON Schema of the model's answer; only for generated types."""
+        return str(own["schema"])
+
+    def table(self, own: Mapping[str, Any]) -> str:
+        """Return the JSON Schema of results; only for generated types."""
+        return self.written(own)
+
+    def read(self, value: object) -> object:
+        """Convert an answer that the model wrote to the result for the text."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale(AnswerType):
+    """Type of answers with exactly one number of a scale."""
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """See `AnswerType`."""
+        if given["scale"] is None:
+            raise ArgumentError(
+                f"{setting('type', 'scale')} needs a scale: {words().scale}",
+                argument="type",
+                code="missing",
+                form="{problem}",
+            )
+        scale = scale_of_dict(given["scale"])
+        labels = given["labels"]
+        if labels is not None and labels != scale.definitions:
+            raise ArgumentError(
+                f"cannot be combined with {setting('type', 'scale')}, whose numbers "
+                "are the labels",
+                argument="labels",
+                code="conflict",
+            )
+        return {"scale": scale, "labels": scale.definitions}
+
+
+@dataclass(frozen=True, slots=True)
+class _Several(AnswerType):
+    """Type of answers with any number of labels per text."""
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """See `AnswerType`."""
+        labels = parts.checked_labels(
+            given["labels"], self.name, least=1, between=JOINED.strip()
+        )
+        return {"labels": labels}
+
+    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
+        """See `AnswerType`."""
+        several = [value] if isinstance(value, str) else value
+        if not isinstance(several, (list, tuple, set, frozenset)):
+            raise ArgumentTypeError(
+                f"must be a list of labels, not {checks.shown(value)}", argument=name
+            )
+        names = tuple(own["labels"])
+        chosen = [parts.known_label(name, each, names) for each in several]
+        return [each for each in names if each in chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields(AnswerType):
+    """Type of answers in JSON that match a schema."""
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """See `AnswerType`."""
+        if given["schema"] is None:
+            raise ArgumentError(
+                f"{setting('type', 'fields')} needs a schema",
+                argument="type",
+                code="missing",
+                form="{problem}",
+            )
+        return {"schema": parts.checked_schema(given["schema"])}
+
+    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
+        """See `AnswerType`."""
+        return parts.checked_fields(name, value, own["schema"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans(AnswerType):
+    """Type of answers with passages of the text, each with a label."""
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """See `AnswerType`."""
+        return checked_spans(given)
+
+    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
+        """See `AnswerType`."""
+        return checked_example(name, value, tuple(own["labels"]))
+
+    def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
+        """See `AnswerType`."""
+        check_places(name, text, label)
+
+    def written(self, own: Mapping[str, Any]) -> str:
+        """See `AnswerType`."""
+        return rules_of(own).written
+
+    def table(self, own: Mapping[str, Any]) -> str:
+        """See `AnswerType`."""
+        return rules_of(own).table
+
+    def read(self, value: object) -> object:
+        """See `AnswerType`."""
+        return flattened(value)
+
+
+_ALL = (
+    AnswerType("label", "one label per text"),
+    AnswerType("ordinal", "one label of an ordered scale per text", is_ordered=True),
+    _Scale(
+        "scale",
+        "one number of a scale per text",
+        takes=("scale", "labels"),
+        is_ordered=True,
+        is_numeric=True,
+        words=("number", "numbers", "scale"),
+    ),
+    _Several("multiple", "any number of labels per text", is_several=True),
+    _Fields("fields", "fields that match a schema", takes=("schema",), is_generated=True),
+    _Spans(
+        "spans",
+        "passages, each with a label",
+        takes=("labels", "max_spans", "quote"),
+        is_generated=True,
+    ),
+)
+TYPES: dict[str, AnswerType] = {each.name: each for each in _ALL}
+OWN = (
+    "labels",
+    "schema",
+    "scale",
+    "max_spans",
+    "quote",
+)  # fields of a codebook that belong to some types only
+
+
+def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the fields that belong to some types only; see `AnswerType.checked`."""
+    for name in OWN:
+        if given[name] is None or name in kind.takes:
+            continue
+        if name == "labels":
+            raise ArgumentError(
+                f"cannot be combined with {setting('type', kind.name)}, which has "
+                f"a {kind.takes[0]}",
+                argument=name,
+                code="conflict",
+            )
+        takers = [each.name for each in _ALL if name in each.takes]
+        raise ArgumentError(
+            f"goes with {setting('type', takers[0])}, not {kind.name!r}",
+            argument=name,
+            code="conflict",
+        )
+    return kind.checked(given)

@@ -1,0 +1,407 @@
+"""Answers of a model for texts, combined from parts, and quotes that support labels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from llamaherd.calls.asks.scored_thoughts import joined_thoughts, thought_of
+from llamaherd.calls.run.statistics import added
+from llamaherd.calls.structured.quotable import Quoted, shifted
+from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.failure import Failure, is_cancelled
+from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.stats import Stats
+from llamaherd.engine.core.table import reasons
+from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.calls.asks.annotate_options import Split
+    from llamaherd.calls.asks.calibration import Floats
+    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.results import Results
+
+
+@dataclass(slots=True, kw_only=True)
+class Answers:
+    """Answers for n texts or rows.
+
+    Attributes:
+        errors: n error messages; None for answered texts.
+        probs: float64[n, k], label probabilities; None if answers were generated.
+        coverage: float64[n]: total probability of all labels; None if answers were
+            generated.
+        values: n labels or fields; None if `probs` contains the answers.
+        between: float64[n, k], standard deviation of probabilities between thoughts; None
+            if each answer has at most one thought.
+        thoughts: n thoughts, with None for texts without a thought; None if the model did
+            not think.
+        quotes: n quotes that support the labels, with None for texts without a quote;
+            None if no quotes were requested.
+        best: int64[n, k], part of each text that supports each label most; None if no
+            text has several parts.
+    """
+
+    errors: list[str | None]
+    probs: Floats | None = None
+    coverage: Floats | None = None
+    values: list[Any] | None = None
+    between: Floats | None = None
+    thoughts: list[Thought | None] | None = None
+    quotes: list[Quoted | None] | None = None
+    best: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.errors)
+
+
+# Fields with a value for each text or row; `best` is needed only until quotes are asked.
+_OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
+
+
+def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
+    """Build answers from a classification call with `n_asked` prompts per text."""
+    errors = _with_probabilities(results)
+    thoughts = None
+    if results.thoughts is not None:
+        thoughts = _in_groups(list(map(joined_thoughts, results.thoughts)), n_asked)
+    if n_asked == 1:
+        return Answers(
+            errors=errors,
+            probs=results.probs,
+            coverage=results.coverage,
+            between=results.between,
+            thoughts=thoughts,
+        )
+    n = len(errors) // n_asked
+    between = results.between
+    return Answers(
+        errors=[_first(errors[i * n_asked : (i + 1) * n_asked]) for i in range(n)],
+        probs=results.probs[:, 0].reshape(n, n_asked),
+        coverage=results.coverage.reshape(n, n_asked).mean(axis=1),
+        between=None if between is None else between[:, 0].reshape(n, n_asked),
+        thoughts=thoughts,
+    )
+
+
+def _with_probabilities(results: ClassifyResults) -> list[str | None]:
+    """Return the errors, with one for each label of an engine without probabilities.
+
+    Raises:
+        ValueError: No label has probabilities.
+    """
+    errors = reasons(results.errors, results.finish_reasons)
+    if results.answers is None:
+        return errors
+    generate = setting("method", "generate")
+    is_known = [not bool(np.isnan(row).any()) for row in results.probs]
+    if not any(is_known) and any(results.answers):
+        raise ArgumentError(
+            "needs probabilities of labels, which this engine does not give: use "
+            f"{generate}, which needs none",
+            argument="method",
+            code="elsewhere",
+        )
+    missing = Failure(f"the engine gave no probabilities; {generate} needs none")
+    return [
+        error or (None if known or answer is None else missing)
+        for error, known, answer in zip(errors, is_known, results.answers, strict=True)
+    ]
+
+
+def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | None]:
+    """Join the thoughts of each group of answers."""
+    groups = [thoughts[i : i + size] for i in range(0, len(thoughts), size)]
+    return [joined_thoughts([t for t in group if t is not None]) for group in groups]
+
+
+def of_texts(
+    results: Results, codebook: Codebook, offsets: Sequence[int] = ()
+) -> Answers:
+    """Build answers from a generation call.
+
+    Args:
+        results: Results of the call.
+        codebook: Codebook of the coding.
+        offsets: For each answer, the position of its part in the whole text; () if all
+            are 0.
+    """
+    found = _of_texts(results, codebook, offsets)
+    if results.has_thoughts:
+        each = list(map(thought_of, results))
+        size = len(each) // max(1, len(found))
+        found.thoughts = _in_groups(each, max(1, size))
+    return found
+
+
+def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> Answers:
+    errors = reasons(results.errors, results.finish_reasons)
+    if codebook.kind.is_generated:
+        unread = [
+            "the answer is incomplete: raise max_tokens" if e is None and v is None else e
+            for e, v in zip(errors, results.parsed, strict=True)
+        ]
+        parsed = list(results.parsed)
+        if any(offsets):
+            parsed = [shifted(*each) for each in zip(parsed, offsets, strict=True)]
+        return Answers(errors=unread, values=list(map(codebook.kind.read, parsed)))
+    texts = [None if text is None else text.strip() for text in results.texts]
+    for i, whole in enumerate(results.complete):
+        if errors[i] is None and not whole:
+            errors[i] = Failure("the answer is incomplete: raise max_tokens", "cut_off")
+    if not codebook.kind.is_several:
+        return Answers(errors=errors, values=list(texts))
+    k, yes = len(codebook.names), codebook.fixed["yes"]
+    n = len(texts) // k
+    values = [
+        [name for j, name in enumerate(codebook.names) if texts[i * k + j] == yes]
+        for i in range(n)
+    ]
+    first = [_first(errors[i * k : (i + 1) * k]) for i in range(n)]
+    return Answers(errors=first, values=list(values))
+
+
+def _first(errors: Sequence[str | None]) -> str | None:
+    return next((error for error in errors if error is not None), None)
+
+
+def bound(parts: Sequence[Answers]) -> Answers:
+    """Concatenate the answers of blocks."""
+    made: dict[str, Any] = {"errors": []}
+    for name in _OF_TEXTS:
+        known = [v for part in parts if (v := getattr(part, name)) is not None]
+        if known and isinstance(known[0], np.ndarray):
+            made[name] = np.concatenate(known)
+        elif known:
+            made[name] = [value for values in known for value in values]
+    return Answers(**made)
+
+
+def joined(
+    answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
+) -> Answers:
+    """Combine the answers for parts into answers for texts.
+
+    Args:
+        answers: Answers of all parts, grouped by text.
+        n_parts: Number of parts of each text, at least 1.
+        split: Method to combine parts.
+        names: The k labels.
+    """
+    if all(n == 1 for n in n_parts):
+        return answers
+    k = len(names)
+    ends = np.cumsum(n_parts)
+    pieces = [range(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
+    errors = [_first([answers.errors[i] for i in piece]) for piece in pieces]
+    thoughts = None
+    if (own := answers.thoughts) is not None:
+        each = [[own[i] for i in piece if own[i] is not None] for piece in pieces]
+        thoughts = [joined_thoughts(some) for some in each]  # type: ignore[arg-type] # none is None
+    if answers.probs is None:
+        found = answers.values or []
+        of_parts = [[found[i] for i in piece] for piece in pieces]
+        combine = _all_passages if split == "all" else _most_frequent
+        return Answers(
+            errors=errors,
+            values=[
+                None if error is not None else combine(values)
+                for values, error in zip(of_parts, errors, strict=True)
+            ],
+            thoughts=thoughts,
+            best=np.array(
+                [
+                    [values.index(name) if name in values else 0 for name in names]
+                    for values in of_parts
+                ],
+                dtype=np.int64,
+            ),
+        )
+    spread = answers.between
+    between = None if spread is None else np.full((len(pieces), k), np.nan)
+    probs = np.full((len(pieces), k), np.nan)
+    coverage = np.full(len(pieces), np.nan)
+    best = np.zeros((len(pieces), k), dtype=np.int64)
+    given = answers.coverage
+    for u, piece in enumerate(pieces):
+        if errors[u] is None and given is not None:
+            rows = answers.probs[list(piece)]
+            best[u] = rows.argmax(axis=0)
+            # a single part keeps its own probabilities
+            is_vote = split == "majority" and len(rows) > 1
+            probs[u] = _shares(rows, k) if is_vote else rows.mean(axis=0)
+            coverage[u] = given[list(piece)].mean()
+            if between is not None and spread is not None:
+                between[u] = spread[list(piece)].mean(axis=0)
+    return Answers(
+        errors=errors,
+        probs=probs,
+        coverage=coverage,
+        between=between,
+        thoughts=thoughts,
+        best=best,
+    )
+
+
+def _shares(rows: Floats, k: int) -> Floats:
+    """Return the share of parts in which each label is the most probable label.
+
+    On a tie of several labels, the share of the label with the largest mean probability
+    is increased by a rounding error.
+    """
+    votes = np.bincount(rows.argmax(axis=1), minlength=k) / len(rows)
+    top = np.flatnonzero(votes == votes.max())
+    if len(rows) > 1 and len(top) > 1:
+        best = top[rows.mean(axis=0)[top].argmax()]
+        votes[best] = np.nextafter(votes[best], 2.0)
+    return np.asarray(votes)
+
+
+def _most_frequent(values: Sequence[Any]) -> Any:  # noqa: ANN401 - labels or fields
+    """Return the most frequent value; if several are tied, the first of them."""
+    keys = [json.dumps(value, sort_keys=True) for value in values]
+    return values[keys.index(max(keys, key=keys.count))]
+
+
+def _all_passages(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the passages of all parts, in the order of the text."""
+    return {SPANS: [passage for value in values for passage in value[SPANS]]}
+
+
+def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
+    """Return the part that supports each label most, int64[n, k], from blocks."""
+    found = np.zeros((n, k), dtype=np.int64)
+    start = 0
+    for part in parts:
+        if part.best is not None:
+            found[start : start + len(part)] = part.best
+        start += len(part)
+    return found
+
+
+def of_rows(answers: Answers, rows: Integers) -> Answers:
+    """Expand the answers of unique texts to rows.
+
+    Args:
+        answers: Answers of the unique texts.
+        rows: For each row, the index of its text; -1 for rows without a text.
+    """
+
+    def of(values: Any) -> Any:  # noqa: ANN401 - of any field
+        if isinstance(values, np.ndarray):
+            padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
+            return padded[rows]  # index -1 selects the last row
+        if values is None:
+            return None
+        return [None if i < 0 else values[i] for i in rows.tolist()]
+
+    return Answers(**{name: of(getattr(answers, name)) for name in _OF_TEXTS})
+
+
+_GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
+
+
+def summed(parts: Sequence[Stats]) -> Stats:
+    """Add up the statistics of blocks."""
+    if len(parts) < 2:
+        return parts[0] if parts else Stats()
+    made: dict[str, Any] = {}
+    for each in fields(Stats):
+        if each.name == "actors":
+            continue
+        values = [getattr(part, each.name) for part in parts]
+        made[each.name] = max(values) if each.name in _GREATEST else sum(values)
+    made["actors"] = added(row for part in parts for row in part.actors)
+    n_batches = max(1, made["n_batches"])
+    weighted = sum(part.mean_batch_occupancy * part.n_batches for part in parts)
+    made["mean_batch_occupancy"] = weighted / n_batches
+    made["seed"] = parts[0].seed
+    for what in ("prefill", "decode"):
+        made[f"{what}_tokens_per_s"] = made[f"n_{what}_tokens"] / max(
+            made[f"{what}_s"], 1e-9
+        )
+    return Stats(**made)
+
+
+class Labelled(NamedTuple):
+    """Labelled text from which the model is to quote.
+
+    Attributes:
+        row: Index of the text.
+        text: Part of the text that was coded.
+        offset: Position of the part in the text.
+        label: Label of the text.
+    """
+
+    row: int
+    text: str
+    offset: int
+    label: str
+
+
+class Quotes:
+    """Quotes of n texts, block by block.
+
+    Args:
+        labels: n labels; None for texts without a label, which get no quote.
+
+    Attributes:
+        labelled: Indices of the texts that get a quote.
+        each: n quotes with their positions in the whole text; None for texts without a
+            quote.
+    """
+
+    def __init__(self, labels: Sequence[str | None]) -> None:
+        self._labels = labels
+        self._problems: list[str] = []
+        self.labelled = [i for i, label in enumerate(labels) if label is not None]
+        self.each: list[Quoted | None] = [None] * len(labels)
+
+    def block(
+        self, start: int, size: int, part_of: Callable[[int, str], tuple[str, int]]
+    ) -> list[Labelled]:
+        """Return some of the labelled texts.
+
+        Args:
+            start: Index of the first text among the labelled texts.
+            size: Number of texts.
+            part_of: Returns the part of a text, by its index, that supports a label, and
+                the position of this part.
+        """
+        found = []
+        for i in self.labelled[start : start + size]:
+            label = str(self._labels[i])
+            part, offset = part_of(i, label)
+            found.append(Labelled(i, part, offset, label))
+        return found
+
+    def take(self, block: Sequence[Labelled], results: Results) -> None:
+        """Store the quotes of a block."""
+        for one, result in zip(block, results, strict=True):
+            if isinstance(result.parsed, Quoted):
+                found = result.parsed
+                self.each[one.row] = Quoted(
+                    quote=found["quote"],
+                    start=found["start"] + one.offset,
+                    end=found["end"] + one.offset,
+                )
+            elif result.error is not None and not is_cancelled(result.error):
+                self._problems.append(result.error)
+
+    @property
+    def note(self) -> str:
+        """Note on labels whose quote failed; "" if no quote failed."""
+        n = len(self._problems)
+        if not n:
+            return ""
+        which = f"{count_of(n, 'label')} {verb(n, 'has', 'have')}"
+        return f"{which} no quote: {self._problems[0]}"

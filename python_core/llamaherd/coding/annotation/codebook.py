@@ -1,0 +1,357 @@
+"""Codebooks: a question, labels or fields, and examples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding.annotation.answer_types import JOINED, OWN, TYPES, checked_own
+from llamaherd.coding.annotation.codebook_checks import check_contradictions, filled
+from llamaherd.coding.annotation.prompt_texts import words_of
+from llamaherd.coding.annotation.scales import NumberScale, numbers_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.declaration import suggests_names
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plurals import MOST_ROWS, first_rows
+
+if TYPE_CHECKING:
+    from llamaherd.coding.annotation.answer_types import AnswerType, Kind
+
+_FORMAT = 1  # version of the hashed content
+
+
+@suggests_names
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Coded text that shows the model how to answer.
+
+    Attributes:
+        text: The text.
+        label: Label of the text; for type "multiple" a sequence of labels; for type
+            "fields" a dict; for type "spans" a list of passages, each a dict with quote
+            and label.
+        reason: Reason for the label, in a sentence; None for no reason.
+    """
+
+    text: str
+    label: Any
+    reason: str | None = None
+
+
+@suggests_names
+@dataclass(frozen=True, slots=True)
+class Codebook:
+    """Codebook: instructions, labels or fields, and examples.
+
+    Attributes:
+        question: Task, in words for the model.
+        labels: Dict from each label to its definition, in order; "" for a label without a
+            definition. You can also pass a list of labels.
+        type: "label": exactly one label; "ordinal": one label of an ordered scale, from
+            lowest to highest; "scale": one number of `scale`; "multiple": any number of
+            labels; "fields": JSON that matches `schema`; "spans": passages of the text,
+            each with a label.
+        schema: For "fields": a JSON Schema, as JSON text. You can also pass the forms
+            that `generate_parallel` accepts: a dict, a file, a pydantic model.
+        scale: For "scale": a `number_scale`, or a mapping with "from", "to", "step" and
+            "names". You can also pass a `number_scale` as `labels`, without `type`. The
+            labels are then the numbers of the scale; the definitions are the names of the
+            numbers.
+        max_spans: For "spans": maximum number of passages of a text; None for 10.
+        quote: For "spans": length of a passage, as `structured.type_quote` returns it;
+            None for 1 to 60 words.
+        examples: Coded texts, a tuple of `Example`. You can also pass mappings or tuples.
+        text_role: Word before each text in the prompt; None for "Text" in the prompt's
+            language.
+        answer_role: Word before each answer in the prompt; None for "Label" in the
+            prompt's language.
+        language: Language of the fixed words: "en", "de", "fr", "es"; or another
+            language, if `words` contains all fixed words. The prompt states that the
+            texts are in this language. None for English words without this statement.
+        words: Replacements of fixed words; see `words.KEYS`.
+        system: Text of the system message; without `chat`, the prompt begins with this
+            text.
+
+    Raises:
+        TypeError: A field has the wrong type.
+        ValueError: A text is empty, a label occurs twice, or an example's label is not
+            among the labels.
+    """
+
+    question: str
+    labels: Mapping[str, str] | Sequence[str] | None = None
+    _: KW_ONLY
+    type: Kind = "label"
+    schema: Any = None
+    scale: Any = None
+    examples: Sequence[Any] = ()
+    text_role: str | None = None
+    answer_role: str | None = None
+    language: str | None = None
+    words: Mapping[str, str] | None = None
+    system: str | None = None
+    max_spans: int | None = None
+    quote: Any = None
+
+    def __post_init__(self) -> None:
+        """Check all fields and normalize them."""
+
+        def keep(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        given: object = self.labels
+        if isinstance(given, NumberScale) and self.scale is None:
+            keep("scale", given)
+            keep("labels", None)
+            keep("type", "scale" if self.type == "label" else self.type)
+        keep("question", filled("question", self.question))
+        keep("type", checks.choice("type", self.type, tuple(TYPES)))
+        for name in ("text_role", "answer_role", "language", "system"):
+            value = getattr(self, name)
+            keep(name, None if value is None else filled(name, value))
+        if self.words is not None and not isinstance(self.words, Mapping):
+            raise ArgumentTypeError(
+                f"must map names to texts, not be {checks.shown(self.words)}",
+                argument="words",
+            )
+        words_of(self.language, self.words, self.kind.words)
+        keep("words", dict(self.words) if self.words else None)
+        for name, value in checked_own(self.kind, self._own).items():
+            keep(name, value)
+        keep("examples", self._checked_examples())
+
+    @property
+    def kind(self) -> AnswerType:
+        """Entry of the codebook's type in the table of answer types."""
+        return TYPES[self.type]
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        """Fields that only some types have: a dict from the field's name to its value."""
+        return {name: getattr(self, name) for name in OWN}
+
+    @property
+    def written_schema(self) -> str:
+        """JSON Schema of the model's answer, for types that are generated."""
+        return self.kind.written(self._own)
+
+    @property
+    def table_schema(self) -> str:
+        """JSON Schema of results, for types that are generated."""
+        return self.kind.table(self._own)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels; () for fields."""
+        return tuple(self.labels or ())
+
+    @property
+    def numbers(self) -> tuple[int | float, ...] | None:
+        """Labels as numbers, if they are ordered and all are numbers; else None."""
+        return numbers_of(self.names) if self.kind.is_ordered else None
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Definitions by label, "" for a label without a definition; {} for fields."""
+        return dict(self.labels) if isinstance(self.labels, Mapping) else {}
+
+    @property
+    def fixed(self) -> dict[str, str]:
+        """All fixed words by key, including the words before text and answer."""
+        words = words_of(self.language, self.words, self.kind.words)
+        if self.kind.is_numeric:
+            words["answer"] = words["number"]
+        if self.text_role is not None:
+            words["text"] = self.text_role
+        if self.answer_role is not None:
+            words["answer"] = self.answer_role
+        return words
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the content, as 64 hexadecimal digits.
+
+        The hash is computed from the result of `to_dict` as compact JSON in UTF-8. Labels
+        are a list of pairs, so their order affects the hash.
+        """
+        content = self.to_dict()
+        if "labels" in content:
+            content["labels"] = list(self.definitions.items())
+        text = json.dumps(
+            [_FORMAT, content], ensure_ascii=False, sort_keys=False, separators=(",", ":")
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as JSON types, without unset fields."""
+        content: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is None or value == () or each.name == "_":
+                continue
+            content[each.name] = value
+        if self.labels is not None:
+            content["labels"] = self.definitions
+        if self.scale is not None:
+            content["scale"] = self.scale.to_dict()
+            del content["labels"]
+        if self.schema is not None:
+            content["schema"] = json.loads(self.schema)
+        if self.words is not None:
+            content["words"] = dict(sorted(self.words.items()))
+        if self.examples:
+            content["examples"] = [_example_dict(each) for each in self.examples]
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Codebook:
+        """Build a codebook from the result of `to_dict`.
+
+        Raises:
+            TypeError: See `Codebook`.
+            ValueError: See `Codebook`; or `content` has an unknown field.
+        """
+        known = [each.name for each in fields(cls) if each.name != "_"]
+        for name in content:
+            if name not in known:
+                hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
+                raise ArgumentError(
+                    f"is not a field of a codebook{hint}",
+                    argument=name,
+                    code="unknown_argument",
+                )
+        if "question" not in content:
+            raise ArgumentError("is missing", argument="question", code="missing")
+        return cls(**dict(content))
+
+    def _checked_examples(self) -> tuple[Example, ...]:
+        given = self.examples
+        if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+            raise ArgumentTypeError(
+                f"must be a list, not {checks.shown(given)}", argument="examples"
+            )
+        made = tuple(
+            self._example(Argument("examples", (i,)), each)
+            for i, each in enumerate(given)
+        )
+        check_contradictions([(each.text, each.label) for each in made])
+        return made
+
+    def _example(self, name: Argument, given: object) -> Example:
+        if isinstance(given, Mapping):
+            for key in given:
+                if key not in ("text", "label", "reason"):
+                    known = ("text", "label", "reason")
+                    hint = checks.meant(key, known) or f"; it has {', '.join(known)}"
+                    raise ArgumentError(
+                        f"is not a field of an example{hint}",
+                        argument=name.at(Field(key)),
+                        code="unknown_argument",
+                    )
+            for key in ("text", "label"):
+                if key not in given:
+                    raise ArgumentError(
+                        "is missing", argument=name.at(Field(key)), code="missing"
+                    )
+            given = Example(given["text"], given["label"], given.get("reason"))
+        elif isinstance(given, (tuple, list)) and len(given) in (2, 3):
+            given = Example(*given)
+        elif not isinstance(given, Example):
+            raise ArgumentTypeError(
+                "must have the fields text, label and perhaps reason, not "
+                f"{checks.shown(given)}",
+                argument=name,
+            )
+        reason, where = given.reason, name.at(Field("label"))
+        text = filled(name.at(Field("text")), given.text)
+        label = self.kind.example_label(where, given.label, self._own)
+        self.kind.check_example(where, text, label)
+        return Example(
+            text=text,
+            label=label,
+            reason=None if reason is None else filled(name.at(Field("reason")), reason),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(page(self, most=MOST_ROWS))
+
+    def __repr__(self) -> str:
+        return f"<Codebook: {self.kind.summary} ({self.hash[:8]})>"
+
+
+def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
+    """Return a codebook as lines of text that a person can read.
+
+    Args:
+        codebook: The codebook.
+        width: Maximum number of characters of an example's text.
+        most: Maximum numbers of labels, of examples and of fields.
+    """
+    what = codebook.kind.summary
+    lines = [f"<Codebook> {what} ({codebook.hash[:8]})", "", codebook.question]
+    if codebook.system is not None:
+        lines += ["", f"System: {codebook.system}"]
+    if codebook.scale is not None:
+        scale = codebook.scale
+        lines += ["", f"Scale from {scale.low} to {scale.high} in steps of {scale.step}"]
+        named = {str(each): name for each, name in scale.names.items()}
+    else:
+        lines += ["", "Labels"] if codebook.labels else []
+        named = codebook.definitions
+    wide = min(24, max(map(len, named), default=0))
+    labels = [f"  {name:<{wide}}  {text}".rstrip() for name, text in named.items()]
+    lines += first_rows(labels, most)
+    if codebook.schema is not None:
+        fields_of = _schema_lines(json.loads(codebook.schema))
+        lines += ["", "Fields", *first_rows(fields_of, most)]
+    if codebook.examples:
+        shown = [_example_line(each, width) for each in codebook.examples]
+        lines += ["", f"Examples ({len(codebook.examples)})", *first_rows(shown, most)]
+    note = codebook.fixed["told"]
+    if note:
+        lines += ["", note]
+    return [part for line in lines for part in line.split("\n")]
+
+
+def _example_line(example: Example, width: int) -> str:
+    text = " ".join(example.text.split())
+    shown = text if len(text) <= width else f"{text[: width - 3]}..."
+    reason = "" if example.reason is None else f" ({example.reason})"
+    return f"  {shown}\n    -> {shown_label(example.label)}{reason}"
+
+
+def shown_label(label: object) -> str:
+    """Return an example's label as text."""
+    if isinstance(label, str):
+        return label
+    if isinstance(label, list):
+        return JOINED.join(label)
+    return json.dumps(label, ensure_ascii=False)
+
+
+def _schema_lines(schema: Any) -> list[str]:  # noqa: ANN401 - JSON
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return ["  any JSON"]
+    return [
+        f"  {name}: {json.dumps(field, ensure_ascii=False)}"
+        for name, field in properties.items()
+    ]
+
+
+def _example_dict(example: Example) -> dict[str, Any]:
+    found = {"text": example.text, "label": example.label}
+    return found if example.reason is None else {**found, "reason": example.reason}
+
+
+def checked_codebook(codebook: object) -> Codebook:
+    """Return the codebook, or raise a TypeError that names the argument."""
+    if not isinstance(codebook, Codebook):
+        raise ArgumentTypeError(
+            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
+        )
+    return codebook

@@ -1,0 +1,167 @@
+"""Checks of the parts of a codebook: texts, labels, schemas and examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from unicodedata import normalize
+
+from llamaherd.calls.structured.shape import shape_of
+from llamaherd.calls.structured.source import schema_text
+from llamaherd.coding.codes import read
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Name
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.words import setting
+
+_MAX_LABELS = 10_000
+
+
+def filled(name: Name, value: object) -> str:
+    """Check that a text is not blank and has no NUL character; return the text."""
+    text = checks.text(name, value)
+    if not text.strip():
+        raise ArgumentError("must not be empty", argument=name, code="empty")
+    if "\0" in text:
+        raise ArgumentError("must have no NUL character", argument=name)
+    return text
+
+
+def checked_labels(
+    labels: object, kind: str, *, least: int = 2, between: str = ""
+) -> dict[str, str]:
+    """Return definitions by label.
+
+    Args:
+        labels: Labels, or definitions by label.
+        kind: Type of the codebook, for messages.
+        least: Minimum number of labels.
+        between: Separator that labels must not contain; "" for no separator.
+    """
+    made: dict[str, str] = {}
+    forms: set[str] = set()
+    for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
+        name = filled(Argument("labels", (i,)), label)
+        if name != name.strip() or "\n" in name:
+            raise ArgumentError(
+                f"must be one line without space at its ends, not {name!r}",
+                argument="labels",
+                place=(i,),
+            )
+        if between and between in name:
+            raise ArgumentError(
+                f"must not contain {between!r}, which separates labels: {name!r}",
+                argument="labels",
+                place=(i,),
+            )
+        if normalize("NFC", name) in forms:
+            raise ArgumentError(
+                f"occurs twice: {name!r}",
+                argument="labels",
+                place=(i,),
+                code="duplicate",
+            )
+        forms.add(normalize("NFC", name))
+        what = "" if definition is None else definition
+        made[name] = checks.text(Argument("labels", (name,)), what)
+    return made
+
+
+def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
+    """Return labels with their definitions."""
+    if labels is None:
+        raise ArgumentError(
+            f"{setting('type', kind)} needs labels",
+            argument="type",
+            code="missing",
+            form="{problem}",
+        )
+    labels = checks.column_as_list(labels)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Mapping, Sequence)):
+        raise ArgumentTypeError(
+            "must be a list of labels, or a mapping from labels to definitions, not "
+            f"{checks.shown(labels)}",
+            argument="labels",
+        )
+    pairs = (
+        list(labels.items())
+        if isinstance(labels, Mapping)
+        else [(label, "") for label in labels]
+    )
+    if not least <= len(pairs) <= _MAX_LABELS:
+        raise ArgumentError(
+            f"a codebook needs {least} to {_MAX_LABELS:,} labels; it has {len(pairs)}",
+            argument="labels",
+            code="out_of_range",
+            form="{name}: {problem}",
+        )
+    return pairs
+
+
+def known_label(name: Name, value: object, names: Sequence[str]) -> str:
+    """Return the label among `names` that a value denotes."""
+    label = read([[value]], names, argument=name).columns[0][0]
+    if label not in names:
+        allowed = ", ".join(repr(label) for label in names[:20])
+        raise ArgumentError(
+            f"must be one of the labels {allowed}, not {checks.shown(value)}"
+            f"{checks.meant(value, names)}",
+            argument=name,
+            code="unknown_choice",
+        )
+    return str(label)
+
+
+def checked_schema(schema: object) -> str:
+    """Check that a schema describes an object with properties; return it as JSON text."""
+    text, _ = schema_text(schema)
+    root = json.loads(text)
+    if not isinstance(root, dict) or "properties" not in root:
+        raise ArgumentError(
+            f"must describe an object with properties, not be {checks.shown(text)}",
+            argument="schema",
+        )
+    try:
+        shape_of(text)
+    except ValueError as error:
+        raise ArgumentError(f"cannot be used: {error}", argument="schema") from None
+    return text
+
+
+def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
+    """Check that the fields of an example match the schema, and return them."""
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"must be a mapping of fields, not {checks.shown(value)}", argument=name
+        )
+    try:
+        text = json.dumps(dict(value), ensure_ascii=False)
+        shape_of(schema).read(text)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"does not follow the schema: {error}", argument=name
+        ) from None
+    made: dict[str, Any] = json.loads(text)
+    return made
+
+
+def check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
+    """Check that no text has several labels; spaces and line breaks do not count."""
+    known: dict[str, tuple[int, Any]] = {}
+    for i, (text, label) in enumerate(examples):
+        first, other = known.setdefault(" ".join(text.split()), (i, label))
+        if _comparable(label) != _comparable(other):
+            raise ArgumentError(
+                f"has the text {checks.shown(text)} with two different labels, "
+                f"{checks.shown(other)} (example {first + 1}) and {checks.shown(label)} "
+                f"(example {i + 1}): keep one of them",
+                argument="examples",
+                code="contradiction",
+            )
+
+
+def _comparable(label: object) -> str:
+    """Return a label as text; the order of several labels does not count."""
+    parts = label if isinstance(label, list) else [label]
+    return str(sorted(json.dumps(each, sort_keys=True) for each in parts))

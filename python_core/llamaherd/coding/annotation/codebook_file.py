@@ -1,0 +1,454 @@
+"""Codebooks as YAML files, and the ready codebooks of the package.
+
+Every value is read as text and not by its type in YAML, so a label called `no` is not
+False. Only a schema and an example's fields have typed values. Tags, anchors and aliases
+are refused, so that a small file cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
+from llamaherd.coding.annotation.codebook_checks import filled
+from llamaherd.coding.references import REFERENCES
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
+from llamaherd.engine.core.files import write_new
+from llamaherd.engine.core.preparing import check_wanted
+
+if TYPE_CHECKING:
+    import os
+
+    from llamaherd.engine.core.argument import Place
+
+_MAX_BYTES = 4_000_000
+_MAX_DEPTH = 64
+_Lines = dict[tuple["int | str", ...], int]  # line numbers, from 1, by path of a field
+_TYPED = ("schema", "quote")  # fields with typed values
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML writer that indents lists and writes multi-line texts in block style."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent lists within mappings as well."""
+        del indentless
+        super().increase_indent(flow, False)
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def codebook_yaml(codebook: Codebook) -> str:
+    """Return a codebook as YAML; `codebook_of_yaml` reads it."""
+    content = codebook.to_dict()
+    labels = content.get("labels")
+    if labels is not None and not any(labels.values()):
+        content["labels"] = list(labels)
+    return yaml.dump(
+        content,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=88,
+    )
+
+
+def write_codebook(
+    codebook: Codebook, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a codebook to a YAML file.
+
+    Args:
+        codebook: Codebook.
+        path: Path of the file.
+        overwrite: Replace an existing file, which people may have edited.
+
+    Raises:
+        TypeError: `codebook` is not a codebook, or `path` is not a path.
+        ValueError: The file exists with other content.
+        OSError: The file cannot be written.
+    """
+    checked_codebook(codebook)
+    checks.flag("overwrite", overwrite)
+    content = codebook_yaml(codebook).encode()
+    write_new(checks.path("path", path), content, overwrite=overwrite)
+
+
+def read_codebook(path: str | os.PathLike[str]) -> Codebook:
+    """Read a codebook from a YAML file.
+
+    Raises:
+        TypeError: `path` is not a path.
+        OSError: The file cannot be read.
+        ValueError: The file is not a codebook; the message names the file, the line and
+            the field.
+    """
+    file = checks.path("path", path)
+    if file.suffix.lower() == ".toml":
+        raise ArgumentError(
+            f"{file} is TOML, but a codebook is YAML: question: a text, labels: a label "
+            "with its definition per line; `llamaherd codebooks ready sentiment` prints "
+            "one",
+            argument="path",
+            code="wrong_type",
+            form="{problem}",
+        )
+    if file.stat().st_size > _MAX_BYTES:
+        raise ArgumentError(
+            f"{file} is larger than {_MAX_BYTES} bytes, the limit for a codebook",
+            argument="path",
+            code="too_many",
+            form="{problem}",
+        )
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(
+            f"{file} is not in UTF-8: {error.reason}",
+            argument="path",
+            code="not_unicode",
+            form="{problem}",
+        ) from None
+    return codebook_of_yaml(text, str(file))
+
+
+def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
+    """Build a codebook from YAML.
+
+    Args:
+        text: YAML text.
+        name: Name of the text in messages.
+    """
+    lines: _Lines = {}
+    try:
+        content = _content(text, lines)
+        return Codebook.from_dict(content)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        problem = f"this is not valid YAML: {error.problem or error.context}"
+        raise ArgumentError(problem, code="invalid_yaml", file=name, line=line) from None
+    except yaml.YAMLError as error:
+        problem = f"this is not valid YAML: {error}"
+        raise ArgumentError(problem, code="invalid_yaml", file=name) from None
+    except BadArgumentError as error:
+        line = error.line or _line_of((error.argument, *error.place), lines)
+        raise ArgumentError.like(error, file=name, line=line) from None
+
+
+def _line_of(path: Place, lines: _Lines) -> int | None:
+    """Return the line of a field, or of its innermost existing parent."""
+    around = (path[:n] for n in range(len(path), 0, -1))
+    return next((lines[each] for each in around if each in lines), None)
+
+
+def _content(text: str, lines: _Lines) -> dict[str, Any]:
+    _refuse_tricks(text)
+    node = yaml.compose(text, yaml.SafeLoader)
+    if not isinstance(node, yaml.MappingNode):
+        raise ArgumentError("a codebook is a mapping, with question and labels")
+    return {
+        key: _typed(value) if key in _TYPED else _plain(value, (key,), lines)
+        for key, value in _pairs(node, (), lines)
+    }
+
+
+def _refuse_tricks(text: str) -> None:
+    """Refuse YAML that expands a small file or runs code."""
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        check_wanted()
+        line = 0 if event.start_mark is None else event.start_mark.line + 1
+        if getattr(event, "anchor", None) is not None:
+            raise ArgumentError(
+                "anchors and aliases (& and *) are not allowed", line=line
+            )
+        if getattr(event, "tag", None) is not None:
+            raise ArgumentError("tags (!) are not allowed", line=line)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH:
+            raise ArgumentError(
+                f"nested more than {_MAX_DEPTH} levels deep", code="too_many", line=line
+            )
+
+
+def _pairs(
+    node: yaml.MappingNode, path_of_node: Place, lines: _Lines
+) -> list[tuple[str, yaml.Node]]:
+    seen: dict[str, yaml.Node] = {}
+    for i, (key, value) in enumerate(node.value):
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ArgumentError("names must be texts", code="wrong_type", line=line)
+        path = (*path_of_node, Field(key.value))
+        if key.value in seen:
+            raise ArgumentError(
+                "occurs twice",
+                argument=Argument(str(path[0]), path[1:]),
+                code="duplicate",
+                line=line,
+            )
+        by_number = (*path_of_node, i)
+        lines[path] = lines[by_number] = line
+        seen[key.value] = value
+    return list(seen.items())
+
+
+def _check_keys(node: yaml.Node) -> None:
+    """Check that no mapping in a typed value has a key twice; PyYAML keeps the last."""
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            _check_keys(each)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[object] = set()
+        for key, value in node.value:
+            _check_keys(value)
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # PyYAML refuses it
+            if key.value in seen:
+                raise ArgumentError(
+                    f"the key {checks.quoted(key.value)} occurs twice",
+                    code="duplicate",
+                    line=key.start_mark.line + 1,
+                )
+            seen.add(key.value)
+
+
+def _plain(node: yaml.Node, path_of_node: Place, lines: _Lines) -> Any:  # noqa: ANN401
+    """Convert a node to texts, lists and mappings of texts; None for empty values."""
+    lines.setdefault(path_of_node, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        parts = enumerate(node.value)
+        return [_plain(each, (*path_of_node, i), lines) for i, each in parts]
+    if isinstance(node, yaml.MappingNode):
+        if path_of_node[0] == "examples" and path_of_node[2:] == ("label",):
+            return _typed(node)
+        pairs = _pairs(node, path_of_node, lines)
+        return {
+            key: _plain(value, (*path_of_node, Field(key)), lines) for key, value in pairs
+        }
+    is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
+    is_empty = is_plain and node.value in ("", "~", "null")
+    return None if is_empty else node.value
+
+
+def _typed(node: yaml.Node) -> Any:  # noqa: ANN401 - JSON
+    """Convert a value of YAML to JSON types."""
+    _check_keys(node)
+    loader = yaml.SafeLoader("")
+    try:
+        value = loader.construct_object(node, deep=True)
+    finally:
+        loader.dispose()
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError as error:
+        line = node.start_mark.line + 1
+        problem = f"{error}: write it in quotes"
+        raise ArgumentError(problem, code="wrong_type", line=line) from None
+
+
+PREFIX = "ready:"
+_FOLDER = Path(__file__).parent / "ready"
+_TARGET = "{target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyCodebook:
+    """Entry of the list of ready codebooks.
+
+    Attributes:
+        name: Name to pass to `ready_codebook`.
+        about: Subject of the codebook, in a sentence.
+        type: Type of the codebook.
+        n_labels: Number of labels.
+        needs_target: True if the codebook asks about a target that you have to name.
+        sources: Short citations of the published works whose definitions the codebook
+            follows.
+        measured: Accuracy that a script of this project measured, in words; "not
+            measured" if it was not measured.
+    """
+
+    name: str
+    about: str
+    type: str
+    n_labels: int
+    needs_target: bool
+    sources: tuple[str, ...]
+    measured: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    about: str
+    sources: tuple[str, ...]
+    needs_target: bool = False
+
+
+_ENTRIES = {
+    "sentiment": _Entry(
+        "Positive, negative or neutral feeling of an author.", ("rosenthal2017",)
+    ),
+    "stance": _Entry(
+        "Position of an author towards a target: favour, against, neither.",
+        ("mohammad2016",),
+        needs_target=True,
+    ),
+    "policy_topics": _Entry(
+        "The 21 major topics of the Comparative Agendas Project, and none of them.",
+        ("baumgartner2019",),
+    ),
+    "populism": _Entry(
+        "Populist discourse from 0 (none) to 2 (dominant).",
+        ("mudde2004", "hawkins2009"),
+    ),
+    "toxicity": _Entry(
+        "Comments that drive people out of a conversation.", ("wulczyn2017",)
+    ),
+    "hate_speech": _Entry(
+        "Hate speech, offensive language, or neither.", ("davidson2017",)
+    ),
+    "incivility": _Entry(
+        "Five forms of uncivil language; several may apply.", ("coe2014",)
+    ),
+    "emotion": _Entry("Six basic emotions, or none.", ("ekman1992",)),
+    "news_frames": _Entry("Five frames of news; several may apply.", ("semetko2000",)),
+    "economic_left_right": _Entry(
+        "Position on economic policy from -2 (left) to 2 (right).", ("benoit2016",)
+    ),
+}
+
+
+def ready_codebook(name: str, target: str | None = None) -> Codebook:
+    """Return a ready codebook, written for this project from published definitions.
+
+    Use the codebook as a starting point: adapt it to your texts, add examples, and
+    measure its accuracy on human codes. `write_codebook` stores it as a file to edit.
+
+    Args:
+        name: Name of the codebook, see `list_ready_codebooks`.
+        target: For "stance": object of the position, such as "nuclear energy".
+
+    Raises:
+        TypeError: An argument is not a string.
+        ValueError: The name is unknown; or `target` is missing, or given for a codebook
+            without a target.
+    """
+    checks.choice("name", name, tuple(_ENTRIES))
+    needs = _ENTRIES[name].needs_target
+    if needs and target is None:
+        raise ArgumentError(
+            f"must be given: {name} asks about a target, such as 'nuclear energy'",
+            argument="target",
+            code="missing",
+        )
+    if target is None:
+        return _of_file(name)
+    target = filled("target", target)
+    if not needs:
+        raise ArgumentError(f"must be left out: {name} has no target", argument="target")
+    content: Any = _replaced(_of_file(name).to_dict(), target)
+    return Codebook.from_dict(content)
+
+
+def list_ready_codebooks() -> list[ReadyCodebook]:
+    """List the ready codebooks, with their sources and measured accuracy."""
+    return [
+        ReadyCodebook(
+            name=name,
+            about=entry.about,
+            type=_of_file(name).type,
+            n_labels=len(_of_file(name).names),
+            needs_target=entry.needs_target,
+            sources=tuple(REFERENCES[key].short for key in entry.sources),
+            measured=_measured().get(name, "not measured"),
+        )
+        for name, entry in _ENTRIES.items()
+    ]
+
+
+def sources_of(codebook: Codebook) -> tuple[str, ...]:
+    """Return keys of the references of a ready codebook; () for any other codebook.
+
+    A codebook is recognized as ready if its type, question, labels and definitions equal
+    the content of a ready codebook; examples may differ.
+    """
+    for name, entry in _ENTRIES.items():
+        ready = _of_file(name)
+        if not entry.needs_target and _core(codebook) == _core(ready):
+            return entry.sources
+        if entry.needs_target and codebook.names == ready.names:
+            before, _, after = ready.question.partition(_TARGET)
+            asked = codebook.question
+            if asked.startswith(before) and asked.endswith(after):
+                return entry.sources
+    return ()
+
+
+def codebook_from(source: str | Path) -> Codebook:
+    """Read a codebook from a file, or return the ready codebook named by "ready:name".
+
+    Args:
+        source: Path of a YAML file; or "ready:name", "ready:stance:target".
+    """
+    text = str(source)
+    if not is_ready(text):
+        return read_codebook(source)
+    name, _, target = text.removeprefix(PREFIX).partition(":")
+    return ready_codebook(name, target or None)
+
+
+def is_ready(source: str) -> bool:
+    """Return True if a source names a ready codebook ("ready:name"), not a file."""
+    return source.startswith(PREFIX)
+
+
+def ready_dicts() -> list[dict[str, Any]]:
+    """Return the list of ready codebooks as rows of a table."""
+    return [
+        {**asdict(each), "sources": "; ".join(each.sources)}
+        for each in list_ready_codebooks()
+    ]
+
+
+@cache
+def _measured() -> dict[str, str]:
+    """Return the accuracy measured by benchmarks/ready_codebooks.py, by codebook."""
+    text = (_FOLDER / "measured.json").read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+@cache
+def _of_file(name: str) -> Codebook:
+    file = _FOLDER / f"{name}.yaml"
+    return codebook_of_yaml(file.read_text(encoding="utf-8"), file.name)
+
+
+def _core(codebook: Codebook) -> tuple[object, ...]:
+    return codebook.type, codebook.question, tuple(codebook.definitions.items())
+
+
+def _replaced(value: Any, target: str) -> Any:  # noqa: ANN401 - JSON
+    """Replace the placeholder "{target}" in all texts of a JSON value."""
+    if isinstance(value, dict):
+        return {key: _replaced(each, target) for key, each in value.items()}
+    return value.replace(_TARGET, target) if isinstance(value, str) else value

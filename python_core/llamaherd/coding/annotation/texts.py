@@ -1,0 +1,412 @@
+"""Texts to code: duplicates, parts of long texts, and hashes of texts and labels.
+
+Estimates correct the labels of all texts by the errors of the coded texts. If people
+replace the wrong labels of coded texts, no error is left to be seen there, although the
+other texts have as many errors as before. Marks of labels show such changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import unicodedata
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding.codes import text_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.words import call
+from llamaherd.engine.native import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.model.model import Model
+
+    Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+_MOST_ADDED = 8  # maximum number of special tokens around a text
+_PIECE_CHARS = 4096  # maximum number of characters tokenized at a time
+
+
+def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
+    """Check and return a column of texts, with None for missing texts.
+
+    Args:
+        values: Values of the column.
+        name: Name of the column.
+    """
+    return [
+        None if value is None else checks.text(f"text: column {name!r}, row {i},", value)
+        for i, value in enumerate(values)
+    ]
+
+
+def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
+    """Return unique texts, in the order of first occurrence.
+
+    Returns:
+        The unique texts; and int64[n], the index of each row's text, -1 for a missing or
+        blank text.
+    """
+    index_of: dict[str, int] = {}
+    rows = np.fromiter(
+        (
+            -1
+            if text is None or is_blank(text)
+            else index_of.setdefault(text, len(index_of))
+            for text in texts
+        ),
+        dtype=np.int64,
+        count=len(texts),
+    )
+    return list(index_of), rows
+
+
+def is_blank(text: str | None) -> bool:
+    """Return True if a text is blank; a missing text (None) is not blank."""
+    return text is not None and not text.strip()
+
+
+def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
+    """Return the rows whose text, ignoring whitespace, is among `others`."""
+    known = {" ".join(other.split()) for other in others}
+    return [
+        i
+        for i, text in enumerate(texts)
+        if text is not None and " ".join(text.split()) in known
+    ]
+
+
+def hash_of_texts(texts: Sequence[str | None]) -> str:
+    """Hash texts as JSON lines in UTF-8 with SHA-256; a missing text is null."""
+    hasher = hashlib.sha256()
+    for text in texts:
+        hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
+    return hasher.hexdigest()
+
+
+def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
+    """Return the SHA-256 of ids and texts, as JSON in UTF-8."""
+    digest = hashlib.sha256()
+    for pair in zip(ids, texts, strict=True):
+        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def parts_of(
+    model: Model, text: str, n_tokens: int, room: int | None = None
+) -> list[str]:
+    """Split a text into parts of similar length, at whitespace.
+
+    Args:
+        model: Model whose tokenizer counts the tokens.
+        text: Text to split.
+        n_tokens: Largest number of tokens of a part.
+        room: Largest number of tokens of a text that is not split; None for `n_tokens`.
+
+    Returns:
+        The parts, whose concatenation is the text; a single part if it is short enough.
+    """
+    most = n_tokens if room is None else room
+    # Some vocabularies encode a space as three bytes, each possibly a token.
+    if 3 * len(text.encode()) + _MOST_ADDED <= most:
+        return [text]
+    n = _n_tokens(model, text)
+    if n <= most or len(text) < 2:
+        return [text]
+    n_parts = max(2, math.ceil(n / n_tokens))
+    ends = [_cut(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)]
+    # Without whitespace nearby, cuts may coincide.
+    marks = sorted({0, *ends, len(text)})
+    pieces = [text[a:b] for a, b in pairwise(marks)]
+    return [part for piece in pieces for part in parts_of(model, piece, n_tokens)]
+
+
+def _cut(text: str, at: int) -> int:
+    """Return a position near `at` to split the text, after whitespace if possible."""
+    reach = max(1, len(text) // 8)
+    for distance in range(reach):
+        for position in (at - distance, at + distance):
+            if 0 < position < len(text) and text[position - 1].isspace():
+                return position
+    return min(max(at, 1), len(text) - 1)
+
+
+def _n_tokens(model: Model, text: str) -> int:
+    """Estimate the number of tokens of a text from pieces cut before spaces.
+
+    Some of libllama's tokenizers need time quadratic in the text's length.
+    """
+    n, at = 0, 0
+    with model.using() as handle:
+        while at < len(text):
+            end = at + _PIECE_CHARS
+            if end < len(text):
+                space = text.rfind(" ", at + 1, end)
+                end = end if space < 0 else space
+            piece = text[at:end]
+            n += len(
+                vocabulary.tokenize(handle, piece, add_special=False, parse_special=False)
+            )
+            at = end
+    return n
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Texts and labels that a result was computed from, as hashes.
+
+    Attributes:
+        n: Number of rows.
+        texts: SHA-256 of the texts in order; None for unknown texts.
+        labels: SHA-256 of the labels in order; None without labels.
+        pairs: SHA-256 of the rows, independent of their order; None if texts or labels
+            are unknown.
+    """
+
+    n: int
+    texts: str | None
+    labels: str | None
+    pairs: str | None
+
+    @classmethod
+    def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
+        """Hash the texts and labels of n rows; None for unknown texts or labels."""
+        given = None if texts is None else [compared(text) for text in texts]
+        named = None if labels is None else [text_of(label) for label in labels]
+        pairs = None
+        if given is not None and named is not None:
+            rows = sorted(map(json.dumps, zip(given, named, strict=True)))
+            pairs = _sha256(rows)
+        return cls(
+            n=len(given if given is not None else named or ()),
+            texts=None if given is None else _sha256(map(json.dumps, given)),
+            labels=None if named is None else _sha256(map(json.dumps, named)),
+            pairs=pairs,
+        )
+
+    @classmethod
+    def from_dict(cls, fields: object) -> Source | None:
+        """Read the source stored in a result; None if the result has no source."""
+        if not isinstance(fields, Mapping) or "n" not in fields:
+            return None
+        return cls(
+            n=int(fields["n"]), **{k: fields.get(k) for k in ("texts", "labels", "pairs")}
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the source as JSON types."""
+        return {
+            "n": self.n,
+            "texts": self.texts,
+            "labels": self.labels,
+            "pairs": self.pairs,
+        }
+
+    def is_reordered(self, other: Source) -> bool:
+        """Return True if another source has the same rows in another order."""
+        has_texts = None not in (self.texts, other.texts)
+        has_pairs = self.pairs is not None and self.n == other.n
+        return (
+            has_texts
+            and has_pairs
+            and self.pairs == other.pairs
+            and self.texts != other.texts
+        )
+
+    def problem_with(self, other: Source) -> str:
+        """Return the reason why another source does not fit; "" if it fits."""
+        if other.n != self.n:
+            return f"{count_of(other.n, 'text')}, but {self.n:,} are reported"
+        is_known = None not in (self.texts, other.texts)
+        if self.is_reordered(other):
+            return "the same texts in another order"
+        if is_known and self.texts != other.texts:
+            return "other texts, or these texts in another order"
+        if None not in (self.labels, other.labels) and self.labels != other.labels:
+            return "other labels, or these labels in another order"
+        return ""
+
+
+def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> None:
+    """Raise an error if a result was computed from other labels.
+
+    Args:
+        name: Name of the argument that contains the result, for the message.
+        result: `Source.to_dict` of the result; None for results of older versions.
+        of: Source of the reported labels.
+        any_order: True to accept a result of the same rows in another order.
+    """
+    source = Source.from_dict(result)
+    if source is None:
+        raise ArgumentError(
+            "does not record the texts and labels that it was computed from: it was made "
+            "by an earlier version. Compute it again",
+            argument=name,
+        )
+    problem = of.problem_with(source)
+    if not problem or (any_order and of.is_reordered(source)):
+        return
+    raise ArgumentError(
+        f"does not belong to these labels: it was computed from {problem}. Compute it "
+        "again from the labels that are reported",
+        argument=name,
+    )
+
+
+def compared(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+    """Normalize a text or an id for comparison; None for a missing value.
+
+    1 and 1.0 are equal, and so are composed and decomposed accented letters.
+    """
+    if value is None or value != value:  # noqa: PLR0124 - NaN
+        return None
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return unicodedata.normalize("NFC", str(value))
+
+
+def _sha256(lines: Iterable[str]) -> str:
+    hasher = hashlib.sha256()
+    for line in lines:
+        hasher.update(line.encode() + b"\n")
+    return hasher.hexdigest()
+
+
+OTHER_PART = -1  # mark of a coded text in another part of the sample
+_MARKS = 65_521  # number of different marks
+_IMPROBABLE = math.log(1e3)  # less probable changes are no chance
+
+
+def marks_of(forms: Sequence[str | None]) -> Ints:
+    """Return a short hash of each normalized label, int64[N]; 0 for no label."""
+    known: dict[str | None, int] = {None: 0}
+    for form in forms:
+        if form not in known:
+            known[form] = 1 + zlib.crc32(str(form).encode()) % _MARKS
+    return np.array([known[form] for form in forms], dtype=np.int64)
+
+
+def check_relabelled(
+    before: Ints,
+    now: Ints,
+    coded: Sequence[int],
+    probs: Floats | None,
+    since: str = "when the sample was drawn",
+) -> None:
+    """Refuse labels that changed for coded texts, but not for the other texts.
+
+    If the model codes all texts again, the changed texts are a random part of the coded
+    texts: their number has the mean sum(probs), over all changed texts. It is compared
+    with this mean by Chernoff's bound for sums of independent events.
+
+    Args:
+        before: int64[N], marks of the labels at the draw; `OTHER_PART` for texts that are
+            not compared.
+        now: int64[N], marks of the labels now; rows without a label are not compared.
+        coded: Rows of the texts with codes.
+        probs: float64[N], probability of each text to be drawn; None if all are equal.
+        since: Origin of the labels `before`, for the message.
+    """
+    if not before.any():
+        return
+    is_coded = np.zeros(len(now), dtype=bool)
+    is_coded[list(coded)] = True
+    is_compared = (now != 0) & (before != OTHER_PART)
+    changed = is_compared & (now != before)
+    n_changed, n_other = int(changed[is_coded].sum()), int(changed[~is_coded].sum())
+    if not n_changed or not is_compared[~is_coded].any():
+        return
+    if probs is None:
+        probs = np.full(len(now), is_coded.mean())
+    mean = float(probs[changed].sum())
+    surprise = n_changed * math.log(n_changed / max(mean, 1e-300)) - (n_changed - mean)
+    if n_other and (n_changed <= mean or surprise < _IMPROBABLE):
+        return
+    n_coded = int(is_coded.sum())
+    others = count_of(n_other, "other text") if n_other else "no other text"
+    raise ArgumentError(
+        f"{part_of(n_changed, n_coded, 'coded text')} another label than "
+        f"{since}, but {others} {verb(max(n_other, 1), 'has', 'have')}: labels that "
+        "were corrected for the coded texts hide the model's errors, and every estimate "
+        "would be wrong. Use the labels of the draw, as the model gave them: the codes "
+        "correct them. If the model coded all texts again, draw a new sample",
+        argument="coded",
+        code="labels_edited",
+        form="{problem}",
+    )
+
+
+SPLIT = "split"  # key of the record of a split in the design of a sample
+_LOCKED = "n_locked"  # key of the number of texts that are left out
+_OPEN = ("explore", "select")
+
+
+def in_parts(gold: Any, parts: Sequence[str]) -> Any:  # noqa: ANN401 - GoldSample
+    """Return the texts of some parts of a split sample, as a sample of all N texts."""
+    record = gold.design[SPLIT]
+    is_in = np.array([part in parts for part in record["parts"]], dtype=bool)
+    kept = np.flatnonzero(is_in).tolist()
+    of_drawn = gold.strata[gold.rows]
+    drawn = np.bincount(of_drawn)
+    chances = np.bincount(of_drawn[is_in], minlength=len(drawn)) / np.maximum(drawn, 1)
+    chance = np.where(gold.strata >= 0, chances[np.maximum(gold.strata, 0)], 0.0)
+    marks = gold.label_marks
+    if marks is not None:
+        marks = marks.copy()
+        marks[[row for row, here in zip(gold.rows, is_in, strict=True) if not here]] = (
+            OTHER_PART
+        )
+    design = {name: value for name, value in gold.design.items() if name != SPLIT}
+    design |= {"n": len(kept), "part": " and ".join(parts)}
+    return replace(
+        gold,
+        rows=[gold.rows[i] for i in kept],
+        ids=[gold.ids[i] for i in kept],
+        texts=[gold.texts[i] for i in kept],
+        labels=[gold.labels[i] for i in kept],
+        all_probs=gold.all_probs * chance,
+        label_marks=marks,
+        codes=[[codes[i] for i in kept] for codes in gold.codes],
+        design={**design, "split_sha256": record["sha256"]},
+    )
+
+
+def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like it
+    """Return a sample without the texts of "evaluate", if these are still locked."""
+    design = getattr(gold, "design", None) or {}
+    record = design.get(SPLIT)
+    if record is None or record["opened"]:
+        return gold
+    found = in_parts(gold, _OPEN)
+    return replace(
+        found, design={**found.design, _LOCKED: len(gold.rows) - len(found.rows)}
+    )
+
+
+def locked_note(gold: Any) -> list[str]:  # noqa: ANN401 - GoldSample, or what is like it
+    """Return a note on the texts that `open_parts` left out; none without such texts."""
+    n_locked = (getattr(gold, "design", None) or {}).get(_LOCKED, 0)
+    if not n_locked:
+        return []
+    return [
+        (
+            f"{count_of(n_locked, 'text')} of the part 'evaluate' "
+            f"{verb(n_locked, 'is', 'are')} left out, because this part "
+            "is locked: the results use only the codes of "
+            f"'explore' and 'select'. {call('evaluate_codebook')} unlocks the part, and "
+            "returns a sample with all parts open (gold)"
+        )
+    ]

@@ -1,0 +1,259 @@
+"""Checks of the columns of coders: different names, and codes that can be compared.
+
+Every coded text keeps a code. The most frequent code counts; if several codes are equally
+frequent, the code of the first of their coders counts, in the order of the coders. Texts
+on which people tie are not left out: they are the difficult ones, so that the other texts
+would show too few errors, and their inclusion probabilities would be unknown. If a text
+may have several labels, each label is decided alone: it counts if more than half of the
+coders gave it, and if exactly half did, as the first coder of the text decided.
+
+Numbers of which a mean or a median is computed are averaged instead, see
+`estimation.consensus`, `validation.validate` and `selection.part_codes`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import normalize
+
+from llamaherd.coding.codes.cells import are_alike
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.words import call, words
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from llamaherd.engine.core.argument import Name
+
+_ALIKE = 0.75  # similarity of texts of which one is the other, misspelt
+_SHOWN = 3  # values of a column that a message shows
+_FEWEST_IDS = 5  # a column of fewer distinct values may contain codes
+
+
+def check_coders(
+    labels: Iterable[Any],
+    columns: Sequence[Iterable[Any]],
+    coders: Sequence[str],
+    known: Iterable[Any],
+) -> None:
+    """Refuse a column without any label beside columns of codes.
+
+    Such a column contains notes, dates or row numbers. As codes they would tie with the
+    codes of the coders, or outvote them. A coder who gave only codes such as "unclear"
+    cannot be told from a column of notes, unless these codes are declared as labels. If
+    no column has a label, nothing is refused: then labels and codes are written
+    differently.
+
+    Args:
+        labels: The model's labels, in the form of the codes; None for missing labels.
+        columns: Codes of each coder, a label each; None for missing codes.
+        coders: Names of the columns.
+        known: Labels that can occur and labels that the user declared for codes, () if
+            they are not known.
+    """
+    there, names = set(labels) - {None}, list(known)
+    columns = [list(column) for column in columns]
+    check_spelling(columns, there.union(names))
+    own = [set(column) - {None} for column in columns]
+    are_codes = [not codes or are_alike(there, codes, names) for codes in own]
+    others = {
+        code
+        for codes, is_one in zip(own, are_codes, strict=True)
+        if is_one
+        for code in codes
+    }
+    if not others:
+        return
+    for coder, codes, is_one in zip(coders, own, are_codes, strict=True):
+        if is_one or codes & others:
+            continue
+        shown = sorted(map(str, codes))
+        more = " ..." if len(shown) > _SHOWN else ""
+        raise ArgumentError(
+            f"has a column {checks.quoted(coder)} without any label: it contains "
+            f"{', '.join(map(checks.quoted, shown[:_SHOWN]))}{more}. If these are "
+            "notes, leave the column out "
+            f"({words().argument('read_gold', 'coders')}); if they "
+            "mean that texts were skipped, leave these cells empty; if they are codes, "
+            "write labels and codes alike, or declare all labels "
+            f"({words().argument('gold_sample', 'names')})",
+            argument="gold",
+            code="no_codes",
+        )
+
+
+def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
+    """Refuse codes that are no label, but are written almost like one.
+
+    Args:
+        columns: Codes of each coder, None for missing codes.
+        labels: All labels that are known: those of the texts, and those declared.
+    """
+    known = {str(label) for label in labels if label is not None}
+    given = Counter(
+        str(code) for column in columns for code in column if code is not None
+    )
+    for code, n in given.items():
+        label = next(iter(difflib.get_close_matches(code, known, 1, _ALIKE)), None)
+        if code in known or label is None or _letters(code) == _letters(label):
+            continue
+        raise ArgumentError(
+            f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did "
+            f"you mean {checks.quoted(label)}? Correct the codes. If it is a label that "
+            "the model never gave, declare all labels "
+            f"({words().argument('gold_sample', 'names')}, {call('validate')} an "
+            "argument for labels, a categorical column its categories)",
+            argument="gold",
+            code="unknown_choice",
+        )
+
+
+def _letters(text: str) -> str:
+    """Return a text without digits: "topic 2" and "topic 3" are two labels."""
+    return "".join(sign for sign in text if not sign.isdigit())
+
+
+def check_names(
+    names: Iterable[object], argument: Name = "gold", owner: str = ""
+) -> None:
+    """Refuse coders or columns of the same name, of which one would be lost.
+
+    Names are the same if they are equal in Unicode form NFC, without the whitespace
+    around them. Nameless columns are not compared.
+
+    Args:
+        names: The names.
+        argument: Argument that has the columns.
+        owner: File that has the columns, if it is not the argument itself.
+    """
+    seen = set()
+    for i, name in enumerate(names):
+        form = normalize("NFC", str(name)).strip()
+        if form and form in seen:
+            raise ArgumentError(
+                f"{owner}{' ' if owner else ''}has two columns with the name "
+                f"{checks.quoted(form)}: give each column its own name",
+                argument=argument,
+                place=(i,) if owner else (),
+                code="duplicate",
+                form="{problem}" if owner else "{name} {problem}",
+            )
+        seen.add(form)
+
+
+def check_comparable(
+    columns: Sequence[Sequence[Any]],
+    coders: Sequence[str],
+    known: Iterable[Any],
+    *,
+    are_measures: bool = False,
+) -> None:
+    """Refuse columns that cannot contain the codes of a coder of the same units.
+
+    Args:
+        columns: Codes of each coder in one form; None for missing codes.
+        coders: Names of the columns, "" if unknown.
+        known: Declared labels, () if they are not known.
+        are_measures: True for an interval or ratio scale, on which codes may all differ.
+    """
+    names, own = list(known), [set(column) - {None} for column in columns]
+    for i, (coder, codes) in enumerate(zip(coders, own, strict=True)):
+        others: set[Any] = set().union(*own[:i], *own[i + 1 :])
+        n = len(columns[i]) - list(columns[i]).count(None)
+        most = max(len(each) for j, each in enumerate(own) if j != i)
+        are_ids = len(codes) == n >= _FEWEST_IDS and most <= n / 2
+        are_ids = are_ids and not are_measures and not codes <= set(names)
+        problem = ""
+        if coder.strip().casefold() in ("id", "text") or are_ids:
+            problem = "contains identifiers or texts, not codes"
+        elif codes and others and not are_alike(others, codes, names):
+            shown = ", ".join(checks.quoted(str(each)) for each in _some(codes))
+            problem = f"has no code in common with the other coders: it contains {shown}"
+        if problem:
+            column = checks.quoted(coder) if coder else str(i + 1)
+            raise ArgumentError(
+                f"column {column} {problem}: leave it out, write codes alike, "
+                "or declare all labels in levels",
+                argument="codes",
+                place=(i,),
+                code="no_codes",
+                form="{problem}",
+            )
+
+
+def _some(codes: AbstractSet[Any]) -> list[Any]:
+    return sorted(codes, key=str)[:_SHOWN]
+
+
+_CodeT = TypeVar("_CodeT", bound="Hashable")
+_LabelT = TypeVar("_LabelT", bound="Hashable")
+
+# Text of the error for arguments that selected a model of coders.
+REMOVED = (
+    "the right code is that of the majority. A model of coders estimates how often each "
+    "coder errs; let one more coder decide the texts on which coders disagree"
+)
+
+
+def majority(codes: Sequence[_CodeT | None]) -> tuple[_CodeT | None, bool]:
+    """Return the code of a text, None without codes; and True if its coders tie.
+
+    Args:
+        codes: Codes of one text in the order of the coders; None if a code is missing.
+    """
+    counted = Counter(code for code in codes if code is not None).most_common(2)
+    if not counted:
+        return None, False
+    # Equal counts are in the order in which the codes occur.
+    return counted[0][0], len(counted) > 1 and counted[0][1] == counted[1][1]
+
+
+def majority_codes(
+    codes: Sequence[Sequence[_CodeT | None]],
+) -> tuple[list[_CodeT | None], int]:
+    """Return the code of each text by `majority`, and the number of ties.
+
+    Args:
+        codes: For each coder the codes of all texts.
+    """
+    decided = [majority(each) for each in zip(*codes, strict=True)]
+    return [code for code, _ in decided], sum(is_tie for _, is_tie in decided)
+
+
+def majority_of_sets(
+    codes: Sequence[Sequence[_LabelT] | None],
+) -> tuple[list[_LabelT] | None, bool]:
+    """Return the labels of a text, None without codes; and True if its coders tie.
+
+    Args:
+        codes: Labels of one text by each coder; None if a code is missing.
+    """
+    given = [code for code in codes if code is not None]
+    if not given:
+        return None, False
+    counts = Counter(label for code in given for label in dict.fromkeys(code))
+    labels = [
+        label
+        for label, n in counts.items()
+        if 2 * n > len(given) or (2 * n == len(given) and label in given[0])
+    ]
+    return labels, any(2 * n == len(given) for n in counts.values())
+
+
+def note_on_ties(n_ties: int, n_coded: int, coders: Sequence[str]) -> list[str]:
+    """Return a note on the number of texts on which coders tie."""
+    if n_ties == 0:
+        return []
+    first, *others = coders
+    ties = part_of(n_ties, n_coded, "code", "is", "are")
+    note = (
+        f"{ties} {verb(n_ties, 'a tie', 'ties')}, decided by the first coder ({first} "
+        f"before {', '.join(others)}): another order gives other results. "
+        "To break the ties, add a column of codes by somebody who decides these texts"
+    )
+    return [note]

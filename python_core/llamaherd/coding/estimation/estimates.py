@@ -1,0 +1,335 @@
+"""Comparison of the mean widths of intervals from labels and from probabilities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.plurals import (
+    MOST_ROWS,
+    as_sentence,
+    count_of,
+    first_rows,
+    percent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.annotation.texts import Source
+    from llamaherd.coding.statistics.label_weight import CodesAlone
+    from llamaherd.coding.statistics.representative import LabelCheck
+    from llamaherd.coding.statistics.sampling import Floats
+
+
+_OF = {
+    "labels": "labels",
+    "probs": "probabilities",
+    "recalibrated": "recalibrated probabilities",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """Mean width of a call's intervals by one method and one kind of predictions.
+
+    Attributes:
+        predictions: "labels" or "probs" of the model, or "recalibrated"; "" for the
+            method "gold", which uses only codes.
+        method: "dsl", "ppi" or "gold".
+        width: Mean over the estimates of `high - low`; NaN without intervals.
+    """
+
+    predictions: str
+    method: str
+    width: float
+
+    @classmethod
+    def of(
+        cls, predictions: str, method: str, limits: Sequence[tuple[float, float]]
+    ) -> Width:
+        """Return the mean width of these intervals; missing intervals are left out."""
+        known = [high - low for low, high in limits if not math.isnan(high - low)]
+        width = sum(known) / len(known) if known else math.nan
+        return cls(predictions=predictions, method=method, width=width)
+
+
+def described(widths: Sequence[Width]) -> str:
+    """Return the widths as a sentence; "" if there are none."""
+    parts = []
+    for method in ("dsl", "ppi"):
+        own = [each for each in widths if each.method == method]
+        shown = [f"{decimals(each.width, 4)} by {_OF[each.predictions]}" for each in own]
+        parts += [f"{method} {', '.join(shown)}"] if shown else []
+    if not parts:
+        return ""
+    alone = [decimals(each.width, 4) for each in widths if each.method == "gold"]
+    end = f"; codes alone {alone[0]}" if alone else ""
+    return f"Mean width of the intervals: {'; '.join(parts)}{end}."
+
+
+Method = Literal["dsl", "ppi", "gold", "naive"]
+METHODS: tuple[Method, ...] = ("dsl", "ppi", "gold", "naive")
+TITLES: dict[Method, str] = {
+    "dsl": "labels corrected by codes (DSL)",
+    "ppi": "labels corrected by codes (PPI++)",
+    "gold": "codes of the gold sample alone",
+    "naive": "labels as if they were right",
+}
+_LEAST_CODES = 2  # minimum number of codes for an interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Estimate of one quantity by one method.
+
+    Attributes:
+        outcome: Outcome: a label, or the left side of a formula.
+        term: "share", "mean", "quantile" (the median) or "difference", or the name of the
+            coefficient.
+        group: Name of the group of texts; "" for all, "b - a" for differences.
+        method: Method of the estimate.
+        estimate: Estimate; NaN if unavailable.
+        std_error: Standard error of the estimate.
+        low: Lower confidence limit; at least 0 for a share, at least -1 for a difference
+            of shares. A mean of a declared scale, or of numbers given for all labels, is
+            limited to the smallest and largest number.
+        high: Upper confidence limit; limited in the same way.
+        lam: Weight that "ppi" gives to the labels, 0 to 1; NaN for other methods.
+        df: Degrees of freedom of the interval's t distribution; infinite for the normal
+            distribution.
+    """
+
+    outcome: str
+    term: str
+    group: str
+    method: Method
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    lam: float = math.nan
+    df: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """Estimates by several methods, side by side.
+
+    Attributes:
+        rows: One row for each quantity and method.
+        model: "mean", "ols" or "logit".
+        formula: Formula of the regression; None for shares, means and medians.
+        level: Confidence level of the intervals.
+        target: "population": estimates describe the population from which the texts are a
+            sample; "texts": estimates describe the texts themselves.
+        n_texts: Number of texts used.
+        n_gold: Number of these texts with codes.
+        design: Description of how the gold sample was drawn.
+        notes: Notes for the user.
+        covariances: Covariance matrices by outcome and method, float64[p, p], in the
+            order of the terms; differences are not included.
+        source: Hashes of the texts and labels used; None if an earlier version made the
+            result.
+        grouped_by: Columns that define the groups.
+        predictions: Predictions that the codes corrected: "labels", "probs" or
+            "recalibrated".
+        widths: Mean widths of the intervals by each kind of predictions; () if only
+            labels were used.
+        simultaneous: "bonferroni" if all intervals of a method together cover
+            the true values with probability `level`; None if each interval
+            alone covers its true value with this probability.
+        agreement: Sentence on the agreement of the coders; "" for one coder.
+        is_weighted: True if survey weights were used.
+        label_check: Comparison of the labels of coded texts with all labels, if the user
+            declared the codes a simple random sample; else None.
+        alone: Variances by codes alone for other numbers of codes, see `gold_worth`; None
+            if an earlier version made the result, or without the method "gold".
+    """
+
+    rows: tuple[Estimate, ...]
+    model: str
+    formula: str | None
+    level: float
+    target: str
+    n_texts: int
+    n_gold: int
+    design: str
+    notes: tuple[str, ...] = ()
+    covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
+    source: Source | None = None
+    grouped_by: tuple[str, ...] = ()
+    predictions: str = "labels"
+    widths: tuple[Width, ...] = ()
+    simultaneous: str | None = None
+    agreement: str = ""
+    is_weighted: bool = False
+    label_check: LabelCheck | None = None
+    alone: CodesAlone | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Methods that have estimates."""
+        return tuple(dict.fromkeys(row.method for row in self.rows))
+
+    def by(self, method: Method) -> tuple[Estimate, ...]:
+        """Return the estimates by one method.
+
+        Raises:
+            ValueError: The method has no estimates.
+        """
+        checks.choice("method", method, self.methods)
+        return tuple(row for row in self.rows if row.method == method)
+
+    def covariance(self, method: Method = "dsl", outcome: str | None = None) -> Floats:
+        """Return the covariances of the estimates by one method, float64[p, p].
+
+        Args:
+            method: Method.
+            outcome: Outcome, required if there are several.
+
+        Raises:
+            ValueError: The method or outcome does not exist.
+        """
+        outcomes = tuple(dict.fromkeys(outcome for outcome, _ in self.covariances))
+        if outcome is None and len(outcomes) == 1:
+            outcome = outcomes[0]
+        checks.choice("outcome", outcome, outcomes)
+        return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
+
+    def gold_worth(self, method: Method = "dsl") -> float:
+        """Return how many codes alone would give intervals as short as `method` gives.
+
+        The codes are then used without labels, and drawn by the same design: each
+        inclusion probability is multiplied by the same number, up to 1. The variance by
+        codes alone decreases with this number, in each stratum by the finite population
+        correction of this stratum; for each estimate the number is chosen that gives the
+        variance by `method`. It is at most the number of texts. The result is the median
+        over all estimates; NaN if no estimate has both variances.
+        """
+        if self.alone is None:
+            return math.nan
+        errors = {
+            (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
+        }
+        worths = sorted(
+            worth
+            for row in self.by(method)
+            for key in [(row.outcome, row.term, row.group)]
+            if row.std_error > 0 and errors[key] > 0
+            for worth in [self.alone.needed(key, (row.std_error / errors[key]) ** 2)]
+            if not math.isnan(worth)
+        )
+        return worths[len(worths) // 2] if worths else math.nan
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts; NaN becomes None."""
+        return [
+            {
+                name: None if isinstance(value, float) and math.isnan(value) else value
+                for name, value in asdict(row).items()
+            }
+            for row in self.rows
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each quantity and method.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        columns = ["outcome", "term", "group", "method", "estimate", "std_error"]
+        columns += ["low", "high", "lam"]
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=columns)
+
+    def __str__(self) -> str:
+        head = self.formula or {"mean": "shares and means"}.get(self.model, self.model)
+        lines = [
+            (
+                f"{head}: {count_of(self.n_texts, 'text')}, {self.n_gold} with codes "
+                f"({self.design})"
+            ),
+        ]
+        lines += [self.agreement] if self.agreement else []
+        if self.simultaneous is not None:
+            lines.append("intervals of each method are simultaneous (Bonferroni)")
+        if self.label_check is not None:
+            lines.append(f"labels of the coded texts: {self.label_check}")
+        shown = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]
+        width = max((len(self._what(row)) for row in shown), default=0)
+        columns = f"estimate  std. error  {percent(self.level)} interval"
+        head_of_rows = f"  {'':{width}}  {columns}"
+        for method in self.methods:
+            title = TITLES[method]
+            if self.predictions != "labels":
+                title = title.replace("labels", _OF[self.predictions])
+            lines += ["", f"{method}: {title}", head_of_rows]
+            lines += first_rows([self._line(row, width) for row in self.by(method)])
+        worths = self._worths() if "gold" in self.methods else []
+        lines += ["", *worths] if worths else []
+        lines += ["", described(self.widths)] if self.widths else []
+        notes = [f"Note: {as_sentence(note)}" for note in self.notes]
+        lines += ["", *notes] if notes else []
+        return "\n".join(lines)
+
+    def _worths(self) -> list[str]:
+        corrected: list[Method] = [m for m in self.methods if m in {"dsl", "ppi"}]
+        worths = {method: self.gold_worth(method) for method in corrected}
+        counts = [
+            f"{n:.0f} texts ({name})"
+            for name, n in worths.items()
+            if n >= _LEAST_CODES  # not NaN; fewer codes have no interval
+        ]
+        if not counts:
+            return []
+        line = f"{', '.join(counts)}; {self.n_gold} are coded."
+        return [f"Codes alone would give equally short intervals with {line}"]
+
+    def _what(self, row: Estimate) -> str:
+        """Return the name of an estimate: its outcome, term and group."""
+        group = group_name(row.group, self.grouped_by)
+        return " ".join(part for part in (row.outcome, row.term, group) if part)
+
+    def _line(self, row: Estimate, width: int) -> str:
+        what = f"{self._what(row):{width}}"
+        if math.isnan(row.estimate):
+            return f"  {what}  not estimated: {self._reason(row)}"
+        start = f"  {what}  {decimals(row.estimate, 4):>8}"
+        has_error, has_interval = not math.isnan(row.std_error), not math.isnan(row.low)
+        if not has_error and not has_interval:
+            return f"{start}  no std. error: the codes show no variance"
+        error = decimals(row.std_error, 4) if has_error else "-"
+        interval = limits(row.low, row.high, 4) if has_interval else "-"
+        return f"{start}  {error:>10}  {interval}"
+
+    def _reason(self, row: Estimate) -> str:
+        """Return why a quantity was not estimated.
+
+        A method that fails gives no estimate of any group or coefficient of an outcome,
+        and a note. Otherwise only groups with fewer than two codes are left out.
+        """
+        has_others = any(
+            not math.isnan(each.estimate)
+            for each in self.by(row.method)
+            if each.outcome == row.outcome
+        )
+        return "fewer than two codes" if has_others else "see the notes"
+
+    def __repr__(self) -> str:
+        return (
+            f"<Estimates: {self.model} of {count_of(self.n_texts, 'text')} with "
+            f"{count_of(self.n_gold, 'code')}, by {', '.join(self.methods)}>"
+        )
+
+
+def group_name(group: str, columns: Sequence[str]) -> str:
+    """Return a group's name preceded by its columns, as in tables and plots."""
+    return f"{' / '.join(columns)}: {group}" if group and columns else group

@@ -1,0 +1,409 @@
+"""Regression formulas, evaluated with the model's labels and with human codes."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.estimation import notes
+from llamaherd.coding.estimation.fitting import (
+    FitSettings,
+    Found,
+    MethodFit,
+    RowNames,
+    filled_row,
+    found_of,
+    of_codes,
+    of_labels,
+    tried,
+)
+from llamaherd.coding.estimation.formula_terms import (
+    HAS_LABEL,
+    columns_in,
+    constant,
+    explained,
+    formula_rows,
+    formulaic_module,
+    is_numeric,
+    recoded,
+    split,
+    used_columns,
+)
+from llamaherd.coding.estimation.notes import skewed
+from llamaherd.coding.estimation.outcomes import labels_of
+from llamaherd.coding.statistics import dsl
+from llamaherd.coding.statistics.label_weight import codes_alone
+from llamaherd.coding.statistics.regression import check_rank
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.coding.estimation.estimates import Estimate, Method
+    from llamaherd.coding.estimation.gold_use import GoldUsed
+    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.estimation.predictions import Predicted
+    from llamaherd.coding.statistics.dsl import Problem
+    from llamaherd.coding.statistics.regression import Kind
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Matrices:
+    """Covariates and outcome of a regression.
+
+    Attributes:
+        x_hat: float64[N, p], covariates with the model's labels.
+        y_hat: float64[N], outcomes with the model's labels.
+        x: float64[n, p], covariates of the coded texts, with their codes.
+        y: float64[n], outcomes of the coded texts.
+        terms: Names of the p columns.
+        outcome: Left side of the formula.
+        has_label_right: True if the label is among the covariates.
+    """
+
+    x_hat: Floats
+    y_hat: Floats
+    x: Floats
+    y: Floats
+    terms: tuple[str, ...]
+    outcome: str
+    has_label_right: bool
+
+    def __post_init__(self) -> None:
+        """Check that all values are finite numbers."""
+        named = [(self.outcome, self.y_hat[:, None]), (self.outcome, self.y[:, None])]
+        of_terms = [*self.x_hat.T[:, :, None], *self.x.T[:, :, None]]
+        named += list(zip([*self.terms, *self.terms], of_terms, strict=True))
+        for name, values in named:
+            odd = values[~np.isfinite(values)]
+            if len(odd):
+                raise ArgumentError(
+                    f"must give finite numbers, but {name!r} is {odd[0]} for "
+                    f"{count_of(len(odd), 'text')}",
+                    argument="formula",
+                )
+
+
+def check_label(formula: str, label: str, *, several: bool = False) -> None:
+    """Check that the formula uses the labels; otherwise codes have nothing to correct.
+
+    Args:
+        formula: Formula.
+        label: Name of the column of labels.
+        several: True if a text may have several labels; the formula must then use
+            `has_label`.
+    """
+    if label not in columns_in(formula):
+        raise ArgumentError(
+            f"must use the column of labels, {label!r}, on one of its sides: "
+            f"{formula!r} does not",
+            argument="formula",
+        )
+    one = rf"{HAS_LABEL}\(\s*`?{re.escape(label)}`?\s*,"
+    if several and label in columns_in(re.sub(one, f"{HAS_LABEL}(0,", formula)):
+        raise ArgumentError(
+            f"must name one label, as in {HAS_LABEL}({label}, 'x') ~ age, because a text "
+            f"may have several labels: {formula!r} compares all labels together",
+            argument="formula",
+        )
+
+
+def has_label(labels: Sequence[object], name: str) -> Floats:
+    """Return 1 for each text that has the label, alone or with others; else 0."""
+    given = [labels_of(str(each), several=True) for each in labels]
+    return np.array([str(name) in each for each in given], dtype=np.float64)
+
+
+def matrices(
+    texts: Population,
+    formula: str,
+    kept: Ints,
+    gold: GoldUsed,
+    predicted: Sequence[Predicted] = (),
+) -> list[Matrices]:
+    """Evaluate a formula with the labels, and again with codes instead of labels.
+
+    Both evaluations use all texts without missing covariates, and only then select the
+    used rows. So a term such as `x - x.mean()` has the same values as a column that was
+    added to the data frame before this call.
+
+    Args:
+        texts: Texts with labels in the same form as the codes.
+        formula: Formula with a left side.
+        kept: int64[m], rows used.
+        gold: Codes, with indices into `kept`.
+        predicted: Kinds of predictions; each kind gets its own matrices. () for the
+            labels alone. With probabilities the formula is evaluated for each label, and
+            the results are averaged.
+
+    Returns:
+        Matrices for each of `predicted`.
+    """
+    left, right = split(formula)
+    label = texts.label_column or ""
+    names = sorted(columns_in(formula) | {label})
+    rows = formula_rows(texts.frame, names, label)
+    if is_numeric(texts):  # formula functions then never see missing numbers
+        rows = rows[[texts.labels[i] is not None for i in rows]]
+    position_of = np.full(len(texts), -1, dtype=np.int64)
+    position_of[rows] = np.arange(len(rows))
+    used, coded = position_of[kept], position_of[kept[gold.rows]]
+    columns = used_columns(texts.frame, names, rows, used)
+    columns[label], again = recoded(texts, rows, coded, gold)
+    mixed = columns.assign(**{label: again})
+    known = frames.names(texts.frame)
+    made, by_codes = _evaluated(formula, columns, mixed, known)
+    spec = made.model_spec
+    x_hat, y_hat = _numbers(made.rhs), _numbers(made.lhs)
+    x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
+    if y_hat.shape[1] != 1:
+        raise ArgumentError(
+            f"must have one column of numbers on its left side, not {formula!r}",
+            argument="formula",
+        )
+    uncoded = np.setdiff1d(np.arange(len(rows)), coded)
+    terms = list(map(str, spec.rhs.column_names))
+    check_by_row(
+        np.hstack([y_hat, x_hat])[uncoded], np.hstack([y, x])[uncoded], [left, *terms]
+    )
+    there = (x_hat[used] != 0).any(axis=0) | (x[coded] != 0).any(axis=0)
+    there |= ~(x_hat != 0).any(axis=0)  # drops only values of unused rows
+    plain = Matrices(
+        x_hat=x_hat[used][:, there],
+        y_hat=y_hat[used, 0],
+        x=x[coded][:, there],
+        y=y[coded, 0],
+        terms=tuple(each for each, has in zip(terms, there, strict=True) if has),
+        outcome=left,
+        has_label_right=label in columns_in(f"~ {right}"),
+    )
+    if not predicted:
+        return [plain]
+
+    def by_name(name: str) -> tuple[Floats, Floats]:
+        own = spec.get_model_matrix(
+            columns.assign(**{label: constant(columns[label], name)}), context=_KNOWN
+        )
+        return _numbers(own.rhs)[used][:, there], _numbers(own.lhs)[used, 0]
+
+    return averaged(plain, predicted, kept, by_name)
+
+
+def averaged(
+    plain: Matrices,
+    predicted: Sequence[Predicted],
+    kept: Ints,
+    by_name: Callable[[str], tuple[Floats, Floats]],
+) -> list[Matrices]:
+    """Return matrices averaged over all labels, weighted by their probabilities.
+
+    Args:
+        plain: Matrices of the labels and codes. The averages replace `x_hat` and `y_hat`;
+            `x` and `y`, computed from the codes, are not changed.
+        predicted: Predictions.
+        kept: int64[m], rows used.
+        by_name: Function of a label that returns covariates, float64[m, p], and outcome,
+            float64[m], as if all texts had this label.
+    """
+    names = dict.fromkeys(name for each in predicted for name in each.there(kept))
+    by_label = {name: by_name(name) for name in names}
+    made = []
+    for each in predicted:
+        x_hat, y_hat = np.zeros_like(plain.x_hat), np.zeros_like(plain.y_hat)
+        for name in each.there(kept):
+            share = each.shares(name, kept)
+            x_hat += share[:, None] * by_label[name][0]
+            y_hat += share * by_label[name][1]
+        made.append(replace(plain, x_hat=x_hat, y_hat=y_hat))
+    return made
+
+
+def _evaluated(
+    formula: str,
+    columns: Any,  # noqa: ANN401 - of pandas
+    mixed: Any,  # noqa: ANN401 - of pandas
+    known: Sequence[str],
+) -> tuple[Any, Any]:
+    """Return the matrices computed from labels and from codes, with the same terms."""
+    formulaic = formulaic_module()
+    left, right = split(formula)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Unused rows may have missing values.
+        warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
+        try:
+            made = formulaic.model_matrix(
+                f"{{({left}) * 1.0}} ~ {right}",
+                columns,
+                na_action="ignore",
+                context=_KNOWN,
+            )
+            return made, made.model_spec.get_model_matrix(mixed, context=_KNOWN)
+        except (formulaic.errors.FormulaicError, TypeError, ValueError) as error:
+            terms = _terms(left, right, columns)
+            raise explained(formula, columns, known, terms, error) from error
+
+
+def _terms(left: str, right: str, columns: Any) -> dict[str, Callable[[], object]]:  # noqa: ANN401 - of pandas
+    """Return functions that evaluate the left side, and each term of the right side."""
+    formulaic = formulaic_module()
+
+    def alone(term: str) -> Floats:
+        made = formulaic.model_matrix(
+            f"0 + {{{term}}}", columns, na_action="ignore", context=_KNOWN
+        )
+        return _numbers(made)
+
+    read = formulaic.Formula(f"~ {right}")
+    names = [str(each.expr) for term in read for each in term.factors]
+    found: dict[str, Callable[[], object]] = {left: partial(alone, f"({left}) * 1.0")}
+    known = set(map(str, columns.columns))
+    for name in names:
+        if name != "1":  # a column's name need not be valid in Python
+            found[name] = partial(alone, f"`{name}`" if name in known else name)
+    return found
+
+
+def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
+    """Check that a text's values do not change when other texts get codes."""
+    changed = ~np.isclose(by_labels, by_codes, equal_nan=True)
+    if changed.any():
+        term = terms[int(np.flatnonzero(changed.any(axis=0))[0])]
+        raise ArgumentError(
+            f"must compute each text's {term!r} from its own label, not from "
+            "labels of other texts, such as their mean: codes of some texts would then "
+            "change the term of all texts",
+            argument="formula",
+        )
+
+
+def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
+    return np.asarray(matrix, dtype=np.float64)
+
+
+_KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's own
+
+
+def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
+    """Fit a regression by all methods."""
+    if len({*made.y_hat.tolist(), *made.y.tolist()}) == 1:
+        raise ArgumentError(
+            f"the left side {made.outcome!r} is {made.y[0]:g} for all labels and codes: "
+            "check the spelling of its label",
+            argument="formula",
+            code="constant_outcome",
+            form="{name}: {problem}",
+        )
+    _check_finite(made)
+    if kind == "logit":
+        _check_binary(made, are_probs=settings.are_probs)
+    methods = _methods_of(settings)
+    p = made.x.shape[1]
+    problem = settings.problem(kind, made.x_hat, made.y_hat, made.x, made.y)
+    found_notes = _notes_of(made, problem, settings)
+    ends = None
+    if not made.has_label_right:
+        values = [*made.y_hat, *made.y]
+        ends = (float(min(values)), float(max(values)))
+    alone = None
+    needed: dict[str, Floats] = {}
+    rows: list[Estimate] = []
+    covariances: dict[tuple[str, str], Floats] = {}
+    eye = np.eye(p)
+    for method in methods:
+        by = partial(_coefficients_by, method, problem, settings.level, ends)
+        found = tried(method, by, found_notes, made.terms)
+        covariances[made.outcome, method] = (
+            np.full((p, p), np.nan) if found is None else found.covariance
+        )
+        if found is not None:
+            needed[method] = found.needed
+        if method == "gold" and found is not None:
+            ways = {(made.outcome, made.terms[i], ""): eye[i] for i in range(p)}
+            alone = codes_alone(problem, ways)
+        for i, term in enumerate(made.terms):
+            row = RowNames(outcome=made.outcome, term=term, group="", method=method)
+            rows.append(filled_row(row, found, i))
+    if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
+        found_notes += notes.high_leverage(problem)
+        n_codes = (problem.x != 0).sum(axis=0)
+        found_notes += skewed(
+            made.outcome, made.terms, n_codes, needed, of="coefficients"
+        )
+    return found_of(rows, covariances, found_notes, alone=alone)
+
+
+def _methods_of(settings: FitSettings) -> list[Method]:
+    """Return the methods for regressions."""
+    methods: list[Method] = [each for each in settings.methods if each != "ppi"]
+    if not methods:
+        raise ArgumentError(
+            "must have another method than 'ppi' for a regression, such as 'dsl': ppi is "
+            "for shares and means",
+            argument="methods",
+            code="unsupported",
+        )
+    return methods
+
+
+def _notes_of(made: Matrices, problem: Problem, settings: FitSettings) -> list[str]:
+    """Return notes on few codes, errors, weights, clusters and events."""
+    n_gold, p = made.x.shape
+    found = notes.few_coefficients(n_gold, p)
+    found += [notes.NO_PPI] if "ppi" in settings.methods else []
+    found += notes.few_errors(made.outcome, problem, settings.gold.names)
+    found += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+    if problem.kind == "logit":
+        found += notes.few_events(made.y, problem.code_weights, p)
+    return found
+
+
+def _coefficients_by(
+    method: Method, problem: Problem, level: float, ends: tuple[float, float] | None
+) -> MethodFit:
+    """Fit the coefficients by one method; `ends` are the extreme outcomes."""
+    ways = np.eye(problem.x.shape[1])
+    if method == "naive":
+        return of_labels(problem, ways, level)
+    check_rank(problem.x, np.ones(len(problem.y)))
+    found = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
+    return of_codes(problem, found, ways, level, ends=ends, n_fitted=1.0)
+
+
+def _check_finite(made: Matrices) -> None:
+    """Check that all numbers are finite; infinite numbers would give NaN variances."""
+    for values in (made.y_hat, made.y):
+        if not np.isfinite(values).all():
+            raise ArgumentError(
+                f"has the left side {made.outcome!r} with an infinite or missing "
+                "value: leave these texts out",
+                argument="formula",
+            )
+    for matrix in (made.x_hat, made.x):
+        bad = ~np.isfinite(matrix).all(axis=0)
+        if bad.any():
+            raise ArgumentError(
+                f"has the term {made.terms[int(np.argmax(bad))]!r} with an "
+                "infinite or missing value: leave these texts out",
+                argument="formula",
+            )
+
+
+def _check_binary(made: Matrices, *, are_probs: bool) -> None:
+    for values in (made.y_hat, made.y):
+        inside = are_probs and values is made.y_hat
+        ok = (values >= 0) & (values <= 1) if inside else np.isin(values, (0.0, 1.0))
+        if not ok.all():
+            raise ArgumentError(
+                f"the outcome of a logistic regression must be 0 or 1, or a condition "
+                f"such as label == 'x', not {made.outcome!r}",
+                argument="formula",
+                form="{name}: {problem}",
+            )

@@ -1,0 +1,432 @@
+"""Outcomes and groups of estimates: shares of labels, or means of numbers, by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.joins import label_forms
+from llamaherd.coding.annotation.label_sets import (
+    BETWEEN,
+    in_order,
+    joined,
+    words_for_none,
+)
+from llamaherd.coding.annotation.texts import check_relabelled, marks_of
+from llamaherd.coding.codes import (
+    are_alike,
+    are_measured,
+    check_coders,
+    check_spelling,
+    number_in,
+    read,
+    read_sets,
+    text_of,
+)
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.estimation.population import named
+from llamaherd.coding.statistics.intervals import NO_LIMITS
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of, with_commas
+
+if TYPE_CHECKING:
+    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+Outcome = str | Sequence[str] | Mapping[str, float]
+# Outcomes that ask for the mean or the median of numeric labels.
+MEAN, MEDIAN = "mean", "median"
+OTHER_QUANTILES = (
+    "was removed: the median is the only quantile. For another one, find the number up "
+    "to which the share of texts is right: outcome can give 1 to numbers up to a limit, "
+    "and 0 to others"
+)
+Numbers = tuple[str, "Floats", "Floats"]  # name, values of N texts, values of n codes
+
+
+def labels_of(text: str, *, several: bool) -> frozenset[str]:
+    """Return the labels of a text as a set; joined labels are separated."""
+    if not several:
+        return frozenset((text,))
+    return frozenset(part.strip() for part in text.split(BETWEEN)) - {""}
+
+
+def number_outcome(
+    outcome: Outcome | None, there: set[str], *, by_default: bool
+) -> Outcome | None:
+    """Map labels to numbers if a mean is estimated; otherwise return the outcome.
+
+    Args:
+        outcome: See `estimate`.
+        there: All labels and codes that occur.
+        by_default: True if the outcome None stands for the mean.
+    """
+    asked = _asked(outcome)
+    if asked == "quantile" and asked not in there:
+        raise ArgumentError(
+            f"{asked!r} {OTHER_QUANTILES}", argument="outcome", code="removed"
+        )
+    is_asked = asked in {MEAN, MEDIAN} and asked not in there
+    if not is_asked and not (outcome is None and by_default):
+        return outcome
+    numbers = {each: number_in(each) for each in there}
+    odd = sorted(each for each, number in numbers.items() if number is None)
+    if odd:
+        raise ArgumentError(
+            f"{asked or MEAN!r} needs labels that are numbers, not "
+            f"{checks.quoted(odd[0])}",
+            argument="outcome",
+            code="wrong_type",
+            form="{name} {problem}",
+        )
+    return {each: float(number) for each, number in numbers.items() if number is not None}
+
+
+def limits_of(
+    given: Outcome | None,
+    scores: Outcome | None,
+    names: Sequence[str],
+    *,
+    is_scale: bool,
+) -> tuple[float, float]:
+    """Return the smallest and the largest possible mean; infinite if unknown.
+
+    Args:
+        given: Outcome by the user: numbers for all labels are the only possible numbers.
+        scores: Outcome by `number_outcome`.
+        names: Labels that codes may have.
+        is_scale: True if the labels are the numbers of a declared scale.
+    """
+    if not isinstance(scores, Mapping):
+        return NO_LIMITS
+    known = [float(score) for score in scores.values()]
+    if not isinstance(given, Mapping):
+        numbers = [number_in(name) for name in names]
+        declared = [float(each) for each in numbers if each is not None]
+        if not is_scale or len(declared) < max(len(numbers), 1):
+            return NO_LIMITS
+        known += declared
+    return (min(known), max(known))
+
+
+def asks_median(outcome: Outcome | None, there: set[str]) -> bool:
+    """Return True if an outcome asks for the median of numeric labels."""
+    return _asked(outcome) == MEDIAN and MEDIAN not in there
+
+
+def _asked(outcome: Outcome | None) -> str:
+    """Return the outcome if it is a single text, else ""."""
+    given = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
+    return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
+
+
+def shares_or_scores(
+    outcome: Outcome | None,
+    texts: Population,
+    labels: Sequence[str],
+    codes: Sequence[str],
+    *,
+    several: bool,
+    shares: Callable[[str], Floats] | None = None,
+) -> tuple[str, list[Numbers]]:
+    """Return outcomes of texts and codes as numbers, and the term "share" or "mean".
+
+    Args:
+        outcome: See `estimate`.
+        texts: Texts with labels.
+        labels: N labels.
+        codes: n codes.
+        several: True if a text may have several labels, joined.
+        shares: Function that returns the probability of a label in each text, float64[N];
+            None to use the labels.
+    """
+    if isinstance(outcome, Mapping):
+        if several:
+            raise ArgumentError(
+                "must be labels, not numbers of labels: a text may have several labels",
+                argument="outcome",
+            )
+        scores = scores_of(outcome, {*labels, *codes})
+        of_labels = np.array([scores[label] for label in labels])
+        if shares is not None:
+            of_labels = sum(
+                (score * shares(name) for name, score in scores.items()),
+                np.zeros(len(labels)),
+            )
+        of_codes = np.array([scores[code] for code in codes])
+        return "mean", [("score", of_labels, of_codes)]
+    of_texts = [labels_of(each, several=several) for each in labels]
+    of_people = [labels_of(each, several=several) for each in codes]
+    there = frozenset().union(*of_texts, *of_people)
+    return "share", [
+        (
+            name,
+            _has(of_texts, name) if shares is None else shares(name),
+            _has(of_people, name),
+        )
+        for name in checked_labels(outcome, texts, there)
+    ]
+
+
+def checked_labels(
+    outcome: str | Sequence[str] | None, texts: Population, there: frozenset[str]
+) -> list[str]:
+    """Return the labels whose shares are estimated; all labels without an outcome."""
+    if outcome is None:
+        known = [name for name in texts.names if name in there]
+        return known + sorted(there.difference(known))
+    is_one = isinstance(outcome, str) or not isinstance(outcome, Iterable)
+    names = [text_of(each) or "" for each in ([outcome] if is_one else outcome)]
+    for name in names:
+        if name not in there:
+            raise ArgumentError(
+                f"must be among the labels {', '.join(sorted(there))}, not "
+                f"{checks.shown(name)}"
+                f"{checks.meant(name, there)}",
+                argument="outcome",
+            )
+    return names
+
+
+def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
+    """Return the number of each label as float."""
+    scores = {
+        text_of(name) or "": checks.real(
+            Argument("outcome", (str(name),)), value, -1e300, 1e300
+        )
+        for name, value in outcome.items()
+    }
+    if there - set(scores):
+        raise ArgumentError(
+            "must have a number for each label, also for "
+            f"{', '.join(sorted(there - set(scores)))}",
+            argument="outcome",
+        )
+    return scores
+
+
+def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
+    return np.array([name in labels for labels in given], dtype=np.float64)
+
+
+def grouped(
+    texts: Population,
+    by: str | Sequence[str] | None,
+    kept: Ints,
+    order: Mapping[str, Sequence[Any]],
+) -> tuple[Ints, list[str]]:
+    """Return the group number of each kept row, and the groups' names."""
+    names = named(by)
+    if set(order) - set(names):
+        raise ArgumentError(
+            f"must name only columns in by, not {with_commas(sorted(order))}",
+            argument="order",
+            code="unknown_choice",
+        )
+    numbers = []
+    values_of = []
+    for name in names:
+        known = order.get(name) or frames.categories(texts.frame, name)
+        number, values = numbered(texts, name, kept, known)
+        numbers.append(number)
+        values_of.append([text_of(value) or "" for value in values])
+    rows = np.array(numbers, dtype=np.int64).reshape(len(names), len(kept)).T
+    keys, groups = np.unique(rows, axis=0, return_inverse=True)
+    titles = [
+        " / ".join(values[i] for values, i in zip(values_of, key, strict=True))
+        for key in keys.tolist()
+    ]
+    return groups.reshape(-1).astype(np.int64), titles
+
+
+def numbered(
+    texts: Population, name: str, kept: Ints, known: Sequence[Any] | None = None
+) -> tuple[Ints, list[Any]]:
+    """Number the values of a column in the kept rows; return numbers and values."""
+    column = frames.column(texts.frame, name, "by")
+    values = [column[i] for i in kept]
+    there = list(dict.fromkeys(values))
+    if known is not None:
+        missing = [value for value in there if value not in known]
+        if missing:
+            raise ArgumentError(
+                f"of {name!r} lacks {checks.shown(missing[0])}", argument="order"
+            )
+        there = [value for value in known if value in there]
+    else:
+        try:
+            there.sort()
+        except TypeError:  # values of several types
+            there.sort(key=str)
+    index_of = {value: i for i, value in enumerate(there)}
+    return np.array([index_of[value] for value in values], dtype=np.int64), there
+
+
+def in_one_form(
+    texts: Population,
+    gold: GoldSample | Sequence[Any],
+    *,
+    several: bool,
+) -> tuple[Population, GoldSample | list[str | None], bool]:
+    """Convert labels and codes to texts; also return True if they are measurements.
+
+    Args:
+        texts: Texts with their labels.
+        gold: A sample of these texts, or a list with one code for each text.
+        several: True if a text may have several labels, joined to one string.
+    """
+    people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
+    _check_coding(texts, gold, people)
+    if several:
+        made = read_sets(
+            [texts.labels, *people],
+            texts.names,
+            BETWEEN,
+            words_for_none(texts.names),
+            argument="gold",
+        )
+        columns: list[list[Any]] = [
+            [
+                None if each is None else joined(in_order(map(str, each), texts.names))
+                for each in column
+            ]
+            for column in made
+        ]
+        measured = False
+        _check_parts(made, texts, gold)
+    else:
+        raw = _raw_labels(texts)
+        measured = are_measured(raw)
+        known = () if measured else _known_names(texts, gold)
+        columns = read([raw, *people], known, argument="gold").columns
+        names = () if measured else known or texts.names
+        _check_common(columns[0], columns[1:], names, is_measured=measured)
+        if isinstance(gold, GoldSample):
+            check_coders(columns[0], columns[1:], gold.coders, names)
+        elif not measured:
+            check_spelling(columns[1:], {*columns[0], *names, *texts.names})
+    labels, *codes = [[text_of(each) for each in column] for column in columns]
+    texts = replace(texts, labels=labels)
+    if isinstance(gold, GoldSample):
+        return texts, replace(gold, codes=codes), measured
+    return texts, codes[0], measured
+
+
+def undeclared(
+    texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
+) -> list[str]:
+    """Return a note on codes that are not among the labels that the user declared.
+
+    Args:
+        texts: Texts with their labels.
+        gold: See `in_one_form`, which has converted the codes.
+        several: See `in_one_form`.
+    """
+    known = {text_of(name) for name in _known_names(texts, gold)}
+    if several or not known or are_measured(_raw_labels(texts)):
+        return []
+    people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
+    rows = list(zip(*people, strict=True))
+    other = {code for row in rows for code in row} - known - {None}
+    if not other:
+        return []
+    n = sum(bool(other.intersection(row)) for row in rows)
+    note = (
+        f"People gave {count_of(n, 'text')} a code that is not among the labels "
+        f"({_some(other)}): estimates treat it as one more label, which the model never "
+        "gives"
+    )
+    return [note]
+
+
+def _check_coding(
+    texts: Population, gold: GoldSample | Sequence[Any], people: Sequence[Sequence[Any]]
+) -> None:
+    """Refuse labels that were edited for the coded texts after the model gave them.
+
+    For a sample that was drawn with labels, `current_rows` makes the same check.
+    """
+    data = texts.data
+    if not isinstance(data, Coded) or texts.label_column != data.columns.get("label"):
+        return
+    rows = gold.rows if isinstance(gold, GoldSample) else range(len(texts))
+    check_relabelled(
+        marks_of(label_forms(data.labels)),
+        marks_of(label_forms(texts.labels)),
+        [
+            row
+            for row, codes in zip(rows, zip(*people, strict=True), strict=True)
+            if any(text_of(code) is not None for code in codes)
+        ],
+        None,
+        "in the coding",
+    )
+
+
+def _check_parts(
+    columns: Sequence[Sequence[tuple[Any, ...] | None]],
+    texts: Population,
+    gold: GoldSample | Sequence[Any],
+) -> None:
+    """Check codes with several labels each, by their single labels."""
+    if isinstance(gold, GoldSample):
+        labels, *people = [
+            [label for each in column for label in each or ()] for column in columns
+        ]
+        check_coders(labels, people, gold.coders, [*texts.names, *gold.names])
+
+
+def _raw_labels(texts: Population) -> list[Any]:
+    if texts.label_column is None:
+        return list(texts.labels)
+    return frames.column(texts.frame, texts.label_column, "label")
+
+
+def _known_names(texts: Population, gold: object) -> Sequence[Any]:
+    """Return the list of labels that the user declared, () if there is none.
+
+    The list decides whether labels that differ only in case are different labels.
+    """
+    if isinstance(gold, GoldSample) and gold.names:
+        return gold.names
+    if isinstance(texts.data, Coded):
+        return texts.data.names
+    if texts.label_column is None:
+        return ()
+    return frames.categories(texts.frame, texts.label_column) or ()
+
+
+def _check_common(
+    labels: Sequence[Any],
+    people: Sequence[Sequence[Any]],
+    known: Sequence[Any],
+    *,
+    is_measured: bool,
+) -> None:
+    there = {each for each in labels if each is not None}
+    codes = {code for column in people for code in column if code is not None}
+    if is_measured:
+        odd = sorted(str(each) for each in codes if number_in(str(each)) is None)
+        if odd:
+            raise ArgumentError(
+                f"must have numbers, as the labels are, not {checks.quoted(odd[0])}",
+                argument="gold",
+            )
+    elif there and codes and not are_alike(there, codes, known):
+        raise ArgumentError(
+            f"has none of the labels {_some(there)} among its codes {_some(codes)}: "
+            "write labels and codes alike",
+            argument="gold",
+        )
+
+
+def _some(values: set[Any]) -> str:
+    texts = sorted(map(str, values))
+    return ", ".join(texts[:6]) + (" ..." if len(texts) > 6 else "")

@@ -1,0 +1,220 @@
+"""Predictions of codes that an estimate corrects: labels, or their probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.columns import EACH
+from llamaherd.coding.annotation.joins import RAW
+from llamaherd.coding.codes import text_of
+from llamaherd.coding.estimation.recalibrated import (
+    Recalibrated,
+    probabilities_in,
+    probability_columns,
+)
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+Kind = Literal["labels", "probs"]
+KINDS: tuple[Kind, ...] = ("labels", "probs")
+Predictions = Kind | Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predicted:
+    """Predictions of N texts.
+
+    Attributes:
+        kind: "labels", "probs" or "recalibrated".
+        labels: N labels.
+        names: The k labels that have probabilities; () for kind "labels".
+        probs: float64[N, k], probabilities that sum to 1 for each text with a label; None
+            for kind "labels".
+    """
+
+    kind: str
+    labels: list[str | None]
+    names: tuple[str, ...] = ()
+    probs: Floats | None = None
+
+    def shares(self, name: str, kept: Ints) -> Floats:
+        """Return the probability of a label in the kept texts; 0 for unknown labels."""
+        if self.probs is None:
+            return np.array([self.labels[i] == name for i in kept], dtype=np.float64)
+        if name not in self.names:
+            return np.zeros(len(kept))
+        return np.asarray(self.probs[kept, self.names.index(name)])
+
+    def there(self, kept: Ints) -> tuple[str, ...]:
+        """Return the labels that have a probability above 0 in a kept text."""
+        if self.probs is None:
+            return tuple(sorted({self.labels[i] or "" for i in kept}))
+        most = self.probs[kept].max(axis=0, initial=0.0).tolist()
+        return tuple(name for name, p in zip(self.names, most, strict=True) if p > 0)
+
+    def among(self, names: Collection[str]) -> Predicted:
+        """Return the same predictions restricted to the labels in `names`."""
+        if self.probs is None:
+            return self
+        used = [j for j, name in enumerate(self.names) if name in names]
+        own = tuple(self.names[j] for j in used)
+        return _made(self.kind, self.labels, own, self.probs[:, used])
+
+
+def predictions_of(
+    coded: Any,  # noqa: ANN401 - see estimate
+    texts: Population,
+    predictions: Predictions | None,
+    *,
+    several: bool,
+) -> list[Predicted]:
+    """Return the predictions to use, then other predictions to compare widths with.
+
+    Args:
+        coded: The argument `coded` of `estimate`.
+        texts: The texts, with labels in the same form as the codes.
+        predictions: The argument `predictions` of `estimate`.
+        several: True if a text may have several labels.
+    """
+    if predictions is None:
+        predictions = "probs" if _is_recalibrated(coded, texts) else "labels"
+    if not isinstance(predictions, Mapping):
+        checks.choice("predictions", predictions, KINDS)
+    by_labels = Predicted(kind="labels", labels=texts.labels)
+    if predictions == "labels":
+        return [by_labels]
+    if several:
+        raise ArgumentError(
+            "must be 'labels' where a text may have several labels",
+            argument="predictions",
+            code="unsupported",
+        )
+    if isinstance(coded, Coded):
+        made = _of_coded(coded, texts)
+    else:
+        given = predictions if isinstance(predictions, Mapping) else None
+        made = _of_frame(texts, given)
+    missing = [
+        i
+        for i, label in enumerate(texts.labels)
+        if label is not None and np.isnan(_probs(made[0])[i]).any()
+    ]
+    if missing:
+        raise ArgumentError(
+            "must have probabilities for each text with a label; row "
+            f"{missing[0] + 1} has none",
+            argument="predictions",
+            code="no_probabilities",
+        )
+    unknown = {each for each in texts.labels if each is not None} - set(made[0].names)
+    if unknown:
+        raise ArgumentError(
+            f"must have a column of probabilities for each label; "
+            f"{checks.quoted(min(unknown))} has none",
+            argument="predictions",
+            code="no_probabilities",
+        )
+    if made[0].kind == "recalibrated":
+        return made
+    return [*made, by_labels]
+
+
+def _is_recalibrated(coded: object, texts: Population) -> bool:
+    """Return True for a result of `recalibrate`, or a data frame with its columns."""
+    if isinstance(coded, Coded):
+        return isinstance(coded, Recalibrated)
+    there = set(frames.names(texts.frame))
+    starts = f"{RAW}{EACH}"
+    return f"{RAW}{texts.label_column}" in there and any(
+        name.startswith(starts) and name.removeprefix(RAW) in there for name in there
+    )
+
+
+def comparable(
+    predicted: Sequence[Predicted], texts: Population, codes: Sequence[str], kept: Ints
+) -> list[Predicted]:
+    """Return predictions for a formula, restricted to labels that a text or code has.
+
+    Predictions are left out if they contain a label that neither a code nor the label of
+    a used text has: they cannot be compared. After `recalibrate`, this is possible for
+    the model's original labels.
+    """
+    known = {*codes, *(texts.labels[i] or "" for i in kept)}
+    made = [each.among(known) for each in predicted]
+    return [each for each in made if set(each.there(kept)) <= known]
+
+
+def _probs(made: Predicted) -> Floats:
+    assert made.probs is not None  # noqa: S101 - of kind "probs"
+    return made.probs
+
+
+def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:
+    if coded.probs is None:
+        raise ArgumentError(
+            "must be 'labels': they were generated, without probabilities",
+            argument="predictions",
+            code="no_probabilities",
+        )
+    kind = "recalibrated" if isinstance(coded, Recalibrated) else "probs"
+    own = _made(kind, texts.labels, coded.names, coded.probs)
+    if not isinstance(coded, Recalibrated) or coded.original.probs is None:
+        return [own]
+    raw = coded.original
+    return [
+        own,
+        _made("probs", raw.labels, raw.names, coded.original.probs),
+        Predicted(kind="labels", labels=raw.labels),
+    ]
+
+
+def _of_frame(texts: Population, given: Mapping[str, str] | None) -> list[Predicted]:
+    there = frames.names(texts.frame)
+    columns = probability_columns(texts.frame, given)
+    probs = probabilities_in(texts.frame, columns)
+    old = f"{RAW}{texts.label_column}"
+    raw = {name: f"{RAW}{column}" for name, column in columns.items()}
+    names = tuple(columns)
+    if old not in there or not set(raw.values()) <= set(there):
+        return [_made("probs", texts.labels, names, probs)]
+    labels = [text_of(each) for each in frames.column(texts.frame, old, "label")]
+    return [
+        _made("recalibrated", texts.labels, names, probs),
+        _made("probs", labels, names, probabilities_in(texts.frame, raw)),
+        Predicted(kind="labels", labels=labels),
+    ]
+
+
+def _made(
+    kind: str, labels: list[str | None], names: Sequence[str], probs: Floats
+) -> Predicted:
+    """Return predictions with probabilities that sum to 1 for each text."""
+    total = probs.sum(axis=1, keepdims=True)
+    scaled = np.divide(probs, total, out=np.full_like(probs, np.nan), where=total > 0)
+    return Predicted(kind=kind, labels=labels, names=tuple(names), probs=scaled)
+
+
+def cluster_notes(coded: object, cluster: str | None) -> list[str]:
+    """Return a note if folds of the head may divide the clusters of the estimate."""
+    if not isinstance(coded, Recalibrated) or cluster is None:
+        return []
+    if coded.run["recalibration"]["cluster"] == cluster:
+        return []
+    note = (
+        f"Texts of one {cluster!r} may be in several folds of {call('recalibrate')}, so "
+        "intervals may be too short. Pass the same cluster to it"
+    )
+    return [note]

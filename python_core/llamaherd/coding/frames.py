@@ -1,0 +1,379 @@
+"""Columns of data frames of any kind: pandas, polars, Arrow, or a dict of lists.
+
+narwhals handles the libraries; none of them is imported here. A record batch of Arrow is
+used as a table.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plain import is_missing, plain
+from llamaherd.engine.core.words import words
+
+if TYPE_CHECKING:
+    Frame = nw.DataFrame[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Categories:
+    """Column of labels with a known set of possible values.
+
+    pandas and polars have a type for such columns; other libraries get a column of texts.
+
+    Attributes:
+        values: A label for each row, or None.
+        names: All labels, in their order.
+        ordered: True if the order of labels is meaningful.
+    """
+
+    values: Sequence[str | None]
+    names: tuple[str, ...]
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Integers:
+    """Column of whole numbers; its type is integer even if all values are missing.
+
+    Attributes:
+        values: A number for each row, or None.
+    """
+
+    values: Sequence[int | None]
+
+
+def n_rows(frame: object) -> int:
+    """Return the number of rows."""
+    if isinstance(frame, Mapping):
+        return _length(frame)
+    return len(_open(frame))
+
+
+def names(frame: object) -> list[str]:
+    """Return the names of the columns, in their order."""
+    if isinstance(frame, Mapping):
+        return [str(plain(name)) for name in frame]
+    return list(_open(frame).columns)
+
+
+def check_index(values: object, frame: object, argument: str) -> None:
+    """Check that a pandas Series has the same index as a data frame.
+
+    Args:
+        values: A Series or a data frame, or a mapping or list of them. Other types are
+            not checked.
+        frame: The data frame, or a Series.
+        argument: Name of `values` in messages.
+    """
+    if isinstance(values, (Mapping, list, tuple)):
+        parts = values.values() if isinstance(values, Mapping) else values
+        for each in parts:
+            if hasattr(each, "index") and not isinstance(each, (str, list, tuple)):
+                check_index(each, frame, argument)
+        return
+    own: Any = getattr(values, "index", None)
+    other: Any = getattr(frame, "index", None)
+    if not (hasattr(own, "equals") and hasattr(other, "equals")):
+        return
+    if len(own) == len(other) and not own.equals(other):
+        raise ArgumentError(
+            f"has another index than the data, but rows are matched by position: "
+            f"pass {argument}.reindex(data.index), or {argument}.to_numpy() if the rows "
+            "are in the same order",
+            argument=argument,
+        )
+
+
+def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401 - of any kind
+    """Return a selection of rows, with the flags of a pandas Series in the frame's order.
+
+    Args:
+        frame: A data frame.
+        rows: The selection; other types than a Series or Index of pandas are unchanged.
+        argument: Name of `rows` in messages.
+    """
+    index: Any = getattr(frame, "index", None)
+    index = index if hasattr(index, "equals") else range(n_rows(frame))
+    hint = f"give {argument}.to_numpy() if the flags are in the order of the rows"
+    if hasattr(rows, "get_indexer") and rows.dtype != bool:
+        if list(index) == list(range(len(index))):
+            return rows  # a label is the position of its row
+        own, hint = None, f"give frame.index.isin({argument})"
+    else:
+        own = getattr(rows, "index", None)
+        if not hasattr(own, "equals") or str(rows.dtype) not in ("bool", "boolean"):
+            return rows
+    if own is not None and list(own) == list(index):
+        return rows.fillna(value=False).astype(bool)
+    if own is not None and own.is_unique and set(own) == set(index):
+        return rows.reindex(index).fillna(value=False).astype(bool)
+    raise ArgumentError(
+        f"has labels of another index than the data: {hint}",
+        argument=argument,
+        code="conflict",
+    )
+
+
+def index_of(values: object) -> list[Any] | None:
+    """Return the index of a pandas Series or data frame; None for other types."""
+    index: Any = getattr(values, "index", None)
+    if callable(index) or not hasattr(index, "equals"):
+        return None
+    return list(index)
+
+
+def column(frame: object, name: str, argument: str) -> list[Any]:
+    """Return the values of a column as Python objects; None for missing values.
+
+    Missing values are NaN and the values that the library calls missing.
+
+    Args:
+        frame: A data frame.
+        name: Name of the column.
+        argument: Name that messages use for the argument `name`.
+    """
+    name = plain(name)
+    if not isinstance(name, str):
+        raise ArgumentTypeError(
+            f"must be the name of a column, not {checks.shown(name)}", argument=argument
+        )
+    there = names(frame)
+    if name not in there:
+        shown = ", ".join(repr(each) for each in there[:20]) or "none"
+        more = f" and {len(there) - 20} more" if len(there) > 20 else ""
+        raise ArgumentError(
+            f"must be a column of the {words().frame}, not {checks.shown(name)}; "
+            f"there are {shown}{more}{checks.meant(name, there)}",
+            argument=argument,
+        )
+    if isinstance(frame, Mapping):
+        _length(frame)
+        return [_or_none(value) for value in _listed(frame[name])]
+    return [_or_none(value) for value in _open(frame)[name].to_list()]
+
+
+def categories(frame: object, name: str) -> list[Any] | None:
+    """Return all categories of a column, in their order; None without categories."""
+    if isinstance(frame, Mapping):
+        given = frame.get(name)
+        return list(given.names) if isinstance(given, Categories) else None
+    values = _open(frame)[name]
+    native = values.to_native()
+    if values.implementation.is_pandas() and hasattr(native, "cat"):
+        return list(native.cat.categories)
+    # The categories of polars' Categorical are in order of first use in the process.
+    return list(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
+
+
+def are_ordered(frame: object, name: str) -> bool:
+    """Return True if a column has categories whose order has a meaning."""
+    if isinstance(frame, Mapping):
+        given = frame.get(name)
+        return isinstance(given, Categories) and given.ordered
+    values = _open(frame)[name]
+    native = values.to_native()
+    is_of_pandas = values.implementation.is_pandas() and hasattr(native, "cat")
+    return bool(is_of_pandas and native.cat.ordered)
+
+
+def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
+    """Return a data frame with additional columns; everything else is unchanged.
+
+    Args:
+        frame: A data frame; it is not changed.
+        new: New columns by name: sequences with a value for each row, arrays or
+            `Categories`.
+
+    Returns:
+        A data frame of the same kind; a dict if `frame` is a mapping, a table if it is
+        an Arrow record batch.
+    """
+    n = n_rows(frame)
+    for name, values in new.items():
+        has_values = isinstance(values, (Categories, Integers))
+        given = len(values.values if has_values else values)
+        if given != n:
+            raise ArgumentError(
+                f"column {name!r} must have {n} values, not {given}",
+                argument="columns",
+                place=(name,),
+                code="wrong_length",
+                form="{problem}",
+            )
+    if isinstance(frame, Mapping):
+        return {**frame, **{name: _nulls(_listed(each)) for name, each in new.items()}}
+    opened = _open(frame)
+    made = [_series(opened, name, values) for name, values in new.items()]
+    return opened.with_columns(*made).to_native() if made else frame
+
+
+def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
+    """Return some rows of a data frame, in the given order; the type stays the same.
+
+    Args:
+        frame: A data frame; a pandas index is kept with its rows.
+        rows: Indices of the rows, from 0.
+    """
+    if isinstance(frame, Mapping):
+        columns = {name: _listed(values) for name, values in frame.items()}
+        return {name: [values[i] for i in rows] for name, values in columns.items()}
+    return _open(frame)[list(rows)].to_native()
+
+
+def table_like(
+    frame: Any,  # noqa: ANN401 - of any kind
+    columns: Mapping[str, Sequence[Any]],
+    whole: Collection[str] = (),
+) -> Any:  # noqa: ANN401 - of the same kind
+    """Return a new data frame of the same kind as an existing data frame.
+
+    Args:
+        frame: A data frame.
+        columns: Values by name: texts, integers or other values, all of one length.
+        whole: Names of the columns that are integers even if they are empty.
+    """
+    if isinstance(frame, Mapping):
+        return {name: _nulls(list(values)) for name, values in columns.items()}
+    opened = _open(frame)
+    backend = opened.implementation
+    first, *others = (
+        nw.new_series(name, values, nw.Int64, backend=backend)
+        if name in whole
+        else _series(opened, name, values)
+        for name, values in columns.items()
+    )
+    return first.to_frame().with_columns(*others).to_native()
+
+
+def _series(frame: Frame, name: str, values: Any) -> nw.Series[Any]:  # noqa: ANN401
+    backend = frame.implementation
+    if isinstance(values, Categories):
+        return _categorical(frame, name, values)
+    if isinstance(values, Integers):
+        if backend.is_pandas():
+            return _whole(name, values.values)
+        return nw.new_series(name, list(values.values), nw.Int64, backend=backend)
+    is_array = isinstance(values, np.ndarray)
+    if is_array and (backend.is_pandas() or values.dtype.kind != "f"):
+        return nw.new_series(name, values, backend=backend)
+    listed = list(values) if isinstance(values, Sequence) else _listed(values)
+    listed = listed if backend.is_pandas() else _nulls(listed)
+    nullable = _nullable(name, listed) if backend.is_pandas() else None
+    if nullable is not None:
+        return nullable
+    is_text = all(value is None or isinstance(value, str) for value in listed)
+    # The type is given for columns in which all values are missing.
+    kind = nw.Float64 if is_array else nw.String if is_text else None
+    return nw.new_series(name, listed, kind, backend=backend)
+
+
+def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
+    """Return labels as categories if the library has this type, else as texts."""
+    backend, texts = frame.implementation, list(values.values)
+    if backend.is_polars():
+        return nw.new_series(name, texts, nw.Enum(values.names), backend=backend)
+    made = nw.new_series(name, texts, nw.String, backend=backend)
+    if not backend.is_pandas():
+        return made
+    import pandas as pd  # noqa: PLC0415 - the caller has it
+
+    kind = pd.CategoricalDtype(list(values.names), ordered=values.ordered)
+    return nw.from_native(made.to_native().astype(kind), series_only=True)
+
+
+def _whole(name: str, values: Sequence[int | None]) -> nw.Series[Any]:
+    """Return pandas integers as a nullable series."""
+    import pandas as pd  # noqa: PLC0415 - the caller has it
+
+    made = pd.Series(pd.array(list(values), dtype="Int64"), name=name)
+    found: nw.Series[Any] = nw.from_native(made, series_only=True)
+    return found
+
+
+def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
+    """Return pandas integers or truth values as a nullable series."""
+    import pandas as pd  # noqa: PLC0415 - the caller has it
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds not in ({int}, {bool}):
+        return None
+    try:
+        array = pd.array(values, dtype="Int64" if int in kinds else "boolean")
+    except OverflowError:
+        array = pd.array(values, dtype=object)
+    made: nw.Series[Any] = nw.from_native(pd.Series(array, name=name), series_only=True)
+    return made
+
+
+def _open(frame: object) -> Frame:
+    arrow: Any = sys.modules.get("pyarrow")  # a batch exists only if it was imported
+    if arrow is not None and isinstance(frame, arrow.RecordBatch):
+        frame = arrow.Table.from_batches([frame])
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except DuplicateError as error:
+        raise ArgumentError(
+            f"the {words().frame} has columns of the same name: {error}",
+            argument="data",
+            code="duplicate",
+            form="{problem}",
+        ) from None
+    except TypeError:
+        hint = "; .collect() it first" if hasattr(frame, "collect") else ""
+        raise ArgumentTypeError(
+            f"the {words().frame} must be one of pandas, polars or pyarrow, or a dict of "
+            f"lists, not {checks.shown(frame)}{hint}",
+            argument="data",
+            form="{problem}",
+        ) from None
+
+
+def _length(frame: Mapping[str, Any]) -> int:
+    lengths = {}
+    for name, values in frame.items():
+        each = _listed(values) if isinstance(values, Categories) else values
+        if isinstance(each, (str, bytes)) or not hasattr(each, "__len__"):
+            raise ArgumentTypeError(
+                f"column {name!r} must be a list, not {checks.shown(each)}",
+                argument="columns",
+                place=(name,),
+                form="{problem}",
+            )
+        lengths[name] = len(each)
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
+        raise ArgumentError(
+            f"must have the same number of rows, not {counts}", argument="columns"
+        )
+    return next(iter(lengths.values()), 0)
+
+
+def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+    """Return a list; numbers of arrays and series become Python numbers."""
+    if isinstance(values, (Categories, Integers)):
+        return list(values.values)
+    for method in ("to_list", "tolist", "to_pylist"):
+        if hasattr(values, method):
+            return list(getattr(values, method)())
+    return list(values)
+
+
+def _nulls(values: list[Any]) -> list[Any]:
+    """Return values with None for NaN, which only pandas takes for a missing value."""
+    return [None if isinstance(x, float) and x != x else x for x in values]  # noqa: PLR0124
+
+
+def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
+    if type(value) is str:
+        return value
+    return None if is_missing(value) else plain(value)

@@ -1,0 +1,268 @@
+"""Agreement of strengths with pairs that people compared, and with known scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.pairs.bradley_terry import dyadic_variance
+from llamaherd.coding.pairs.comparison import PairComparison
+from llamaherd.coding.statistics.intervals import LEVEL, Measure, level_of, wilson
+from llamaherd.coding.statistics.number_agreement import number_agreement
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_COLUMNS = ("first", "second", "winner")
+_TITLES = {
+    "accuracy": "people's pairs won by the stronger text",
+    "direct": "people's pairs that the model decides alike",
+    "pearson": "Pearson's correlation with known scores",
+    "spearman": "Spearman's correlation with known scores",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonAgreement:
+    """Agreement of a comparison with pairs that people compared and with known scores.
+
+    Attributes:
+        measures: Values with intervals: "accuracy", the share of people's pairs whose
+            winner is the text with the larger strength; "direct", the share of pairs in
+            which the model and people chose the same winner, among pairs that both
+            compared; "pearson" and "spearman", correlations of strengths with known
+            scores.
+        n_ties: Number of people's pairs without a winner, which are left out.
+        level: Confidence level.
+    """
+
+    measures: Mapping[str, Measure]
+    n_ties: int
+    level: float
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each measure, for a data frame."""
+        return [
+            {
+                "measure": name,
+                "value": each.value,
+                "low": each.low,
+                "high": each.high,
+                "n": each.n,
+            }
+            for name, each in self.measures.items()
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each measure.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.to_dicts())
+
+    def __str__(self) -> str:
+        wide = max(map(len, _TITLES.values()))
+        lines = [
+            f"{_TITLES[name]:<{wide}}  {decimals(each.value, 3):>6} "
+            f"{limits(each.low, each.high, 3)}  n = {each.n}"
+            for name, each in self.measures.items()
+        ]
+        if self.n_ties:
+            left = count_of(self.n_ties, "pair")
+            verb = "is" if self.n_ties == 1 else "are"
+            lines.append(f"{left} without a winner {verb} left out")
+        return "\n".join(["<ComparisonAgreement>", *lines])
+
+    __repr__ = __str__
+
+
+def pair_agreement(
+    comparison: PairComparison,
+    pairs: Any = None,  # noqa: ANN401 - a data frame of any kind, or rows
+    known: Mapping[str, float] | Sequence[float] | None = None,
+    *,
+    level: float = LEVEL,
+) -> ComparisonAgreement:
+    """Compare strengths with pairs that people compared, with known scores, or both.
+
+    Intervals of shares take into account that pairs with a common text are dependent.
+
+    Args:
+        comparison: Result of `compare_pairs`.
+        pairs: Pairs that people compared: a data frame with the columns "first", "second"
+            and "winner", which contain names of texts; or rows of these three values. An
+            empty winner means a tie.
+        known: Known scores: a number for each text, or numbers by name. None or NaN if a
+            score is unknown.
+        level: Confidence level of the intervals.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: `pairs` and `known` are both missing, a name is unknown, or a winner
+            is not in its pair.
+
+    Source:
+        Aronow, Samii, Assenova, Political Analysis 23, 2015 (pairs that share a text).
+    """
+    if not isinstance(comparison, PairComparison):
+        raise ArgumentTypeError(
+            f"must be what {call('compare_pairs')} returns, not "
+            f"{checks.shown(comparison)}",
+            argument="comparison",
+        )
+    if pairs is None and known is None:
+        raise ArgumentError(
+            "must be given, or known must be given", argument="pairs", code="missing"
+        )
+    level = level_of(level)
+    measures: dict[str, Measure] = {}
+    n_ties = 0
+    if pairs is not None:
+        rows = _checked(_rows(pairs), {each.name for each in comparison.strengths})
+        n_ties = sum(winner is None for _, _, winner in rows)
+        measures |= _of_pairs(comparison, rows, level)
+    if known is not None:
+        measures |= _of_scores(comparison, known, level)
+    return ComparisonAgreement(measures=measures, n_ties=n_ties, level=level)
+
+
+_Row = tuple[str, str, "str | None"]
+
+
+def _rows(pairs: object) -> Iterable[Sequence[Any]]:
+    if isinstance(pairs, Sequence) and not isinstance(pairs, str):
+        return pairs
+    columns = [frames.column(pairs, name, "pairs") for name in _COLUMNS]
+    return list(zip(*columns, strict=True))
+
+
+def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
+    made: list[_Row] = []
+    for i, row in enumerate(rows):
+        if isinstance(row, str) or len(row) != 3:
+            raise ArgumentTypeError(
+                "must be a first text, a second text and the winner, not "
+                f"{checks.shown(row)}",
+                argument="pairs",
+                place=(i,),
+            )
+        first, second, winner = (_name(each) for each in row)
+        for name in (first, second):
+            if name not in names:
+                raise ArgumentError(
+                    f"must have names of texts, not {checks.shown(name)}"
+                    f"{checks.meant(name, names)}",
+                    argument="pairs",
+                    place=(i,),
+                    code="unknown_choice",
+                )
+        if first == second or winner not in (None, first, second):
+            raise ArgumentError(
+                f"must have two texts of which one is the winner, not "
+                f"{checks.shown([first, second, winner])}",
+                argument="pairs",
+                place=(i,),
+            )
+        made.append((first or "", second or "", winner))
+    return made
+
+
+def _name(value: object) -> str | None:
+    """Return the name in a cell; None for an empty cell."""
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)  # type: ignore[call-overload]
+
+
+def _of_pairs(
+    comparison: PairComparison, rows: Sequence[_Row], level: float
+) -> dict[str, Measure]:
+    names = [each.name for each in comparison.strengths]
+    at = {name: i for i, name in enumerate(names)}
+    strengths = np.array([each.strength for each in comparison.strengths])
+    odds = {
+        frozenset((each.first, each.second)): (each.first, each.log_odds)
+        for each in comparison.pairs
+        if each.error is None
+    }
+    decided = [(at[a], at[b], at[w]) for a, b, w in rows if w is not None]
+    by_strength = [
+        (a, b, (strengths[a] - strengths[b]) * (1 if w == a else -1))
+        for a, b, w in decided
+    ]
+    direct = []
+    for a, b, w in decided:
+        found = odds.get(frozenset((a, b)))
+        if found is not None:
+            direct.append((a, b, found[1] * (1 if w == found[0] else -1)))
+    return {
+        name: _share(each, len(names), level)
+        for name, each in (("accuracy", by_strength), ("direct", direct))
+    }
+
+
+def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Measure:
+    """Return the share of rows with a positive number; 0 counts half, NaN is left out."""
+    known = [each for each in rows if not math.isnan(each[2])]
+    if not known:
+        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+    first, second = (
+        np.array([each[k] for each in known], dtype=np.int64) for k in (0, 1)
+    )
+    hits = np.array([(np.sign(each[2]) + 1) / 2 for each in known])
+    share, m = float(hits.mean()), len(hits)
+    simple = share * (1 - share) / m
+    dependent = dyadic_variance(hits - share, first, second, n)
+    effective = m if simple == 0 else m * simple / max(dependent, simple)
+    low, high = wilson(share, effective, level)
+    return Measure(value=share, low=low, high=high, n=m)
+
+
+def _of_scores(
+    comparison: PairComparison,
+    known: Mapping[str, float] | Sequence[float],
+    level: float,
+) -> dict[str, Measure]:
+    names = [each.name for each in comparison.strengths]
+    if isinstance(known, Mapping):
+        odd = [each for each in known if str(each) not in names]
+        if odd:
+            raise ArgumentError(
+                f"must have names of texts, not {checks.shown(odd[0])}"
+                f"{checks.meant(str(odd[0]), names)}",
+                argument="known",
+                code="unknown_choice",
+            )
+        by_name = {str(name): value for name, value in known.items()}
+        values: list[Any] = [by_name.get(name) for name in names]
+    else:
+        values = list(known)
+    if len(values) != len(names):
+        raise ArgumentError(
+            f"must have {len(names)} numbers, one for each text, not {len(values)}",
+            argument="known",
+        )
+    numbers = [
+        math.nan
+        if _name(each) is None
+        else checks.real(Argument("known", (i,)), each, -1e300, 1e300)
+        for i, each in enumerate(values)
+    ]
+    strengths = [each.strength for each in comparison.strengths]
+    found = number_agreement([strengths, numbers], level=level).measures
+    return {name: found[name] for name in ("pearson", "spearman")}

@@ -1,0 +1,424 @@
+"""Result of a comparison of texts in pairs."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding.pairs.bradley_terry import (
+    components,
+    dyadic_variance,
+    fit_strengths,
+)
+from llamaherd.coding.pairs.design import ComparedPair
+from llamaherd.coding.statistics.intervals import Measure, student_quantile
+from llamaherd.engine.core.decimals import decimals, percents, rounded
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plurals import count_of, part_of, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.pairs.bradley_terry import StrengthFit
+    from llamaherd.coding.pairs.design import PairDesign
+    from llamaherd.coding.pairs.question import PairWork
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+STRENGTH_COLUMNS = (
+    "name", "text", "strength", "std_error", "low", "high", "rank", "n_pairs",
+)  # fmt: skip
+PAIR_COLUMNS = (
+    "first", "second", "round", "log_odds", "prob", "position_bias", "consistent",
+    "coverage", "error",
+)  # fmt: skip
+_SURE = math.log(99)  # log-odds of a win with the probability 0.99
+_MOST_SHOWN = 10
+_LINE = 90
+_FORMAT = "llamaherd_pairs"  # key of stored comparisons, with the version of the format
+_BIASED = 1.0  # mean position bias in log-odds from which a note is given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStrength:
+    """Strength of a text; the difference of two strengths is the log-odds of a win.
+
+    Attributes:
+        name: Name of the text.
+        text: The text.
+        strength: Strength; the mean over all texts is 0. NaN if pairs do not connect the
+            text with the others.
+        std_error: Standard error.
+        low: Lower end of the confidence interval.
+        high: Upper end of the confidence interval.
+        rank: Rank, 1 for the strongest text; None if the strength is unknown.
+        n_pairs: Number of pairs with a result.
+    """
+
+    name: str
+    text: str
+    strength: float
+    std_error: float
+    low: float
+    high: float
+    rank: int | None
+    n_pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairComparison:
+    """Strengths of texts, estimated from comparisons in pairs.
+
+    Attributes:
+        strengths: Strength of each text, in the order of the texts.
+        pairs: Results of all pairs.
+        question: The question.
+        level: Confidence level.
+        design: "adaptive" or "random".
+        seed: Seed of the design.
+        position_bias: Mean log-odds in favour of the text that the prompt shows first.
+        consistent: Share of pairs in which the same text wins in both orders.
+        reliability: Share of the variance of strengths that is not error variance; NaN if
+            unknown.
+        dispersion: Variance of results relative to the binomial variance under the fit.
+        df: Degrees of freedom of intervals.
+        n_parts: Number of connected components: sets of texts that pairs connect. 1 if
+            pairs connect all texts.
+        is_converged: True if the fit converged.
+        correlations: For each round the rank correlation of the strengths after this
+            round with the strengths after the previous round; NaN if either is unknown.
+        notes: Notes for the user.
+    """
+
+    strengths: tuple[TextStrength, ...]
+    pairs: tuple[ComparedPair, ...]
+    question: str
+    level: float
+    design: str
+    seed: int
+    position_bias: Measure
+    consistent: float
+    reliability: float
+    dispersion: float
+    df: int
+    n_parts: int
+    is_converged: bool
+    correlations: tuple[float, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def n_failed(self) -> int:
+        """Number of pairs without a result."""
+        return sum(each.error is not None for each in self.pairs)
+
+    @property
+    def is_connected(self) -> bool:
+        """True if pairs connect all texts, so that all strengths can be compared."""
+        return self.n_parts == 1
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each text, for a data frame."""
+        return [
+            {name: getattr(each, name) for name in STRENGTH_COLUMNS}
+            for each in self.strengths
+        ]
+
+    def pair_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each pair, for a data frame."""
+        names = [each.name for each in self.strengths]
+        return [
+            {
+                "first": names[each.first],
+                "second": names[each.second],
+                "round": each.round,
+                "log_odds": each.log_odds,
+                "prob": each.prob,
+                "position_bias": each.position_bias,
+                "consistent": None if each.error else each.is_consistent,
+                "coverage": each.coverage,
+                "error": each.error,
+            }
+            for each in self.pairs
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each text.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.to_dicts(), columns=list(STRENGTH_COLUMNS))
+
+    def pairs_to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each pair.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.pair_dicts(), columns=list(PAIR_COLUMNS))
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON text, which `from_json` reads."""
+        return json.dumps({_FORMAT: 1, **asdict(self)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> PairComparison:
+        """Read a comparison that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is not a stored comparison.
+        """
+        try:
+            stored = json.loads(text)
+            if stored.pop(_FORMAT) != 1:
+                raise KeyError(_FORMAT)
+            parts = {
+                "strengths": tuple(TextStrength(**each) for each in stored["strengths"]),
+                "pairs": tuple(ComparedPair(**each) for each in stored["pairs"]),
+                "position_bias": Measure(**stored["position_bias"]),
+                "correlations": tuple(stored["correlations"]),
+                "notes": tuple(stored["notes"]),
+            }
+            made = cls(**{**stored, **parts})
+            str(made)  # fails if a value has another type
+        except DAMAGED as error:
+            raise ArgumentError(
+                f"is not a stored comparison: {error!r}", argument="text"
+            ) from error
+        return made
+
+    def summary(self) -> str:
+        """Return the checks of the comparison as text, without the strengths."""
+        bias = self.position_bias
+        n_rounds = len(self.correlations)
+        rounds = "round" if n_rounds == 1 else "rounds"
+        ends = [rounded(each, sign="+") for each in (bias.low, bias.high)]
+        interval = f" [{', '.join(ends)}]" if bias.low < bias.high else ""
+        preferred = f"{rounded(bias.value, sign='+')}{interval} log-odds"
+        connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
+        converged = "yes" if self.is_converged else "no"
+        lines = [
+            (
+                f"<PairComparison: {count_of(len(self.strengths), 'text')}, "
+                f"{count_of(len(self.pairs), 'pair')}>"
+            ),
+            self.question,
+            "",
+            f"design         {self.design}, seed {self.seed}, {n_rounds} {rounds}",
+            f"connected      {connected}",
+            f"converged      {converged}{self._last_correlation()}",
+            f"reliability    {_number(self.reliability)} (variance that is not error)",
+            f"position bias  {preferred} for the text that is read first",
+            f"both orders    agree on {_percent(self.consistent)} of pairs",
+        ]
+        return "\n".join([*lines, *self._noted()])
+
+    def __str__(self) -> str:
+        ordered = sorted(
+            (each for each in self.strengths if each.rank is not None),
+            key=lambda each: each.rank or 0,
+        )
+        head, *checks = self.summary().split("\n")
+        shown = ordered
+        if len(ordered) > 2 * _MOST_SHOWN:
+            shown = ordered[:_MOST_SHOWN] + ordered[-_MOST_SHOWN:]
+        wide = max([4, *(len(each.name) for each in shown)])
+        rows = [
+            f"{each.rank or 0:>4}  {each.name:<{wide}}  {rounded(each.strength):>8}  "
+            f"{_interval(each)}  {_first_words(each.text)}"
+            for each in shown
+        ]
+        if len(shown) < len(ordered):
+            rows.insert(_MOST_SHOWN, f" ... and {len(ordered) - len(shown):,} more")
+        title = f"rank  {'name':<{wide}}  strength  {percent(self.level)} interval"
+        n = len(self._noted())
+        before, after = (checks[:-n], checks[-n:]) if n else (checks, [])
+        return "\n".join([head, *before, "", title, *rows, *after])
+
+    __repr__ = __str__
+
+    # ---- private ----
+
+    def _last_correlation(self) -> str:
+        known = [each for each in self.correlations if not math.isnan(each)]
+        if not known:
+            return ""
+        return f"; ranks of the last two rounds correlate {decimals(known[-1], 3)}"
+
+    def _noted(self) -> list[str]:
+        made = []
+        for note in self.notes:
+            made += ["", *textwrap.wrap(f"Note: {note}.", _LINE)]
+        return made
+
+
+def comparison_of(
+    work: PairWork, design: PairDesign, notes: Sequence[str]
+) -> PairComparison:
+    """Fit the strengths of texts to the results of a design."""
+    n = len(work.texts)
+    done = [each for each in design.results if each.error is None]
+    first = np.array([each.first for each in done], dtype=np.int64)
+    second = np.array([each.second for each in done], dtype=np.int64)
+    parts = components(first, second, n)
+    values = np.full((2, n), np.nan)
+    fit = None
+    members = np.flatnonzero(parts == 0)
+    if len(members) > 1:
+        inside = parts[first] == 0
+        place = np.cumsum(parts == 0) - 1
+        probs = np.array([each.prob for each in done])[inside]
+        fit = fit_strengths(
+            place[first[inside]], place[second[inside]], probs, len(members)
+        )
+        with np.errstate(invalid="ignore"):
+            values[:, members] = fit.strengths, np.sqrt(np.diag(fit.covariance))
+    counts = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
+    far = math.inf if fit is None else student_quantile(work.level, fit.df)
+    ranks = _ranks(values[0])
+    strengths = [
+        TextStrength(
+            name=work.names[i],
+            text=work.texts[i],
+            strength=float(values[0, i]),
+            std_error=float(values[1, i]),
+            low=float(values[0, i] - far * values[1, i]),
+            high=float(values[0, i] + far * values[1, i]),
+            rank=ranks[i],
+            n_pairs=int(counts[i]),
+        )
+        for i in range(n)
+    ]
+    bias = np.array([each.position_bias for each in done])
+    made = PairComparison(
+        strengths=tuple(strengths),
+        pairs=tuple(design.results),
+        question=work.question.question,
+        level=work.level,
+        design=work.design,
+        seed=work.seed,
+        position_bias=_mean_bias(bias, (first, second), n, work.level),
+        consistent=(
+            float(np.mean([each.is_consistent for each in done])) if done else math.nan
+        ),
+        reliability=_reliability(values),
+        dispersion=math.nan if fit is None else fit.dispersion,
+        df=0 if fit is None else fit.df,
+        n_parts=int(parts.max()) + 1,
+        is_converged=fit is not None and fit.is_converged,
+        correlations=tuple(design.correlations),
+    )
+    found = [*notes, *_notes(made, work, fit)]
+    return replace(made, notes=tuple(each.rstrip(".") for each in found))
+
+
+def _mean_bias(
+    bias: Floats,
+    pairs: tuple[Ints, Ints],
+    n: int,
+    level: float,
+) -> Measure:
+    if len(bias) < 2:
+        nan = math.nan
+        return Measure(
+            value=float(bias[0]) if len(bias) else nan, low=nan, high=nan, n=len(bias)
+        )
+    value = float(bias.mean())
+    error = math.sqrt(dyadic_variance(bias - value, *pairs, n))
+    reach = student_quantile(level, max(n - 1, 1)) * error
+    return Measure(value=value, low=value - reach, high=value + reach, n=len(bias))
+
+
+def _reliability(values: Floats) -> float:
+    known = values[:, ~np.isnan(values).any(axis=0)]
+    if known.shape[1] < 2 or not (spread := float(known[0].var(ddof=1))):
+        return math.nan
+    return max(0.0, 1 - float((known[1] ** 2).mean()) / spread)
+
+
+def _ranks(strengths: Floats) -> list[int | None]:
+    """Return ranks from 1; texts of equal strength have the same rank, the best one."""
+    known = strengths[~np.isnan(strengths)]
+    return [
+        None if math.isnan(each) else 1 + int((known > each).sum()) for each in strengths
+    ]
+
+
+def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> list[str]:
+    notes = []
+    if made.n_failed:
+        reason = next(each.error for each in made.pairs if each.error)
+        notes.append(
+            f"{made.n_failed} of {count_of(len(made.pairs), 'pair')} failed: {reason}"
+        )
+    if len(made.pairs) < work.n_pairs:
+        notes.append(
+            f"{part_of(len(made.pairs), work.n_pairs, 'pair', 'was', 'were')} compared"
+        )
+    n_without = sum(each.rank is None for each in made.strengths)
+    if n_without:
+        notes.append(
+            "The pairs do not connect all texts: "
+            f"{part_of(n_without, len(made.strengths), 'text')} no strength that could "
+            "be compared with the others"
+        )
+    if fit is not None and not fit.is_converged:
+        notes.append("The fit did not converge: read strengths with care")
+    if fit is not None and fit.df == 0:
+        notes.append(
+            "There are no standard errors: as many strengths are fitted as there are "
+            "pairs. Raise n_pairs"
+        )
+    one_sided = _one_sided(made)
+    if one_sided:
+        notes.append(
+            f"{one_sided} of {count_of(len(made.strengths), 'text')} won, or lost, each "
+            "pair with a "
+            "probability above 0.99: their distance to other texts is more uncertain "
+            "than the intervals show"
+        )
+    if abs(made.position_bias.value) > _BIASED:
+        position = "first" if made.position_bias.value > 0 else "second"
+        notes.append(
+            f"The model favours the {position} position: strengths use the mean of both "
+            "orders, which removes a constant preference. Both orders agree on "
+            f"{_percent(made.consistent)} of pairs"
+        )
+    return notes
+
+
+def _one_sided(made: PairComparison) -> int:
+    """Count texts that won, or lost, each of their pairs with probability above 0.99."""
+    odds: dict[int, list[float]] = {}
+    for each in made.pairs:
+        if each.error is None:
+            odds.setdefault(each.first, []).append(each.log_odds)
+            odds.setdefault(each.second, []).append(-each.log_odds)
+    return sum(min(own) > _SURE or max(own) < -_SURE for own in odds.values())
+
+
+def _interval(each: TextStrength) -> str:
+    if math.isnan(each.low):
+        return " " * 16
+    return f"[{rounded(each.low):>6}, {rounded(each.high):>6}]"
+
+
+def _first_words(text: str) -> str:
+    return textwrap.shorten(text, 40, placeholder="...")
+
+
+def _number(value: float) -> str:
+    return "unknown" if math.isnan(value) else decimals(value)
+
+
+def _percent(value: float) -> str:
+    return "unknown" if math.isnan(value) else percents(value, 0)

@@ -1,0 +1,166 @@
+"""Rounds of pairs, their results, and the fit of strengths to the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llamaherd.coding.pairs.bradley_terry import (
+    components,
+    first_pairs,
+    fit_strengths,
+    next_pairs,
+    random_pairs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.pairs.bradley_terry import Pair, StrengthFit
+    from llamaherd.coding.statistics.sampling import Floats
+
+Design = Literal["adaptive", "random"]
+DESIGNS: tuple[Design, ...] = ("adaptive", "random")
+PAIRS_A_TEXT = 6  # default number of pairs for each text
+_CYCLES = 2  # number of random cycles at the start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPair:
+    """Result of a pair in both orders.
+
+    Attributes:
+        first: Index of the text that the first prompt shows first.
+        second: Index of the other text.
+        round: Number of the round, from 1.
+        forward: Log-odds that the first text wins if it is shown first.
+        backward: Log-odds that the first text wins if it is shown second.
+        coverage: Mean of the total probability of both labels.
+        error: Reason why the pair failed, with NaN as log-odds; None if the pair
+            succeeded.
+    """
+
+    first: int
+    second: int
+    round: int
+    forward: float
+    backward: float
+    coverage: float
+    error: str | None = None
+
+    @property
+    def log_odds(self) -> float:
+        """Log-odds that the first text wins: the mean of both orders."""
+        return (self.forward + self.backward) / 2
+
+    @property
+    def prob(self) -> float:
+        """Probability that the first text wins."""
+        return float(1 / (1 + np.exp(-self.log_odds)))
+
+    @property
+    def position_bias(self) -> float:
+        """Log-odds in favour of the text that is shown first."""
+        return (self.forward - self.backward) / 2
+
+    @property
+    def is_consistent(self) -> bool:
+        """True if the same text wins in both orders."""
+        return self.forward * self.backward > 0
+
+
+class PairDesign:
+    """Sequence of rounds of pairs, with the results so far.
+
+    The first rounds are random cycles through all texts. With "adaptive", the later
+    rounds alternate between the most informative pairs and random pairs. Rounds of
+    informative pairs alone would overestimate differences: texts that seem close by
+    chance would be chosen and compared until they seem different.
+
+    Args:
+        n: Number of texts.
+        n_pairs: Number of pairs.
+        kind: "adaptive" or "random".
+        seed: Seed of the random numbers.
+
+    Attributes:
+        results: Results so far.
+        correlations: For each round the rank correlation of the strengths after this
+            round with the strengths after the previous round; NaN if either is unknown.
+    """
+
+    def __init__(self, n: int, n_pairs: int, kind: Design, seed: int) -> None:
+        self.results: list[ComparedPair] = []
+        self.correlations: list[float] = []
+        self._n, self._n_pairs, self._kind = n, n_pairs, kind
+        self._rng = np.random.default_rng(seed)
+        self._known: set[Pair] = set()
+        self._round = 0
+        self._fit: StrengthFit | None = None
+
+    @property
+    def n_left(self) -> int:
+        """Number of pairs to draw in further rounds."""
+        return self._n_pairs - len(self._known)
+
+    def next(self) -> list[Pair]:
+        """Draw the pairs of the next round; return [] if all pairs are drawn."""
+        if self.n_left <= 0:
+            return []
+        self._round += 1
+        if self._round <= _CYCLES:
+            drawn = first_pairs(self._n, self._rng)
+            drawn = [pair for pair in drawn if _sorted(pair) not in self._known]
+            drawn = drawn[: self.n_left]
+        else:
+            drawn = []
+        if not drawn:
+            drawn = self._drawn()
+        self._known.update(map(_sorted, drawn))
+        return drawn
+
+    def take(self, results: Sequence[ComparedPair]) -> None:
+        """Store the results of a round, and fit the strengths again."""
+        self.results += results
+        before, self._fit = self._fit, self._fitted()
+        change = float("nan")
+        if before is not None and self._fit is not None:
+            change = _rank_correlation(before.strengths, self._fit.strengths)
+        self.correlations.append(change)
+
+    def _fitted(self) -> StrengthFit | None:
+        """Fit the strengths of all texts; None if pairs do not connect them."""
+        done = [each for each in self.results if each.error is None]
+        first = np.array([each.first for each in done], dtype=np.int64)
+        second = np.array([each.second for each in done], dtype=np.int64)
+        if components(first, second, self._n).any():
+            return None
+        probs = np.array([each.prob for each in done])
+        return fit_strengths(first, second, probs, self._n)
+
+    @property
+    def round(self) -> int:
+        """Number of the last round, from 1; 0 before the first round."""
+        return self._round
+
+    def _drawn(self) -> list[Pair]:
+        if self._kind == "random" or self._round % 2 == 0 or self._fit is None:
+            return random_pairs(self._n, self._known, self.n_left, self._rng)
+        return next_pairs(self._fit, self._known, self.n_left, self._rng)
+
+
+def n_pairs_of(n: int) -> int:
+    """Return the number of all pairs of n texts."""
+    return n * (n - 1) // 2
+
+
+def _sorted(pair: Pair) -> Pair:
+    return min(pair), max(pair)
+
+
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    ranks = np.array([np.argsort(np.argsort(each)) for each in (one, other)], float)
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    return float((centred[0] * centred[1]).sum() / (centred[0] ** 2).sum())

@@ -1,0 +1,312 @@
+"""Plots of counts: labels, passages, confusion matrices, and the time of calls."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.coding.plots import description
+from llamaherd.coding.plots.description import (
+    Axis,
+    Band,
+    Mark,
+    Plot,
+    Rects,
+    Series,
+    Texts,
+)
+from llamaherd.coding.plots.result_dicts import BANDS
+from llamaherd.engine.core.decimals import percents
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.coding.plots.description import Fields
+
+_SHARES = ("0%", "to 25%", "to 50%", "to 75%", "to 100%")  # classes of shares
+_PHASES = ("waited", "prompt read, to the first token", "answer")
+_MOST_NUMBERS = 20  # rows of a matrix in which numbers are readable
+
+
+class Passage(NamedTuple):
+    """Passage of a text: characters from start to end, as in a slice, and its label."""
+
+    start: int
+    end: int
+    label: str
+
+
+def labels_plot(
+    summary: Sequence[Mapping[str, Any]], n: int, things: str = "texts"
+) -> Plot:
+    """Show the number of texts with each label, shaded by the label's probability.
+
+    Args:
+        summary: Return value of `summary_of`.
+        n: Number of all texts.
+        things: Plural noun for the units, for the title.
+    """
+    if not summary:
+        raise ArgumentError(
+            "has no labels to count: its codebook has fields",
+            argument="x",
+            code="no_labels",
+        )
+    n_labelled = summary[0]["n_labelled"]
+    of = count_of(n, things.removesuffix("s"))
+    if n_labelled != n:
+        of = f"{n_labelled:,} of {of}"
+    if summary[0]["bands"] is None:
+        parts = [[float(each["n"]) for each in summary]]
+        series = Series(names=(things,), is_area=True)
+    else:
+        parts = [[float(each["bands"][i]) for each in summary] for i in range(len(BANDS))]
+        series = Series(
+            names=[_band(i) for i in range(len(BANDS))],
+            colours=description.BANDS,
+            title="probability of the label",
+            is_area=True,
+        )
+    notes = [
+        f"{each['n']:,}"
+        + ("" if each["share"] is None else f" ({percents(each['share'], 0)})")
+        for each in summary
+    ]
+    return _bars(
+        f"Labels of {of}",
+        f"number of {things}",
+        [str(each["label"]) for each in summary],
+        parts,
+        notes=notes,
+        series=series,
+        alt="; ".join(f"{each['label']}: {each['n']} {things}" for each in summary),
+    )
+
+
+def _band(i: int) -> str:
+    if i == 0:
+        return f"{BANDS[0]} to 1"
+    return f"{BANDS[i]} to {BANDS[i - 1]}" if BANDS[i] else f"below {BANDS[i - 1]}"
+
+
+def _bars(
+    title: str,
+    quantity: str,
+    rows: list[str],
+    parts: Sequence[list[float]],
+    *,
+    notes: list[str],
+    series: Series,
+    alt: str,
+) -> Plot:
+    """Return bars of one or several parts each, with a text at the end of each bar."""
+    at = list(range(len(rows)))
+    ends = [[0.0] * len(rows)]
+    for lengths in parts:
+        ends.append([a + b for a, b in zip(ends[-1], lengths, strict=True)])
+    bars = Rects(
+        x=[x for column in ends[:-1] for x in column],
+        x_end=[x for column in ends[1:] for x in column],
+        y=[i - 0.35 for i in at] * len(parts),
+        y_end=[i + 0.35 for i in at] * len(parts),
+        series=[part for part in range(len(parts)) for _ in at],
+    )
+    texts = Texts(x=ends[-1], y=[float(i) for i in at], text=notes, align="left")
+    return Plot(
+        title=title,
+        x=Axis(title=quantity),
+        y=Axis.of_rows(rows),
+        marks=[bars, texts],
+        series=series,
+        alt=alt,
+    )
+
+
+def passages_of(label: str | None) -> list[Passage]:
+    """Return the passages in the label of a text; the codebook has the type "spans"."""
+    if label is None:
+        return []
+    found = json.loads(label)[SPANS]
+    return [Passage(each["start"], each["end"], str(each["label"])) for each in found]
+
+
+def passage_counts(
+    labels: Sequence[str | None], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Count passages, and texts with a passage, for each label.
+
+    Args:
+        labels: For each text, its passages as JSON; None if it has no answer.
+        names: Labels of the codebook.
+
+    Returns:
+        For each label: "n", the number of passages; "n_texts" and "share", the number of
+        texts with such a passage and their share of the texts with an answer; and
+        "mean_length" of the passages in characters. The share is None without answers;
+        the mean length is None without passages.
+    """
+    found = [passages_of(label) for label in labels]
+    n_answered = sum(label is not None for label in labels)
+    others = {each.label for own in found for each in own} - set(names)
+    counts = []
+    for name in [*names, *sorted(others)]:
+        lengths = [e.end - e.start for own in found for e in own if e.label == name]
+        n_texts = sum(any(each.label == name for each in own) for own in found)
+        counts.append(
+            {
+                "label": name,
+                "n": len(lengths),
+                "n_texts": n_texts,
+                "share": n_texts / n_answered if n_answered else None,
+                "mean_length": sum(lengths) / len(lengths) if lengths else None,
+            }
+        )
+    return counts
+
+
+def passages_plot(counts: Sequence[Mapping[str, Any]], n_texts: int) -> Plot:
+    """Show number, share of texts and mean length of the passages with each label.
+
+    Args:
+        counts: Return value of `passage_counts`.
+        n_texts: Number of texts with an answer.
+    """
+    if not counts:
+        raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
+    notes = [
+        f"{each['n']:,} ({percents(each['share'], 0)}; {each['mean_length']:.0f})"
+        if each["mean_length"] is not None
+        else "0"
+        for each in counts
+    ]
+    rows = [str(each["label"]) for each in counts]
+    return _bars(
+        f"Passages in {count_of(n_texts, 'text')} (share of texts; mean characters)",
+        "number of passages",
+        rows,
+        [[float(each["n"]) for each in counts]],
+        notes=notes,
+        series=Series(is_area=True),
+        alt="; ".join(f"{row}: {note}" for row, note in zip(rows, notes, strict=True)),
+    )
+
+
+def confusion_plot(fields: Fields) -> Plot:
+    """Show the confusion matrix of labels and codes."""
+    if fields.get("several"):
+        raise ArgumentError(
+            "cannot be 'confusion': texts with several labels have no confusion matrix",
+            argument="kind",
+            code="several_labels",
+        )
+    measured = fields["accuracy"]
+    names = [str(label) for label in measured["labels"]]
+    counts = [[int(count) for count in row] for row in measured["confusion"]]
+    right = sum(counts[i][i] for i in range(len(counts)))
+    at = [(i, j) for i in range(len(names)) for j in range(len(names))]
+    classes = [_share_class(counts[i][j], sum(counts[i])) for i, j in at]
+    marks: list[Mark] = [
+        Rects(
+            x=[j - 0.5 for _, j in at],
+            x_end=[j + 0.5 for _, j in at],
+            y=[i - 0.5 for i, _ in at],
+            y_end=[i + 0.5 for i, _ in at],
+            series=classes,
+        )
+    ]
+    if len(names) <= _MOST_NUMBERS:
+        marks.append(
+            Texts(
+                x=[float(j) for _, j in at],
+                y=[float(i) for i, _ in at],
+                text=[f"{counts[i][j]:,}" for i, j in at],
+                align="center",
+                is_white=[shade >= description.N_LIGHT for shade in classes],
+            )
+        )
+    edge = len(names) - 0.5
+    return Plot(
+        title="Texts by label and code",
+        x=Axis(title="code of people", names=names, limits=(-0.5, edge)),
+        y=Axis(title="label of the model", names=names, limits=(edge, -0.5)),
+        marks=marks,
+        series=Series(
+            names=_SHARES,
+            colours=description.SHARES,
+            title="share of the texts with this label",
+            is_area=True,
+        ),
+        alt=f"{right:,} of {count_of(sum(map(sum, counts)), 'text')} on the diagonal",
+    )
+
+
+def _share_class(n: int, total: int) -> int:
+    """Return the index of the class of n / total in `_SHARES`."""
+    return -(-4 * n // total) if total else 0
+
+
+def timeline_plot(requests: Sequence[Any], n_slots: int) -> Plot:
+    """Show when each prompt waited, was read and was answered.
+
+    Args:
+        requests: `RequestStats` of the prompts that ran.
+        n_slots: Number of prompts that can run at once.
+    """
+    if not requests:
+        raise ArgumentError(
+            "has no prompt that ran: all were copied, read from the journal, or failed",
+            argument="x",
+            code="nothing_to_plot",
+        )
+    ordered = sorted(requests, key=lambda each: (each.queue_s, each.wall_s))
+    waited = [min(each.queue_s, each.wall_s) for each in ordered]
+    first = [
+        each.wall_s if each.first_token_s is None else max(each.first_token_s, start)
+        for each, start in zip(ordered, waited, strict=True)
+    ]
+    end = [max(each.wall_s, begun) for each, begun in zip(ordered, first, strict=True)]
+    # One area for all prompts keeps files small with 20,000 prompts.
+    edges = [i + side for i in range(len(ordered)) for side in (-0.5, 0.5)]
+    bounds = [
+        [second for second in seconds for _ in range(2)]
+        for seconds in ([0.0] * len(ordered), waited, first, end)
+    ]
+    return Plot(
+        title=f"{count_of(len(ordered), 'prompt')} in {count_of(n_slots, 'slot')}",
+        x=Axis(
+            title="seconds since the call began", limits=(0.0, 1.01 * max(end) or 1.0)
+        ),
+        y=Axis(
+            title="prompts, in the order in which they began",
+            limits=(len(ordered) - 0.5, -0.5),
+            is_whole=True,
+        ),
+        marks=[
+            Band(at=edges, low=bounds[i], high=bounds[i + 1], along="x", series=i)
+            for i in range(3)
+        ],
+        series=Series(names=_PHASES, colours=description.PHASES, is_area=True),
+        alt=f"from 0 to {max(end):.1f} s",
+    )
+
+
+def time_plot(fields: Fields) -> Plot:
+    """Show the seconds of a call for prompts and answers; `fields` is a `Stats`."""
+    wall, read, wrote = fields["wall_s"], fields["prefill_s"], fields["decode_s"]
+    rest = max(0.0, wall - read - wrote)
+    return _bars(
+        f"{count_of(fields['n_prompts'], 'prompt')} in {wall:.1f} s",
+        "seconds",
+        ["prompt tokens", "answer tokens", "everything else"],
+        [[read, wrote, rest]],
+        notes=[
+            f"{fields['n_prefill_tokens']:,} at {fields['prefill_tokens_per_s']:,.0f}/s",
+            f"{fields['n_decode_tokens']:,} at {fields['decode_tokens_per_s']:,.0f}/s",
+            "",
+        ],
+        series=Series(is_area=True),
+        alt=f"prompts {read:.1f} s, answers {wrote:.1f} s, else {rest:.1f} s",
+    )

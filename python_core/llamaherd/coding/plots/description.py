@@ -1,0 +1,267 @@
+"""Description of a plot: its words, its axes and the marks on them.
+
+A description draws nothing. `drawing` draws it with matplotlib, and R with ggplot2; both
+get the colours from here, and the texts from `fitting`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.engine.core.decimals import decimals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Range = tuple[float, float]
+
+# Okabe and Ito, "Color Universal Design", 2008, without yellow, which is too light
+# for lines on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
+# Symbols and colours have different numbers, so that 35 series differ in one of them.
+SYMBOLS = ("circle", "square", "triangle", "diamond", "down")
+# Shades of one hue, also distinguishable in grey.
+BANDS = ("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")  # from dark to light
+SHARES = ("#F7FBFF", "#DCE9F5", "#9CC9E3", "#2F78B0", "#154E86")  # from light to dark
+N_LIGHT = 3  # number of `SHARES` on which black text is readable; white on the others
+PHASES = ("#C8C8C8", "#E69F00", "#0072B2")  # waiting, reading, writing
+NEUTRAL = "#D9D9D9"  # marks of no series
+
+WIDTH = 6.5  # inches, the width of a page's text
+SQUARE = 4.9  # inches, width of plots whose two axes have numbers of one kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """Axis of a plot.
+
+    Attributes:
+        title: Label of the axis, with the unit; "" if the names suffice.
+        names: Names at the positions 0, 1, ... of the axis; () for an axis of numbers.
+            On a vertical axis the first name is at the top.
+        limits: Ends of the axis, the lower or left one first; None for the range of the
+            marks.
+        is_whole: True for positions that are whole numbers.
+    """
+
+    title: str = ""
+    names: Sequence[str] = ()
+    limits: Range | None = None
+    is_whole: bool = False
+
+    @classmethod
+    def of_rows(cls, names: Sequence[str]) -> Axis:
+        """Return a vertical axis of names, with some room above and below them."""
+        return cls(names=names, limits=(len(names) - 0.4, -0.6))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Groups of marks with a colour and a symbol each; several groups have a legend.
+
+    Attributes:
+        names: Name of each group.
+        colours: Colours of the groups, used again from the first one.
+        title: Title of the legend; "" for none.
+        is_area: True if the legend shows areas, not symbols.
+    """
+
+    names: Sequence[str] = ("",)
+    colours: Sequence[str] = PALETTE
+    title: str = ""
+    is_area: bool = False
+
+    def colour(self, i: int) -> str:
+        """Return the colour of a group."""
+        return self.colours[i % len(self.colours)]
+
+    def symbol(self, i: int) -> str:
+        """Return the name of the symbol of a group."""
+        return SYMBOLS[i % len(SYMBOLS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """Symbols, with intervals along one axis.
+
+    Attributes:
+        x: Horizontal positions; NaN for a point that is not drawn.
+        y: Vertical positions.
+        low: Lower ends of the intervals; NaN without an interval.
+        high: Upper ends of the intervals.
+        along: Axis of the intervals.
+        series: Index of the series of each point.
+        panel: Index of the panel of each point; () in a plot without panels.
+        size: Diameters relative to the smallest one; () for one size.
+    """
+
+    x: list[float]
+    y: list[float]
+    low: list[float]
+    high: list[float]
+    along: Literal["x", "y"] = "x"
+    series: list[int]
+    panel: Sequence[int] = ()
+    size: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rects:
+    """Rectangles.
+
+    Attributes:
+        x: Left ends.
+        x_end: Right ends.
+        y: Ends towards the top.
+        y_end: Ends towards the bottom.
+        series: Index of the series of each rectangle; None for `NEUTRAL` ones, without
+            edges.
+    """
+
+    x: list[float]
+    x_end: list[float]
+    y: list[float]
+    y_end: list[float]
+    series: list[int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """Area between two curves.
+
+    Attributes:
+        at: Positions along the other axis.
+        low: Lower ends.
+        high: Upper ends.
+        along: Axis of `low` and `high`.
+        series: Index of the series.
+        is_light: True for an area behind other marks.
+    """
+
+    at: list[float]
+    low: list[float]
+    high: list[float]
+    along: Literal["x", "y"]
+    series: int
+    is_light: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Line through points.
+
+    Attributes:
+        x: Horizontal positions.
+        y: Vertical positions.
+        series: Index of the series; None for a grey line of reference.
+        is_dashed: True for dashes.
+        panel: Index of the panel; None for all panels.
+    """
+
+    x: list[float]
+    y: list[float]
+    series: int | None = None
+    is_dashed: bool = False
+    panel: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """Texts at points.
+
+    Attributes:
+        x: Horizontal positions.
+        y: Vertical positions.
+        text: The texts.
+        align: Side of the text that is at the position. "left" texts are a little right
+            of it, "right" texts a little above it.
+        is_white: True for each white text, on dark rectangles; () if all are black.
+    """
+
+    x: list[float]
+    y: list[float]
+    text: list[str]
+    align: Literal["left", "center", "right"]
+    is_white: Sequence[bool] = ()
+
+
+Mark = Points | Rects | Band | Line | Texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Description of a plot.
+
+    Attributes:
+        title: Title above the plot.
+        x: Horizontal axis.
+        y: Vertical axis.
+        marks: Marks, from back to front.
+        series: Groups of the marks.
+        panels: Titles of the panels, which have separate horizontal axes and share the
+            vertical one; () for a plot without panels.
+        n_columns: Number of panels side by side, if there is room.
+        note: Line below the plot, such as the meaning of a line; "" for none.
+        alt: Description of the content for screen readers.
+        width: Width in inches on a page.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: list[Mark]
+    series: Series = field(default_factory=Series)
+    panels: Sequence[str] = ()
+    n_columns: int = 1
+    note: str = ""
+    alt: str = ""
+    width: float = WIDTH
+
+    @property
+    def has_legend(self) -> bool:
+        """True with several series, unless the names of the rows are theirs."""
+        names = tuple(self.series.names)
+        return len(names) > 1 and names != tuple(self.y.names)
+
+
+Fields = dict[str, Any]
+
+
+def cut(text: str, width: int) -> str:
+    """Shorten a text to `width` characters, with "..." for the omitted part."""
+    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
+
+
+def short(names: Sequence[str], width: int = 40) -> list[str]:
+    """Shorten names to `width` characters, and number names that become equal."""
+    made: list[str] = []
+    for name in names:
+        own, i = cut(name, width), 1
+        while own in made:
+            i += 1
+            own = f"{cut(name, width - 4)} ({i})"
+        made.append(own)
+    return made
+
+
+def interval(level: float | None) -> str:
+    """Return the name of the confidence intervals for the label of an axis."""
+    return "interval" if level is None else f"{100 * level:g}% interval"
+
+
+def number(value: Any) -> float:  # noqa: ANN401 - JSON
+    """Convert a JSON number to a float, null to NaN."""
+    return math.nan if value is None else float(value)
+
+
+def numbers(values: Any) -> list[float]:  # noqa: ANN401 - JSON or arrays
+    """Convert JSON numbers to floats."""
+    return [number(value) for value in values]
+
+
+def described(rows: Sequence[str], values: Sequence[float]) -> str:
+    """Describe the first values for screen readers."""
+    known = [pair for pair in zip(rows, values, strict=True) if not math.isnan(pair[1])]
+    return "; ".join(f"{row}: {decimals(value)}" for row, value in known[:40])

@@ -1,0 +1,144 @@
+"""Prose of methods paragraphs and checklists: templates, and words for values in them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from llamaherd.coding.references import REFERENCES
+from llamaherd.coding.statistics.agreement import COEFFICIENTS
+from llamaherd.engine.core.decimals import decimals, percents
+from llamaherd.engine.core.plurals import count_of, percent, verb
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# How a gold-standard sample was drawn, by the kind of its design.
+DESIGNS = {
+    "simple": "at random, all with the same probability",
+    "stratified": "at random, a fixed number in each stratum",
+    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
+    "weights": "at random, with probabilities that grow with the survey weight",
+    "given": "at random, with given probabilities",
+    "waves": "in waves of different designs",
+}
+_PROGRAMS = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
+
+
+def cite(used: list[str], key: str) -> str:
+    """Return a citation in parentheses, and record its key in `used`."""
+    if key not in used:
+        used.append(key)
+    return f"({_PROGRAMS.get(key) or REFERENCES[key].short})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names with commas, and the last two with "and"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def number(value: float | None) -> str:
+    """Format a measure; "not available" for None."""
+    return "not available" if value is None else decimals(value)
+
+
+def measured(found: Mapping[str, Any], level: float | None = None) -> str:
+    """Format a measure with its interval, and with the confidence level if given."""
+    low, high = found.get("low"), found.get("high")
+    if low is None or high is None:
+        return number(found["value"])
+    name = "" if level is None else f"{percent(level)} interval "
+    return f"{number(found['value'])} ({name}{decimals(low)} to {decimals(high)})"
+
+
+def short_hash(sha256: str) -> str:
+    """Return the first digits of a SHA-256, to identify it in a text."""
+    return f"SHA-256 {sha256[:12]}\u2026"
+
+
+def date_of(time: str) -> str:
+    """Format the date of an ISO time, such as "25 November 2026"."""
+    day = datetime.fromisoformat(time)
+    return f"{day.day} {day:%B %Y}"
+
+
+def design_text(design: Mapping[str, Any]) -> str:
+    """Return how a sample was drawn, with the columns of its strata."""
+    by = design.get("by")
+    columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
+    return f"{DESIGNS[design['kind']]}{columns}"
+
+
+def weights_of(validation: Mapping[str, Any]) -> Sequence[str]:
+    """Return the weights of a validation, also of a report of an earlier version."""
+    earlier = ("inclusion",) if validation["is_weighted"] else ()
+    known: Sequence[str] = validation.get("weighted_by", earlier)
+    return known
+
+
+def paragraphs(template: str, facts: Mapping[str, Any]) -> list[list[str]]:
+    """Render a template of plain text.
+
+    Args:
+        template: Name of the template, with one sentence a line and a line "--" between
+            paragraphs.
+        facts: Values of the template.
+
+    Returns:
+        For each paragraph its sentences.
+    """
+    text = _TEXTS.get_template(template).render(facts)
+    found: list[list[str]] = [[]]
+    for line in text.split("\n"):
+        if line.strip() == "--":
+            found.append([])
+        elif line.strip():
+            found[-1].append(line.strip())
+    return found
+
+
+def phrase(source: str, facts: Mapping[str, Any]) -> str:
+    """Render a phrase, the text of a template of ours."""
+    return _compiled(source).render(facts).strip()
+
+
+@cache
+def _compiled(source: str) -> jinja2.Template:
+    return _TEXTS.from_string(source)
+
+
+def _in_one_line(value: object) -> object:
+    return value.replace("\n", " ") if isinstance(value, str) else value
+
+
+# Plain text, which pages and documents escape.
+_TEXTS = jinja2.Environment(
+    loader=jinja2.PackageLoader("llamaherd.coding.reports"),
+    autoescape=False,  # noqa: S701 - no HTML
+    undefined=jinja2.StrictUndefined,
+    finalize=_in_one_line,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEXTS.globals |= {
+    "call": call,
+    "coefficients": COEFFICIENTS,
+    "count": count_of,
+    "date_of": date_of,
+    "decimals": decimals,
+    "design_text": design_text,
+    "listed": listed,
+    "measured": measured,
+    "number": number,
+    "percent": percent,
+    "percents": percents,
+    "references": REFERENCES,
+    "short_hash": short_hash,
+    "verb": verb,
+}
+_TEXTS.filters |= {"big": "{:,}".format, "short": lambda key: REFERENCES[key].short}

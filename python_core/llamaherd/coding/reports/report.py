@@ -1,0 +1,253 @@
+"""Writes reports: pages that document a coding and suffice to reproduce it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.estimation.estimates import Estimates
+from llamaherd.coding.estimation.recalibrated import Recalibrated
+from llamaherd.coding.estimation.robustness_result import Robustness
+from llamaherd.coding.plots.result_dicts import (
+    estimates_dict,
+    plain,
+    robustness_dict,
+)
+from llamaherd.coding.reports.report_data import (
+    FORMAT,
+    contents_of,
+    evaluation_dict,
+    to_json,
+)
+from llamaherd.coding.reports.report_document import (
+    JSON_ID,
+    document_of,
+    is_unedited,
+    page_of,
+)
+from llamaherd.coding.selection.evaluation import Evaluation
+from llamaherd.coding.validation.spans import SpanValidation
+from llamaherd.coding.validation.validation import Validation
+from llamaherd.engine.core import checks, files
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.words import call, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.reports.report_data import Contents
+
+    EstimatesGiven = Estimates | Sequence[Estimates] | Mapping[str, Estimates] | None
+
+DEFAULT_TITLE = "Texts coded by a language model"
+SUFFIXES = (".html", ".htm", ".docx", ".json")
+
+
+def report(
+    coded: Coded,
+    path: str | os.PathLike[str] = "report.html",
+    validation: Validation | None = None,
+    estimates: EstimatesGiven = None,
+    robustness: Robustness | None = None,
+    *,
+    evaluation: Evaluation | None = None,
+    title: str = DEFAULT_TITLE,
+    texts: bool = True,
+    n_examples: int = 20,
+) -> Path:
+    """Write a page that documents how labels were made and how accurate they are.
+
+    The page is a single file without links to other files, network or scripts. The page
+    contains a methods paragraph with references, a checklist of reviewers' questions, the
+    codebook, the exact prompts, the name and the SHA-256 of the model file, settings,
+    versions, machine, tables, plots (with matplotlib), and texts on which model and
+    people disagree. The page also contains the same data as JSON, from which `reproduce`
+    repeats the coding.
+
+    Args:
+        coded: Result of `annotate`.
+        path: Path of the file: ".html" for the page; ".docx" for a document of Word or
+            LibreOffice with the same parts, without the JSON; ".json" for the JSON alone.
+            An existing file is replaced.
+        validation: Result of `validate`. A report does not show results of
+            `validate_spans`; print or plot them.
+        estimates: Result of `estimate`; or a list of results, each with its own section.
+            The keys of a dict are the titles of the sections; without keys a title is the
+            formula, or such as "Shares by party".
+        robustness: Result of `robustness`.
+        evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
+            the coding.
+        title: Title of the page.
+        texts: Include texts. Use False for texts that must not be shared: the report then
+            has only hashes of texts and of extracted fields, and `reproduce` needs the
+            data. The codebook and its examples are always included. Someone who guesses a
+            short text can check by its hash whether the report contains it.
+        n_examples: Maximum number of texts that the page shows.
+
+    Returns:
+        Path of the report.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: `path` has another extension, or the data frame was changed after
+            coding.
+        ImportError: ".docx" needs python-docx, which is not installed.
+        OSError: The file cannot be written.
+    """
+    contents = contents_for(
+        coded,
+        validation,
+        estimates,
+        robustness,
+        evaluation=evaluation,
+        title=title,
+        texts=texts,
+        n_examples=n_examples,
+    )
+    return write_report(contents, path)
+
+
+def contents_for(
+    coded: Coded,
+    validation: Validation | None,
+    estimates: EstimatesGiven,
+    robustness: Robustness | None,
+    *,
+    evaluation: Evaluation | None,
+    title: str,
+    texts: bool,
+    n_examples: int,
+) -> Contents:
+    """Return the content of a report; see `report` for the arguments."""
+    _check("coded", coded, Coded)
+    for name, value, kind in (
+        ("validation", validation, Validation),
+        ("robustness", robustness, Robustness),
+        ("evaluation", evaluation, Evaluation),
+    ):
+        if value is not None:
+            _check(name, value, kind)
+    fields = None if validation is None else plain(validation.to_dict())
+    original = coded.original if isinstance(coded, Recalibrated) else None
+    if "codebook" not in coded.run:
+        raise ArgumentError(
+            f"must be the result of {call('annotate')}, or of {call('recalibrate')} with "
+            f"it: a {words().frame} has no record of how its labels were made",
+            argument="coded",
+            code="no_record",
+        )
+    return contents_of(
+        coded,
+        original=original,
+        title=checks.text("title", title),
+        texts=checks.flag("texts", texts),
+        n_examples=checks.integer("n_examples", n_examples, 0),
+        validation=fields,
+        estimates=_estimates(estimates),
+        robustness=None if robustness is None else robustness_dict(robustness),
+        evaluation=None if evaluation is None else _evaluated(evaluation),
+    )
+
+
+def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
+    """Convert one or several results of `estimate` to JSON types, with their titles."""
+    where = Argument("estimates")
+    several: list[tuple[Argument, str, Any]] = [(where, "", given)]
+    if given is None:
+        several = []
+    elif isinstance(given, Mapping):
+        several = [
+            (where.at(str(title)), checks.text(where.at(str(title)), title), found)
+            for title, found in given.items()
+        ]
+    elif isinstance(given, (list, tuple)):
+        several = [(where.at(place), "", found) for place, found in enumerate(given)]
+    for name, _, found in several:
+        if not isinstance(found, Estimates):
+            what = " or a list of several," if name is where else ""
+            raise ArgumentTypeError(
+                f"must be the result of {call('estimate')},{what} not "
+                f"{checks.shown(found)}",
+                argument=name,
+            )
+    return [estimates_dict(found, title) for _, title, found in several]
+
+
+def _evaluated(found: Evaluation) -> dict[str, Any]:
+    value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
+    return evaluation_dict(
+        found.choice,
+        value,
+        n=found.n,
+        n_failed=found.n_failed,
+        n_openings=len(found.opened),
+        notes=found.notes,
+    )
+
+
+def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
+    """Write a report's page, its document for Word, or its JSON."""
+    file = checked_report_path(path)
+    _check_own(file)
+    kind = file.suffix.lower()
+    if kind == ".docx":
+        made = document_of(contents)
+    elif kind == ".json":
+        made = f"{to_json(contents, indent=1)}\n".encode()
+    else:
+        made = page_of(contents).encode()
+    files.write_whole(file, made)
+    return file
+
+
+def _check_own(file: Path) -> None:
+    """Check that a file is a report of llamaherd, if it exists."""
+    if not file.is_file() or not file.stat().st_size:
+        return
+    if file.suffix.lower() == ".docx":
+        is_own = is_unedited(file)
+    else:
+        content = file.read_bytes()
+        is_own = any(f'"{each}"'.encode() in content for each in (JSON_ID, FORMAT))
+    if not is_own:
+        raise ArgumentError(
+            f"{str(file)!r} already exists and is no report of llamaherd, or was "
+            "edited: choose another name, or remove it",
+            argument="path",
+            code="exists",
+            form="{name}: {problem}",
+        )
+
+
+def checked_report_path(path: object) -> Path:
+    """Check the path of a report."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"must be a path, not {checks.shown(path)}", argument="path"
+        )
+    file = Path(os.fsdecode(path)).expanduser()
+    if file.suffix.lower() not in SUFFIXES:
+        raise ArgumentError(
+            f"must end with .html, .docx or .json, not {checks.shown(str(file))}",
+            argument="path",
+        )
+    return file
+
+
+def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
+    if isinstance(value, SpanValidation):
+        raise ArgumentTypeError(
+            f"must be the result of {call('validate')}, not of "
+            f"{call('validate_spans')}: a report "
+            "highlights the passages, but has no table that compares them with people's; "
+            f"print or {call('plot')} this result",
+            argument=name,
+        )
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(
+            f"must be a {kind.__name__}, not {checks.shown(value)}", argument=name
+        )

@@ -1,0 +1,357 @@
+"""Content of a report as JSON: all data to display and to reproduce it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.texts import (
+    Source,
+    check_source,
+    checked_texts,
+    hash_of_texts,
+    unique_texts,
+)
+from llamaherd.coding.plots.result_dicts import plain, summary_of
+from llamaherd.coding.selection.candidates import hash_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.coding.annotation.coded import Coded
+    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.coding.selection.candidates import CodebookChoice
+
+_AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
+
+
+def check_variants(
+    fields: Mapping[str, Any], texts: Sequence[str | None], run: Mapping[str, Any]
+) -> None:
+    """Raise an error if the variants have other texts or another first coding.
+
+    Args:
+        fields: Result of `robustness_dict`.
+        texts: Texts of the report.
+        run: Provenance of the labels in the report.
+    """
+    source, rows = Source.from_dict(fields.get("source")), fields.get("rows")
+    if source is None or rows is None:
+        raise ArgumentError(
+            "does not record the texts that it was computed from: it was made by an "
+            f"earlier version. {_AGAIN}",
+            argument="robustness",
+        )
+    there = [int(row) for row in rows]
+    is_within = not there or 0 <= min(there) <= max(there) < len(texts)
+    own = Source.of([texts[row] for row in there], None) if is_within else None
+    if own is None or own.texts != source.texts:
+        raise ArgumentError(
+            "does not belong to these labels: it was computed from other texts, or "
+            f"these texts in another order. {_AGAIN}",
+            argument="robustness",
+        )
+    different = _differences(fields["runs"][0], run) if fields.get("runs") else []
+    if different:
+        raise ArgumentError(
+            "does not belong to these labels: its first variant, which the "
+            f"others are compared with, is another coding ({'; '.join(different)}). "
+            f"{_AGAIN}",
+            argument="robustness",
+        )
+
+
+def _differences(first: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
+    """Return properties in which the first variant differs from the report's coding."""
+    found = []
+    if first["codebook"].get("hash") != run["codebook"].get("hash"):
+        found.append("the codebook differs")
+    if _model(first) != _model(run):
+        files = (first["model"].get("file"), run["model"].get("file"))
+        found.append(f"the model is {files[0]}, but was {files[1]} for the labels")
+    before, now = run["settings"], first["settings"]
+    found += [
+        f"{name} is {now.get(name)!r}, and was {before.get(name)!r}"
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    ]
+    return found
+
+
+def _model(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    model = run["model"]
+    loras = [(each.get("sha256"), each.get("scale")) for each in model.get("loras") or ()]
+    return (model.get("sha256"), model.get("file"), loras)
+
+
+FORMAT = "llamaherd report"
+VERSION = 1
+Contents = dict[str, Any]
+
+
+def contents_of(
+    coded: Coded,
+    *,
+    title: str,
+    texts: bool,
+    n_examples: int,
+    validation: Mapping[str, Any] | None,
+    estimates: Sequence[Mapping[str, Any]],
+    robustness: Mapping[str, Any] | None,
+    evaluation: Mapping[str, Any] | None = None,
+    original: Coded | None = None,
+) -> Contents:
+    """Return the content of a report as JSON types.
+
+    Args:
+        coded: Coding that the report describes.
+        title: Title of the page.
+        texts: True to include texts; otherwise only their hashes are included.
+        n_examples: Maximum number of texts shown.
+        validation: Result of `Validation.to_dict`.
+        estimates: Results of `estimates_dict`, in the order of the page.
+        robustness: Result of `robustness_dict`.
+        evaluation: Result of `evaluation_dict`.
+        original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
+            the labels and probabilities of this coding.
+    """
+    column = checked_texts(frames.column(coded.frame, coded.text, "text"), coded.text)
+    unique, rows = unique_texts(column)
+    first = _first_rows(rows, len(unique))
+    model = original or coded
+    model.check_frame()
+    _check_equal(model, rows, first)
+    source = Source.of(column, coded.labels)
+    if validation is not None:  # refers to texts by row
+        check_source("validation", validation.get("source"), source, any_order=False)
+    for place, part in enumerate(estimates):
+        of_several = Argument("estimates", (place,) if len(estimates) > 1 else ())
+        check_source(of_several, part.get("source"), source, any_order=True)
+    if robustness is not None:
+        check_variants(robustness, column, coded.run)
+    if evaluation is not None:
+        _check_evaluated(evaluation, coded.run)
+    labels = [model.labels[i] for i in first]
+    by_fields = coded.codebook.kind.is_generated
+    data: dict[str, Any] = {
+        "text": coded.text,
+        "n_rows": len(column),
+        "rows": [None if index < 0 else index for index in rows.tolist()],
+        "sha256": hash_of_texts(column),
+    }
+    if texts:
+        data["texts"] = unique
+    else:
+        data["texts_sha256"] = [sha256_of(text) for text in unique]
+    is_hidden = by_fields and not texts  # fields may quote the text
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "title": title,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "run": coded.run,
+        "stats": {**dataclasses.asdict(coded.stats), "line": str(coded.stats)},
+        "data": data,
+        "source": source.to_dict(),
+        "labels": {
+            "names": list(coded.names),
+            "are_hashes": is_hidden,
+            "values": hidden(labels) if is_hidden else labels,
+        },
+        "probs": _probs(model, first),
+        "errors": {
+            str(index): coded.errors[i]
+            for index, i in enumerate(first)
+            if coded.errors[i] is not None
+        },
+        "summary": summary_of(coded),
+        "validation": _without_texts(validation),
+        "estimates": plain(list(estimates)),
+        "robustness": None if robustness is None else plain(robustness),
+        "evaluation": None if evaluation is None else plain(evaluation),
+        "examples": _examples(column, coded, validation, n_examples) if texts else [],
+    }
+
+
+def estimates_in(contents: Contents) -> list[dict[str, Any]]:
+    """Return the estimates of a report, in the order of its page.
+
+    Reports of an earlier version have one object of estimates, or null.
+    """
+    found = contents.get("estimates") or []
+    return [found] if isinstance(found, dict) else found
+
+
+def evaluation_dict(
+    choice: CodebookChoice,
+    value: Mapping[str, float],
+    *,
+    n: int,
+    n_failed: int,
+    n_openings: int,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """Return a selected codebook and its evaluation as JSON types.
+
+    Args:
+        choice: The selected codebook.
+        value: "value", "low" and "high" of the measure on the part "evaluate".
+        n: Number of texts in "evaluate".
+        n_failed: Number of texts in "evaluate" without a label.
+        n_openings: Number of evaluations on these texts, including this one.
+        notes: Notes of the evaluation.
+    """
+    names = ("name", "measure", "n_candidates", "tied", "level")
+    made: dict[str, Any] = plain(
+        {
+            **{name: getattr(choice, name) for name in names},
+            "choice_hash": choice.hash,
+            "on_select": choice.value,
+            **value,
+            "n": n,
+            "n_failed": n_failed,
+            "n_openings": n_openings,
+            "notes": notes,
+        }
+    )
+    return made
+
+
+def to_json(contents: Contents, *, indent: int | None = None) -> str:
+    """Serialize the content; floats keep all digits."""
+    return json.dumps(contents, ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hidden(labels: Sequence[str | None]) -> list[str | None]:
+    """Replace labels by their hashes."""
+    return [None if label is None else sha256_of(label) for label in labels]
+
+
+def _first_rows(rows: Integers, n_unique: int) -> list[int]:
+    """Return the first row of each unique text."""
+    first = np.full(n_unique, -1, dtype=np.int64)
+    there = np.flatnonzero(rows >= 0)[::-1]
+    first[rows[there]] = there
+    return list(map(int, first))
+
+
+def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
+    """Check that equal texts have equal labels, as after any coding."""
+    for i, index in enumerate(rows.tolist()):
+        if index >= 0 and coded.labels[i] != coded.labels[first[index]]:
+            raise ArgumentError(
+                f"rows {first[index]} and {i} have the same text and different "
+                f"labels, {checks.shown(coded.labels[first[index]])} and "
+                f"{checks.shown(coded.labels[i])}: they were changed after coding",
+                argument="coded",
+                code="changed",
+                form="{name}: {problem}",
+            )
+
+
+def _check_evaluated(evaluation: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    """Check that the labels come from the evaluated codebook, settings and model."""
+    found, chosen = hash_of(run), evaluation["choice_hash"]
+    if found != chosen:
+        raise ArgumentError(
+            f"is for another codebook, settings or model ({chosen[:12]}) than the coding "
+            f"of these texts ({found[:12]})",
+            argument="evaluation",
+            code="other_codebook",
+        )
+
+
+def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None] | None:
+    if coded.probs is None:
+        return None
+    found = coded.probs[list(first)] if first else coded.probs[:0]
+    missing: Any = np.isnan(found).all(axis=1)
+    return [
+        None if gone else plain(row)
+        for row, gone in zip(found.tolist(), missing.tolist(), strict=True)
+    ]
+
+
+def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a copy of the validation without texts; rows and "probs" remain."""
+    if validation is None:
+        return None
+    result = {key: value for key, value in validation.items() if key != "confidence"}
+    result["wrong"] = [
+        {key: value for key, value in each.items() if key != "text"}
+        for each in validation.get("wrong") or []
+    ]
+    kept: dict[str, Any] = plain(result)
+    return kept
+
+
+def _examples(
+    column: Sequence[str | None],
+    coded: Coded,
+    validation: Mapping[str, Any] | None,
+    n: int,
+) -> list[dict[str, Any]]:
+    """Select texts to show.
+
+    With a validation these are texts on which model and people disagree, otherwise the
+    first texts.
+    """
+    quotes = _quotes(coded)
+    if validation is not None:
+        return [
+            {
+                **plain(dict(each)),
+                "text": column[int(each["row"])],
+                "quote": quotes.get(int(each["row"])),
+            }
+            for each in (validation.get("wrong") or [])[:n]
+        ]
+    there = [i for i, text in enumerate(column) if text is not None]
+    return [
+        {
+            "row": i,
+            "label": coded.labels[i],
+            "truth": None,
+            "prob": _prob(coded, i),
+            "text": column[i],
+            "quote": quotes.get(i),
+        }
+        for i in there[:n]
+    ]
+
+
+def _quotes(coded: Coded) -> dict[int, list[int]]:
+    """Return start and end of the quote that supports each label, by row."""
+    is_generated = coded.codebook.kind.is_generated  # fields may have these names
+    if is_generated or not {"start", "end"} <= coded.columns.keys():
+        return {}
+    columns = (
+        frames.column(coded.frame, coded.columns[role], "coded")
+        for role in ("start", "end")
+    )
+    return {
+        i: [int(start), int(end)]
+        for i, (start, end) in enumerate(zip(*columns, strict=True))
+        if start is not None and end is not None
+    }
+
+
+def _prob(coded: Coded, row: int) -> float | None:
+    label = coded.labels[row]
+    if coded.probs is None or label not in coded.names:
+        return None
+    return float(coded.probs[row, coded.names.index(label)])

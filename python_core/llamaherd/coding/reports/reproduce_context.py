@@ -1,0 +1,281 @@
+"""Context with the model and the options of a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.calls.run.context import Context
+from llamaherd.calls.run.host import Host
+from llamaherd.coding.annotation.record import model_record
+from llamaherd.coding.reports.report_file import unlike
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.model.file import ModelFile
+from llamaherd.engine.model.model import Model
+from llamaherd.engine.native import shim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import ExitStack
+
+    from llamaherd.coding.reports.report_data import Contents
+
+
+def find_model(
+    recorded: Mapping[str, Any],
+    given: str | os.PathLike[str] | None,
+    folder: Path,
+) -> tuple[Path, list[tuple[Path, float]]]:
+    """Return the model file, and its adapter files with their scales.
+
+    Args:
+        recorded: Record of the model in the report.
+        given: Path of the model; None to search for it.
+        folder: Folder of the report, which is searched first.
+    """
+    if given is not None and not isinstance(given, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"must be a path, a Model or a Context, not {checks.shown(given)}",
+            argument="model",
+        )
+    folders = [folder, Path.cwd()]
+    if given is None:
+        file = _found("model", recorded, folders)
+    else:
+        file = Path(os.fsdecode(given)).expanduser()
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no model file {file}")
+        folders.insert(0, file.parent)
+        _check("model", file, recorded)
+    loras = [
+        (_found("LoRA adapter", each, folders), float(each["scale"]))
+        for each in recorded.get("loras", [])
+    ]
+    return file, loras
+
+
+def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
+    """Find the model file of a later coding step by name and content.
+
+    Args:
+        what: Name of the model in errors.
+        recorded: Record of the model in the report.
+        folders: Folders to search, before the model cache.
+    """
+    return _found(what, recorded, list(folders))
+
+
+def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
+    """Find a file with the recorded name and content."""
+    name = recorded.get("file")
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ArgumentError(
+            f"must be given: the report does not name the {what}'s file",
+            argument="model",
+            code="missing",
+        )
+    others: list[Path] = []
+    for path in _candidates(name, folders):
+        if _sha256(path) == recorded.get("sha256"):
+            return path
+        others.append(path)
+    if others:
+        raise ArgumentError(
+            f"the {what} was changed: {others[0]} has another SHA-256 than the report's "
+            f"{name}",
+            argument="model",
+            code="changed",
+            form="{name}: {problem}",
+        )
+    looked = ", ".join(str(folder) for folder in [*folders, model_cache_dir()])
+    is_given = what in {"model", "LoRA adapter"}
+    remedy = (
+        f"pass the {what}'s path as model"
+        if is_given
+        else "put the file into one of them"
+    )
+    raise FileNotFoundError(f"there is no {name} in {looked}: {remedy}")
+
+
+def _candidates(name: str, folders: list[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if (folder / name).is_file():
+            yield folder / name
+    yield from (model.path for model in list_cached_models() if model.name == name)
+
+
+def _check(what: str, file: Path, recorded: Mapping[str, Any]) -> None:
+    found = _sha256(file)
+    if recorded.get("sha256") is not None and found != recorded["sha256"]:
+        raise ArgumentError(
+            f"the {what} was changed: {file.name} has the SHA-256 {found[:12]}..., the "
+            f"report's {recorded.get('file')} has {recorded['sha256'][:12]}...",
+            argument="model",
+            code="changed",
+            form="{name}: {problem}",
+        )
+
+
+def _sha256(path: Path) -> str:
+    found = ModelFile(path).sha256()
+    return "" if found is None else found.hex()
+
+
+def later_steps(
+    steps: Mapping[str, Any] | None, folders: Sequence[Path], own: ExitStack
+) -> dict[str, Any]:
+    """Return the arguments of `annotate` for the steps of a report.
+
+    Args:
+        steps: Record of the steps; None for a coding in one step.
+        folders: Folders to search for model files.
+        own: Exit stack that closes the models.
+    """
+    if steps is None:
+        return {}
+    found = {"until": steps["until"], "unsure": steps["unsure"], "seed": steps["seed"]}
+    if "embeddings" in steps:
+        file = _file("model for embeddings", steps["embeddings"], folders)
+        found["embeddings"] = own.enter_context(Model(file))
+    else:
+        found["until"] = None  # there was no head
+    if "larger" in steps:
+        recorded = steps["larger"]
+        file = _file("larger model", recorded, folders)
+        model = own.enter_context(Model(file))
+        options = dict(steps["larger_context"])
+        for name in ("n_threads", "n_threads_batch"):
+            if isinstance(options.get(name), int):
+                options[name] = min(options[name], hardware.n_cores())
+        found["larger"] = own.enter_context(Context(model, **options))
+    if found["until"] is None and "larger" not in found:
+        return {"seed": steps["seed"]}  # the model labelled all texts
+    return found
+
+
+def _file(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
+    if recorded.get("sha256") is None or recorded.get("loras"):
+        raise ArgumentError(
+            f"cannot be repeated: the report's {what} has adapters, or came from a Llama "
+            "that differed from its file",
+            argument="path",
+            code="no_hash",
+            form="{name}: the coding {problem}",
+        )
+    return find_later(what, recorded, folders)
+
+
+_OF_CONTEXT = (
+    "n_ctx",
+    "n_seq_max",
+    "kv_layout",
+    "n_threads",
+    "n_threads_batch",
+    "n_batch",
+    "n_ubatch",
+    "offload_kqv",
+    "swa_full",
+    "keep_prefixes",
+    "type_k",
+    "type_v",
+    "flash_attn",
+    "deterministic",
+    "rope_scaling_type",
+    "rope_freq_base",
+    "rope_freq_scale",
+    "yarn_ext_factor",
+    "yarn_attn_factor",
+    "yarn_beta_fast",
+    "yarn_beta_slow",
+    "yarn_orig_ctx",
+)
+
+
+def context_of(
+    contents: Contents,
+    model: str | os.PathLike[str] | Model | Host | None,
+    folder: Path,
+    n_seq_max: int | None,
+    n_threads: int | None,
+    *,
+    own: ExitStack,
+) -> Host:
+    """Build a context with the report's options and model; `own` closes it."""
+    recorded = contents["run"]["model"]
+    if isinstance(model, Host):
+        if n_seq_max is not None or n_threads is not None:
+            raise ArgumentError(
+                "and n_threads are set by the given context: omit them",
+                argument="n_seq_max",
+            )
+        _check_model(model.model, recorded)
+        return model
+    options = _options(contents, n_seq_max, n_threads)
+    if not isinstance(model, Model):
+        file, loras = find_model(recorded, model, folder)
+        n_layers = n_gpu_layers_of(recorded)
+        n_layers = n_layers if shim.supports_gpu() else 0
+        model = own.enter_context(Model(file, lora=loras or None, n_gpu_layers=n_layers))
+    _check_model(model, recorded)
+    return own.enter_context(Context(model, **options))
+
+
+def n_gpu_layers_of(recorded: Mapping[str, Any]) -> int:
+    """Return the number of layers on the GPU in the report; 0 for old reports."""
+    n_layers = recorded.get("n_gpu_layers", 0)
+    return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
+
+
+def _options(
+    contents: Contents, n_seq_max: int | None, n_threads: int | None
+) -> dict[str, Any]:
+    recorded = contents["run"]["context"]
+    unknown = [name for name in recorded if name not in _OF_CONTEXT]
+    if unknown:
+        raise ArgumentError(
+            f"must be a context with {', '.join(unknown)}, as in the report: these "
+            "settings cannot be read from a report",
+            argument="model",
+            code="unknown_settings",
+        )
+    options = dict(recorded)
+    n_cores = hardware.n_cores()
+    for name in ("n_threads", "n_threads_batch"):
+        if isinstance(options.get(name), int):
+            options[name] = n_threads or min(options[name], n_cores)
+    if n_seq_max is not None:
+        options["n_seq_max"] = n_seq_max
+    return options
+
+
+def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
+    """Raise an error if the model or its adapters differ from the report."""
+    found = model_record(model)
+    if recorded.get("sha256") is None:
+        raise unlike(
+            "the report has no SHA-256 of the model, which came from a Llama that "
+            "differed from its file",
+            "no_hash",
+        )
+    if found["sha256"] != recorded["sha256"]:
+        raise ArgumentError(
+            f"the model was changed: {found['file']} has the SHA-256 "
+            f"{str(found['sha256'])[:12]}..., the report's {recorded['file']} has "
+            f"{recorded['sha256'][:12]}...",
+            argument="model",
+            code="changed",
+            form="{name}: {problem}",
+        )
+    adapters = [(each["sha256"], each["scale"]) for each in found["loras"]]
+    if adapters != [
+        (each["sha256"], each["scale"]) for each in recorded.get("loras", [])
+    ]:
+        raise ArgumentError(
+            "has other LoRA adapters than the report's model",
+            argument="model",
+            code="changed",
+        )

@@ -1,0 +1,406 @@
+"""Candidates of a comparison, and the frozen choice among them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.texts import same_rows
+from llamaherd.coding.estimation.gold_forms import listed_ids
+from llamaherd.coding.selection.comparison import CodebookComparison, checked_comparison
+from llamaherd.coding.selection.measures import TITLES
+from llamaherd.coding.selection.split import PARTS, record_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.decimals import decimals
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plurals import count_of, with_commas
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llama_cpp import Llama
+    from typing_extensions import Unpack
+
+    from llamaherd.calls.asks.keywords import CodingSettings
+    from llamaherd.calls.run.host import Host
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.selection.measures import SelectionMeasure
+    from llamaherd.coding.selection.part_codes import PartCodes
+
+# Arguments of `annotate` that a candidate must not set.
+NOT_SETTINGS = tuple(
+    name
+    for name, each in AnnotateOptions.declared.items()
+    if each.facts.get("of_call", False)
+)
+_COMPARED = ("label", "ordinal", "scale", "multiple")  # types of codebooks
+_CLOSED = ("select", "evaluate")  # parts that must not contain examples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodebookCandidate:
+    """Codebook with a context and settings, to be compared with other candidates.
+
+    Attributes:
+        codebook: The codebook.
+        context: Context to use; None for the context of the comparison.
+        settings: Arguments of `annotate`. These arguments replace the settings of the
+            comparison.
+    """
+
+    codebook: Codebook
+    context: Host | Llama | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def candidate(
+    codebook: Codebook,
+    context: Host | Llama | None = None,
+    **settings: Unpack[CodingSettings],
+) -> CodebookCandidate:
+    """Describe a candidate for `compare_codebooks`.
+
+    Args:
+        codebook: Codebook, with its examples.
+        context: Context on the candidate's model; None for the context of the comparison.
+        **settings: Arguments of `annotate` such as `calibrate`, `thinking`, `chat`,
+            `method` and `temperature`.
+
+    Raises:
+        TypeError: An argument has the wrong type, or is not a setting of a candidate.
+    """
+    if not isinstance(codebook, Codebook):
+        raise ArgumentTypeError(
+            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
+        )
+    return CodebookCandidate(
+        codebook=codebook, context=context, settings=checked_names(dict(settings))
+    )
+
+
+def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
+    """Check the names of a candidate's settings."""
+    known = [name for name in AnnotateOptions.declared if name not in NOT_SETTINGS]
+    for name in settings:
+        if name not in known:
+            raise ArgumentTypeError(
+                f"is not a setting of a candidate{checks.meant(name, known)}; these are "
+                f"{', '.join(known)}",
+                argument=name,
+                code="unknown_argument",
+            )
+    return settings
+
+
+def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
+    """Return candidates by name; candidates in a list are named 1, 2 and so on."""
+    if isinstance(given, (Codebook, CodebookCandidate)):
+        given = [given]
+    if not isinstance(given, (Mapping, list, tuple)):
+        raise ArgumentTypeError(
+            "must be a mapping from names to codebooks or candidates, not "
+            f"{checks.shown(given)}",
+            argument="candidates",
+        )
+    named: dict[Any, Any] = (
+        dict(given)
+        if isinstance(given, Mapping)
+        else {str(i): each for i, each in enumerate(given, start=1)}
+    )
+    if not named:
+        raise ArgumentError(
+            "must not be empty", argument="candidates", code="out_of_range"
+        )
+    made = {}
+    for i, (name, each) in enumerate(named.items()):
+        if not isinstance(name, str) or not name.strip():
+            raise ArgumentError(
+                f"must have names, not {checks.shown(name)}", argument="candidates"
+            )
+        if not isinstance(each, (Codebook, CodebookCandidate)):
+            raise ArgumentTypeError(
+                f"must be a Codebook, or made by {call('candidate')}, not "
+                f"{checks.shown(each)}",
+                argument=Argument("candidates", (i,)),
+            )
+        made[name] = (
+            CodebookCandidate(codebook=each) if isinstance(each, Codebook) else each
+        )
+    return made
+
+
+def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
+    """Check that a codebook has the sample's labels and only allowed examples."""
+    where = Argument("candidates", (name,))
+    if not codebook.names or codebook.type not in _COMPARED:
+        raise ArgumentError(
+            f"has the type {codebook.type!r}, but only labels of whole texts can be "
+            "compared with codes",
+            argument=where,
+            code="no_labels",
+        )
+    if (codebook.type == "multiple") != gold.several:
+        has = "several labels per text" if gold.several else "one label per text"
+        raise ArgumentError(
+            f"has the type {codebook.type!r}, but gold was drawn for {has}",
+            argument=where,
+            code="conflict",
+        )
+    if gold.names and set(codebook.names) != set(gold.names):
+        raise ArgumentError(
+            f"has the labels {', '.join(codebook.names)}, but gold has "
+            f"{', '.join(gold.names)}",
+            argument=where,
+            code="other_labels",
+        )
+    check_examples(name, codebook, gold)
+
+
+def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
+    """Raise an error if examples of a codebook are texts of "select" or "evaluate"."""
+    parts = record_of(gold)["parts"]
+    found = same_rows(gold.texts, [each.text for each in codebook.examples])
+    closed = [i for i in found if parts[i] in _CLOSED]
+    if closed:
+        in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
+        raise ArgumentError(
+            f"has examples that are texts of {' and '.join(in_parts)} (ids "
+            f"{listed_ids(gold.ids, closed)}): the prompt would contain codes with "
+            "which its accuracy is measured. Take examples from 'explore', as "
+            f"{call('choose_examples')} does",
+            argument=Argument("candidates", (name,)),
+            code="closed_examples",
+        )
+
+
+def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
+    """Hash everything on which labels depend: codebook, settings and model.
+
+    Args:
+        run: Provenance of labels, see `Coded.run`.
+        without: Settings to leave out.
+    """
+    model = run["model"]
+    settings = {k: v for k, v in run["settings"].items() if k not in without}
+    loras = [
+        [each.get("file"), each.get("sha256"), each.get("scale")]
+        for each in model.get("loras") or ()
+    ]
+    content = [
+        run["codebook"]["hash"],
+        settings,
+        model.get("sha256") or model.get("file"),
+        loras,
+    ]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def texts_of(codes: PartCodes) -> dict[str, list[str]]:
+    """Return the texts of a part as a data frame with one column, "text"."""
+    return {"text": codes.texts}
+
+
+Prefer = Literal["value", "speed"]
+PREFER: tuple[Prefer, ...] = ("value", "speed")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodebookChoice:
+    """Chosen codebook with its settings and model, and how it was chosen.
+
+    Attributes:
+        name: Name of the chosen candidate.
+        hash: SHA-256 of codebook, settings and model.
+        content: Content of the codebook.
+        settings: Settings of the coding, as arguments of `annotate`.
+        model: Record of the model file.
+        measure: Measure by which the candidate was chosen.
+        value: Value of this measure on "select". This value is too optimistic, because
+            the best of several candidates was chosen by this value.
+        level: Confidence level of the comparison.
+        n_candidates: Number of candidates that were compared.
+        tied: Names of the other candidates whose difference from the best is uncertain.
+        codes_sha256: Hash of the texts and codes on which candidates were compared.
+        split_sha256: Hash of the split.
+        made: Time at which the choice was frozen.
+    """
+
+    name: str
+    hash: str
+    content: dict[str, Any]
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    measure: SelectionMeasure
+    value: float
+    level: float
+    n_candidates: int
+    tied: tuple[str, ...]
+    codes_sha256: str
+    split_sha256: str
+    made: str
+
+    @property
+    def codebook(self) -> Codebook:
+        """Codebook that was chosen."""
+        return Codebook.from_dict(self.content)
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """Codebook, settings and model in the form of `Coded.run`."""
+        return {
+            "codebook": {"hash": self.codebook.hash, "content": self.content},
+            "settings": self.settings,
+            "model": self.model,
+        }
+
+    def __str__(self) -> str:
+        title = TITLES[self.measure]
+        lines = [
+            (
+                f"<CodebookChoice: {self.name!r} of "
+                f"{count_of(self.n_candidates, 'candidate')} ({self.hash[:12]})>"
+            ),
+            f"model     {self.model.get('file')}",
+            f"settings  {json.dumps(self.settings, ensure_ascii=False)}",
+            f"{title} on select {decimals(self.value)}, by which it was chosen",
+        ]
+        if self.tied:
+            lines.append(
+                f"cannot be told apart from it: {with_commas(map(repr, self.tied))}"
+            )
+        lines.append(f"{call('evaluate_codebook')} measures it on other texts")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def to_json(self) -> str:
+        """Return the choice as JSON text, which `from_json` reads."""
+        return json.dumps(
+            {"llamaherd_choice": _FORMAT, **asdict(self)}, ensure_ascii=False, indent=1
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> CodebookChoice:
+        """Read a choice that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is not a stored choice, or the choice was changed.
+        """
+        try:
+            stored = json.loads(text)
+            form = stored.pop("llamaherd_choice")
+            made = cls(**{**stored, "tied": tuple(stored["tied"])})
+            found = hash_of(made.run)
+            str(made)  # fails if a value has another type
+        except DAMAGED as error:
+            raise ArgumentError(
+                f"is not a stored choice: {error!r}", argument="text"
+            ) from error
+        if form != _FORMAT:
+            raise ArgumentError(
+                f"is a choice of another format, {form!r}", argument="text"
+            )
+        if found != made.hash:
+            raise ArgumentError(
+                "codebook, settings or model of the stored choice were changed after it "
+                "was frozen: compare again, and use the new choice",
+                argument="choice",
+                code="changed",
+                form="{name}: {problem}",
+            )
+        return made
+
+
+def best_codebook(
+    comparison: CodebookComparison,
+    *,
+    prefer: Prefer = "value",
+    name: str | None = None,
+) -> CodebookChoice:
+    """Choose a candidate, and freeze the choice so that it can be evaluated once.
+
+    Args:
+        comparison: Result of `compare_codebooks`.
+        prefer: "value" chooses the candidate with the best value, and the fastest of
+            several candidates with this value. "speed" first selects the best candidate
+            and all candidates whose difference from it is uncertain, and then chooses the
+            fastest of them.
+        name: Name of a candidate to choose instead.
+
+    Returns:
+        Codebook, settings and model with their hash, for `evaluate_codebook`.
+
+    Raises:
+        TypeError: `comparison` is not the result of `compare_codebooks`.
+        ValueError: There is no candidate of this name, or no value is defined.
+    """
+    checked_comparison(comparison)
+    checks.choice("prefer", prefer, PREFER)
+    at = _chosen(comparison, prefer, name)
+    own = comparison.candidates[at]
+    tied = [comparison.names[i] for i in comparison.tied if i != at]
+    if not comparison.is_tied(at):
+        tied = []
+    return CodebookChoice(
+        name=own.name,
+        hash=own.hash,
+        content=own.codebook,
+        settings=own.settings,
+        model=own.model,
+        measure=comparison.measure,
+        value=own.value.value,
+        level=comparison.level,
+        n_candidates=len(comparison.candidates),
+        tied=tuple(tied),
+        codes_sha256=comparison.codes_sha256,
+        split_sha256=comparison.split_sha256,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) -> int:
+    if name is not None:
+        if name not in comparison.names:
+            raise ArgumentError(
+                f"must be one of {', '.join(map(repr, comparison.names))}, not "
+                f"{checks.shown(name)}{checks.meant(name, comparison.names)}",
+                argument="name",
+                code="unknown_choice",
+            )
+        return comparison.names.index(name)
+    if prefer == "value":
+        return comparison.best
+    seconds = [comparison.candidates[i].seconds for i in comparison.tied]
+    if all(map(math.isnan, seconds)):
+        raise ArgumentError(
+            "'speed' needs seconds, but all answers came from a journal without times",
+            argument="prefer",
+            code="missing",
+        )
+    known = [
+        (own, i)
+        for own, i in zip(seconds, comparison.tied, strict=True)
+        if not math.isnan(own)
+    ]
+    return min(known)[1]
+
+
+def checked_choice(given: object) -> CodebookChoice:
+    """Return the argument if it is a choice, else raise a TypeError."""
+    if not isinstance(given, CodebookChoice):
+        raise ArgumentTypeError(
+            f"must be the result of {call('best_codebook')}, not {checks.shown(given)}",
+            argument="choice",
+        )
+    return given

@@ -1,0 +1,313 @@
+"""Comparison of codebooks, models and settings on the texts of "select"."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.joins import SampleRows, current_rows
+from llamaherd.coding.annotation.settings import journal_path
+from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.selection.candidates import (
+    check_codebook,
+    checked_candidates,
+    checked_names,
+    hash_of,
+    texts_of,
+)
+from llamaherd.coding.selection.comparison import CodebookComparison, ComparedCandidate
+from llamaherd.coding.selection.measures import (
+    ADJUST,
+    checked_measure,
+    is_of_numbers,
+)
+from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
+from llamaherd.coding.selection.split import opened_sample, record_of
+from llamaherd.coding.statistics.intervals import LEVEL, level_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import write_whole
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.keeping import keep_made, keeping
+from llamaherd.engine.core.plurals import part_of, verb
+from llamaherd.engine.core.progress import reporter
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.selection.candidates import CodebookCandidate
+    from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
+    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.engine.core.stats import Progress, ProgressOption
+
+    Given = Codebook | CodebookCandidate
+
+_AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
+_LEAST = 0.5  # a time is stored if at least this share of prompts was computed
+
+
+def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
+    """Return the computing time per text in seconds, without answers from the journal.
+
+    If at least half of the prompts were computed, their time is stored. Otherwise most
+    answers came from the journal, and the stored time is returned.
+
+    Args:
+        run: Provenance of labels, see `Coded.run`.
+        journal: Path of the journal; None if there is none.
+
+    Returns:
+        Seconds per text; NaN if no prompt was computed and no time is stored.
+    """
+    n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
+    share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
+    found = math.nan
+    if share > 0:
+        found = float(run["seconds"]) / (share * max(1, run["n_texts"]))
+    if journal is None:
+        return found
+    key = hash_of(run, without=_AFTERWARDS)
+    path = Path(f"{journal}.times.json")
+    stored = _read(path)
+    if stored is None:  # a file of the user
+        return found
+    if share < _LEAST:
+        return float(stored.get(key, found))
+    write_whole(path, json.dumps({**stored, key: found}, indent=1).encode())
+    return found
+
+
+def _read(path: Path) -> dict[str, float] | None:
+    """Return stored times; {} without a file, None for a file of another kind."""
+    if not path.exists():
+        return {}
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        is_own = all(isinstance(each, (int, float)) for each in stored.values())
+        return {key: float(value) for key, value in stored.items()} if is_own else None
+    except (OSError, OverflowError, *DAMAGED):
+        return None
+
+
+def compare_codebooks(
+    data: Any,  # noqa: ANN401 - a data frame of any kind, Coded, or None
+    candidates: Mapping[str, Given] | Sequence[Given] | Given,
+    gold: GoldSample | str | os.PathLike[str],
+    context: Host | Llama | None = None,
+    *,
+    text: str | None = None,
+    measure: SelectionMeasure | None = None,
+    level: float = LEVEL,
+    adjust: Adjust = "bonferroni",
+    journal: bool | str | os.PathLike[str] | None = None,
+    progress: ProgressOption = False,
+    **settings: Any,  # noqa: ANN401 - those of annotate
+) -> CodebookComparison:
+    """Code the texts of "select" with several codebooks, and compare labels with codes.
+
+    All candidates code the same texts. Measures are weighted by 1 / inclusion
+    probability, so that they describe all texts. If a candidate fails on a text,
+    this counts as a wrong label; for numbers, it counts as the lowest or the highest
+    number of the scale, whichever differs more from the code. Differences are paired,
+    text by text.
+
+    Args:
+        data: Data frame from which the sample was drawn, to check that it has not
+            changed; or a result of `annotate`. None skips this check and
+            uses the texts in the sample.
+        candidates: Codebooks, or results of `candidate`, by name.
+        gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
+        context: Context of the candidates that have no context of their own.
+        text: Column of texts in `data`; None for the column of the sample.
+        measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa". For labels that
+            are numbers: "mae", the mean absolute difference of the expected values from
+            the mean of the coders' numbers. None: "mae" for the type "scale", else
+            "accuracy".
+        level: Confidence level.
+        adjust: "bonferroni" gives simultaneous intervals: those of all differences
+            together contain the true differences with probability `level`. The
+            intervals are valid even if you choose the best candidate by them. "none":
+            each interval alone has this level.
+        journal: Path of a file that stores all answers, so that a later comparison
+            computes only new answers. True uses a file in the working directory.
+        progress: As in `annotate`; reports the progress over all candidates.
+        **settings: Further arguments of `annotate`, for all candidates that do not set
+            them.
+
+    Returns:
+        The value of each candidate, and its difference from the best candidate.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample has no split or too few codes; a codebook has other labels,
+            or its examples are texts of "select" or "evaluate"; or see `annotate`.
+        Interrupted: Ctrl-C was pressed; `results` compares the finished candidates, and
+            `inner_results` is the `Coded` of the candidate that was running. If no
+            candidate is finished, this `Coded` is in `results`.
+    """
+    sample = opened_sample(gold)
+    check_data(data, sample, text)
+    tried = checked_candidates(candidates)
+    shared = checked_names(dict(settings))
+    for name, each in tried.items():
+        check_codebook(name, each.codebook, sample)
+        if each.context is None and context is None:
+            raise ArgumentTypeError(
+                f"is missing, but candidate {name!r} has no own context",
+                argument="context",
+            )
+    check_options(level, adjust)
+    chosen = checked_measure(measure, [each.codebook for each in tried.values()])
+    codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen))
+    kept = journal_of(journal, sample)
+    labels: list[GivenLabels] = []
+
+    def result() -> CodebookComparison:
+        return compared(
+            sample, codes, list(tried)[: len(labels)], labels, measure=chosen,
+            level=level, adjust=adjust, journal=kept,
+        )  # fmt: skip
+
+    with reporter(progress) as report:
+        for i, each in enumerate(tried.values()):
+            try:
+                coded = annotated(
+                    texts_of(codes),
+                    "text",
+                    each.codebook,
+                    each.context if each.context is not None else context,  # type: ignore[arg-type]
+                    journal=kept,
+                    progress=_of_all(report, i, len(tried)) if progress else False,
+                    **{**shared, **each.settings},
+                )
+            except BaseException as error:
+                if labels:
+                    keep_made(error, result, converted=False)
+                raise
+            labels.append(GivenLabels.of(coded))
+    with keeping(dict(zip(tried, labels, strict=True))):
+        return result()
+
+
+def compared(
+    gold: GoldSample,
+    codes: PartCodes,
+    names: Sequence[str],
+    labels: Sequence[GivenLabels],
+    *,
+    measure: SelectionMeasure,
+    level: float,
+    adjust: Adjust,
+    journal: str | None = None,
+) -> CodebookComparison:
+    """Compare labels of candidates with codes.
+
+    Args:
+        gold: The split sample.
+        codes: Codes of the part "select".
+        names: m names.
+        labels: For each candidate n labels with their provenance.
+        measure: As in `compare_codebooks`.
+        level: As in `compare_codebooks`.
+        adjust: As in `compare_codebooks`.
+        journal: Path of the journal; a file next to it stores times of earlier runs. None
+            without a journal.
+    """
+    runs = [each.run for each in labels]
+    found = measured(codes, labels, measure, level=level, adjust=adjust)
+    made = []
+    for i, name in enumerate(names):
+        key = hash_of(runs[i])
+        made.append(
+            ComparedCandidate(
+                name=name,
+                hash=key,
+                codebook=dict(runs[i]["codebook"]["content"]),
+                settings=dict(runs[i]["settings"]),
+                model=dict(runs[i]["model"]),
+                labels=tuple(labels[i].labels),
+                value=found.values[i],
+                seconds=seconds_per_text(runs[i], journal),
+            )
+        )
+    return CodebookComparison(
+        candidates=tuple(made),
+        differences=found.differences,
+        measure=measure,
+        level=level,
+        adjust=adjust,
+        n=len(codes),
+        ids=tuple(codes.ids),
+        codes_sha256=codes.sha256,
+        split_sha256=record_of(gold)["sha256"],
+        notes=(*codes.notes, *_notes(made, is_of_numbers(measure))),
+    )
+
+
+def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
+    """Return notes on failed texts and on identical candidates."""
+    end = "the wrong end of the scale" if of_numbers else "wrong"
+    notes = [
+        f"{part_of(each.n_failed, len(each.labels), 'text')} no label by "
+        f"{each.name!r}, and {verb(each.n_failed, 'is', 'are')} treated as {end}"
+        for each in made
+        if each.n_failed
+    ]
+    first: dict[str, str] = {}
+    for each in made:
+        if each.hash in first:
+            notes.append(
+                f"{first[each.hash]!r} and {each.name!r} are the same: codebook, "
+                "settings and model"
+            )
+        first.setdefault(each.hash, each.name)
+    return notes
+
+
+def check_options(level: float, adjust: object) -> None:
+    """Check the options of a comparison before any text is coded."""
+    level_of(level)
+    checks.choice("adjust", adjust, ADJUST)
+
+
+def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
+    """Check that a sample was drawn from a data frame, if one is given."""
+    if data is None:
+        return
+    frame = data.frame if isinstance(data, Coded) else data
+    name = text or (data.text if isinstance(data, Coded) else gold.design.get("text"))
+    if name is None:
+        raise ArgumentError(
+            "must name the column of texts", argument="text", code="missing"
+        )
+    texts = checked_texts(frames.column(frame, name, "text"), name)
+    rows = SampleRows.of(gold, frame, len(texts), texts=texts, labels=None)
+    current_rows(gold, rows)
+
+
+def journal_of(given: object, gold: GoldSample) -> str | None:
+    """Return the path of a comparison's journal; None if there is no journal."""
+    return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
+
+
+def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
+    """Report a candidate's progress as part of the total."""
+
+    def show(progress: Progress) -> None:
+        n_total = progress.n_total
+        done = i * n_total + progress.n_done
+        report(replace(progress, n_done=done, n_total=n * n_total))
+
+    return show

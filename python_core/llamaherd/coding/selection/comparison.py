@@ -1,0 +1,370 @@
+"""Result of a comparison of codebooks."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding.selection.measures import (
+    ERRORS,
+    TITLES,
+    ExamplesEffect,
+    PairedDifference,
+    SelectionMeasure,
+    examples_of,
+    n_more_examples,
+)
+from llamaherd.coding.statistics.intervals import Measure
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plurals import count_of, first_rows, percent
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.coding.selection.measures import Adjust
+
+_FORMAT = 1
+_NOT_YET = (
+    "The value of the best is too {good}, because it was chosen by this value: {best} "
+    "freezes the choice, and {evaluate} measures it on other texts."
+)
+_LINE = 90  # characters
+_INTERVAL = 20  # characters of an interval
+_MANY = 5  # largest number of candidates that a sentence lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCandidate:
+    """Candidate with its labels and measures on the texts of "select".
+
+    Attributes:
+        name: Name of the candidate.
+        hash: Hash of codebook, settings and model.
+        codebook: Content of the codebook.
+        settings: Settings of the coding, see `Coded.run`.
+        model: Record of the model file.
+        labels: Label of each text; None for failed texts. A failed text counts as a
+            wrong label; for numbers, it counts as the lowest or the highest number of the
+            scale, whichever differs more from the code.
+        value: The measure; its interval is not adjusted for several candidates.
+        seconds: Computing time in seconds per text; NaN if all answers came from a
+            journal without times.
+    """
+
+    name: str
+    hash: str
+    codebook: dict[str, Any]
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    labels: tuple[str | None, ...]
+    value: Measure
+    seconds: float
+
+    @property
+    def n_failed(self) -> int:
+        """Number of texts without a label."""
+        return sum(label is None for label in self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodebookComparison:
+    """Comparison of candidates on the same texts.
+
+    Attributes:
+        candidates: The candidates, in the order given.
+        differences: Differences of all pairs of candidates, with intervals.
+        measure: Measure of agreement with human codes.
+        level: Confidence level.
+        adjust: "bonferroni" if the intervals of differences are simultaneous, "none" if
+            each interval alone has the level.
+        n: Number of texts.
+        ids: Identifiers of the texts.
+        codes_sha256: Hash of texts and codes.
+        split_sha256: Hash of the split.
+        notes: Notes for the user.
+    """
+
+    candidates: tuple[ComparedCandidate, ...]
+    differences: tuple[PairedDifference, ...]
+    measure: SelectionMeasure
+    level: float
+    adjust: Adjust
+    n: int
+    ids: tuple[str, ...]
+    codes_sha256: str
+    split_sha256: str
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the candidates."""
+        return tuple(each.name for each in self.candidates)
+
+    @property
+    def best(self) -> int:
+        """Index of the best candidate; if several are best, the fastest of them.
+
+        The best value is the smallest for measures of error, the largest for all others.
+        """
+        known = [
+            i
+            for i, each in enumerate(self.candidates)
+            if not math.isnan(each.value.value)
+        ]
+        if not known:
+            raise ArgumentError(
+                f"has no candidate whose {TITLES[self.measure]} is defined",
+                argument="comparison",
+                code="undefined",
+            )
+        sign = 1 if self.is_error else -1
+        return min(
+            known, key=lambda i: (sign * self.candidates[i].value.value, self._slow(i))
+        )
+
+    @property
+    def is_error(self) -> bool:
+        """True if smaller values of the measure are better."""
+        return self.measure in ERRORS
+
+    def _slow(self, i: int) -> float:
+        seconds = self.candidates[i].seconds
+        return math.inf if math.isnan(seconds) else seconds
+
+    def to_best(self, i: int) -> PairedDifference | None:
+        """Return a candidate's difference from the best candidate; None for the best."""
+        best = self.best
+        for each in self.differences:
+            if (each.first, each.second) == (i, best):
+                return each
+            if (each.first, each.second) == (best, i):
+                return each.turned()
+        return None
+
+    def is_tied(self, i: int) -> bool:
+        """Return True if i is the best candidate or cannot be told apart from it."""
+        found = self.to_best(i)
+        if found is None:
+            return True
+        return not (found.low > 0 if self.is_error else found.high < 0)
+
+    @property
+    def tied(self) -> tuple[int, ...]:
+        """Indices of the candidates that cannot be distinguished from the best."""
+        return tuple(i for i in range(len(self.candidates)) if self.is_tied(i))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each candidate, for a data frame."""
+        rows = []
+        for i, each in enumerate(self.candidates):
+            found = self.to_best(i)
+            rows.append(
+                {
+                    "candidate": each.name,
+                    self.measure: each.value.value,
+                    "low": each.value.low,
+                    "high": each.value.high,
+                    "difference": 0.0 if found is None else found.value,
+                    "difference_low": math.nan if found is None else found.low,
+                    "difference_high": math.nan if found is None else found.high,
+                    "verdict": self.verdict(i),
+                    "seconds": each.seconds,
+                    "n_failed": each.n_failed,
+                    "hash": each.hash,
+                }
+            )
+        return rows
+
+    def pairs(self) -> list[dict[str, Any]]:
+        """Return a dict for each pair of candidates, for a data frame."""
+        return [
+            {
+                "first": self.names[each.first],
+                "second": self.names[each.second],
+                "difference": each.value,
+                "low": each.low,
+                "high": each.high,
+                "differ": each.differ,
+                "verdict": "differ" if each.is_clear else "cannot be told apart",
+            }
+            for each in self.differences
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each candidate.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.to_dicts())
+
+    def verdict(self, i: int) -> str:
+        """Return "best", "worse", or "cannot be told apart" for a candidate."""
+        if i == self.best:
+            return "best"
+        return "cannot be told apart" if self.is_tied(i) else "worse"
+
+    def __str__(self) -> str:
+        wide = max(9, *map(len, self.names))
+        title = TITLES[self.measure]
+        head = (
+            f"<CodebookComparison: {count_of(len(self.candidates), 'candidate')}, "
+            f"{count_of(self.n, 'text')} of select>"
+        )
+        held = "one by one" if self.adjust == "none" else "simultaneous"
+        under = f"[{percent(self.level)} confidence intervals; differences {held}]"
+        head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
+        head_row += f"{'to the best':<{_INTERVAL}}  s/text"
+        lines = [
+            head,
+            under,
+            "",
+            head_row,
+        ]
+        rows = []
+        for i, each in enumerate(self.candidates):
+            found = self.to_best(i)
+            to_best = "best" if found is None else _shown(found, signed=True)
+            seconds = "" if math.isnan(each.seconds) else f"{each.seconds:.3g}"
+            apart = self.verdict(i) if found is not None else ""
+            rows.append(
+                f"{each.name:<{wide}}  {_shown(each.value):<{_INTERVAL}}  "
+                f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
+            )
+        notes = wrapped_notes(first_rows([*self.effects, *self.notes]))
+        return "\n".join([*lines, *first_rows(rows), "", self.conclusion, *notes])
+
+    __repr__ = __str__
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """Sentences on the effect of examples, by candidates that differ only in them."""
+        sentences = []
+        for pair in self.differences:
+            for each in (pair, pair.turned()):
+                book, other = (self.candidates[i] for i in (each.first, each.second))
+                same = (book.settings, book.model) == (other.settings, other.model)
+                n = n_more_examples(book.codebook, other.codebook) if same else 0
+                if not n or math.isnan(each.value):
+                    continue
+                effect = ExamplesEffect(
+                    n_examples=n,
+                    measure=self.measure,
+                    before=other.value.value,
+                    after=book.value.value,
+                    difference=each,
+                )
+                more = f"{examples_of(n)} that {book.name!r} has and {other.name!r} lacks"
+                sentences.append(f"{more} {effect.told()}.")
+        return tuple(sentences)
+
+    @property
+    def conclusion(self) -> str:
+        """Sentences that name the candidates that may be the best."""
+        others = [self.names[i] for i in self.tied if i != self.best]
+        best = repr(self.names[self.best])
+        if len(self.candidates) == 1:
+            said = "There is nothing to compare it with."
+        elif not others:
+            said = f"{best} is better than all others."
+        elif len(others) > _MANY:
+            said = (
+                f"{best} and {len(others)} others cannot be told apart by {self.n} "
+                "texts: any of them may be the best."
+            )
+        else:
+            named = ", ".join(map(repr, others))
+            said = (
+                f"{best} and {named} cannot be told apart by {count_of(self.n, 'text')}: "
+                "any of them may be the best."
+            )
+        not_yet = _NOT_YET.format(
+            good="low" if self.is_error else "high",
+            best=call("best_codebook"),
+            evaluate=call("evaluate_codebook"),
+        )
+        return textwrap.fill(f"{said} {not_yet}", _LINE)
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON text, which `from_json` reads."""
+        return json.dumps(
+            {"llamaherd_comparison": _FORMAT, **asdict(self)}, ensure_ascii=False
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> CodebookComparison:
+        """Read a comparison that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is not a stored comparison.
+        """
+        try:
+            stored = json.loads(text)
+            form = stored.pop("llamaherd_comparison")
+            tried = [_candidate(each) for each in stored.pop("candidates")]
+            pairs = [PairedDifference(**each) for each in stored.pop("differences")]
+            ids, notes = tuple(stored.pop("ids")), tuple(stored.pop("notes"))
+            made = cls(
+                candidates=tuple(tried),
+                differences=tuple(pairs),
+                ids=ids,
+                notes=notes,
+                **stored,
+            )
+            str(made)  # fails if a value has another type
+        except DAMAGED as error:
+            raise ArgumentError(
+                f"is not a stored comparison: {error!r}", argument="text"
+            ) from error
+        if form != _FORMAT or made.measure not in TITLES:
+            raise ArgumentError(
+                f"is a comparison of another format, {form!r}", argument="text"
+            )
+        return made
+
+
+def wrapped_notes(notes: Sequence[str]) -> list[str]:
+    """Return notes as wrapped lines."""
+    return [
+        line
+        for note in notes
+        for line in textwrap.wrap(
+            note, _LINE, initial_indent="! ", subsequent_indent="  "
+        )
+    ]
+
+
+def _candidate(stored: Mapping[str, Any]) -> ComparedCandidate:
+    own = {**stored, "labels": tuple(stored["labels"])}
+    own["value"] = Measure(**stored["value"])
+    return ComparedCandidate(**own)
+
+
+def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
+    """Return a number with its interval."""
+    if math.isnan(found.value):
+        return "not defined"
+    value = decimals(found.value, sign="+" if signed else "")
+    if math.isnan(found.low):
+        return value
+    return f"{value} {limits(found.low, found.high)}"
+
+
+def checked_comparison(given: object) -> CodebookComparison:
+    """Return the argument if it is a comparison, else raise a TypeError."""
+    if not isinstance(given, CodebookComparison):
+        raise ArgumentTypeError(
+            f"must be the result of {call('compare_codebooks')}, not "
+            f"{checks.shown(given)}",
+            argument="comparison",
+        )
+    return given

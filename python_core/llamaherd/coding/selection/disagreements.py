@@ -1,0 +1,206 @@
+"""Texts whose label by the model differs from their human code."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding.annotation.label_sets import joined
+from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part
+from llamaherd.coding.selection.split import PARTS, opened_sample, part_of, record_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.decimals import decimals
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plurals import count_of, first_rows
+from llamaherd.engine.core.words import call, setting
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
+
+_SHOWN = 10  # number of texts to print
+_WIDE = 60  # number of characters of each text to print
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreements:
+    """Table of texts whose label differs from the human code, most confident first.
+
+    Attributes:
+        columns: Columns by name: "id", "part", "text", "code" (majority code), a column
+            for each of several coders, "label", "prob" (probability of the label),
+            "prob_code" (probability of the code), and "thinking" if the model thought.
+        n_compared: Number of texts that have both a code and a label.
+        n_missing: Number of coded texts without a label.
+    """
+
+    columns: dict[str, list[Any]]
+    n_compared: int
+    n_missing: int
+
+    def __len__(self) -> int:
+        return len(self.columns["id"])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_dicts())
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each text."""
+        names = list(self.columns)
+        rows = zip(*self.columns.values(), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.columns)
+
+    def __str__(self) -> str:
+        lines = [f"<Disagreements: {len(self)} of {count_of(self.n_compared, 'text')}>"]
+        rows = []
+        for row in self.to_dicts()[:_SHOWN]:
+            text = " ".join(str(row["text"]).split())
+            shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
+            sure = "" if math.isnan(row["prob"]) else f" {decimals(row['prob'])}"
+            rows.append(
+                f"{row['id']}  {row['label'] or '(none)'}{sure}, people: "
+                f"{row['code'] or '(none)'}  {shown}"
+            )
+        lines += first_rows(rows, _SHOWN, len(self))
+        if self.n_missing:
+            lines.append(f"! {self.n_missing} coded texts have no label")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def disagreements(
+    coded: Any,  # noqa: ANN401 - Coded, or what is like it
+    gold: GoldSample | str | os.PathLike[str],
+    parts: str | Sequence[str] = "explore",
+    *,
+    peek: bool = False,
+) -> Disagreements:
+    """List the texts whose label differs from the human code.
+
+    Read the texts of "explore" to write a better codebook. If you read texts of "select"
+    and then change a codebook, the value of this codebook on "select" becomes too
+    optimistic. "evaluate" is locked until `evaluate_codebook` unlocks it.
+
+    Args:
+        coded: Result of `annotate` that contains labels of these texts.
+        gold: Sample with codes and a split; or the path of its CSV file.
+        parts: Part or parts of the sample.
+        peek: True to read "evaluate" while it is locked; this gives a warning.
+
+    Returns:
+        A table, the most confident labels first.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample has no split, a part has no codes, or "evaluate" is locked.
+
+    Warns:
+        UserWarning: The locked part "evaluate" was read.
+    """
+    sample = opened_sample(gold)
+    checks.flag("peek", peek)
+    asked = _asked(parts)
+    record = record_of(sample)
+    if "evaluate" in asked and not record["opened"]:
+        if not peek:
+            raise ArgumentError(
+                f"'evaluate' is locked until {call('evaluate_codebook')} unlocks it: "
+                "once you have read these texts, they give no unbiased accuracy. "
+                f"{setting('peek', True)} reads them nevertheless",
+                argument="parts",
+                code="closed",
+            )
+        warnings.warn(
+            "The part 'evaluate' was read while it was locked: accuracy on its texts is "
+            "no longer unbiased",
+            UserWarning,
+            stacklevel=2,
+        )
+    labels = GivenLabels.of(coded)
+    rows: list[dict[str, Any]] = []
+    n_compared = n_missing = 0
+    for part in asked:
+        found, n = _of_part(part, sample, labels)
+        n_compared += n
+        n_missing += sum(row["label"] is None for row in found)
+        rows += [row for row in found if row["label"] is not None]
+    rows.sort(key=_order)
+    names = list(rows[0]) if rows else ["id", "part", "text", "code", "label", "prob"]
+    return Disagreements(
+        columns={name: [row[name] for row in rows] for name in names},
+        n_compared=n_compared,
+        n_missing=n_missing,
+    )
+
+
+def _asked(parts: object) -> list[str]:
+    given = [parts] if isinstance(parts, str) else parts
+    if not isinstance(given, (list, tuple)) or not given:
+        raise ArgumentTypeError(
+            f"must be one or several of {', '.join(PARTS)}, not {checks.shown(parts)}",
+            argument="parts",
+        )
+    return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(given)]
+
+
+def _of_part(
+    part: str, gold: GoldSample, labels: GivenLabels
+) -> tuple[list[dict[str, Any]], int]:
+    """Return rows of a part's texts, and the number of its texts that have a label.
+
+    The rows are disagreements, and texts without a label.
+    """
+    codes = codes_of_part(gold, part)
+    own = labels.of_texts(codes.texts, partly=True)
+    sets = codes.sets_of(own.labels)
+    sample = part_of(gold, part)
+    at = {identifier: i for i, identifier in enumerate(sample.ids)}
+    rows = []
+    for i, (given, right) in enumerate(zip(sets, codes.codes, strict=True)):
+        if given == right:
+            continue
+        coders = {}
+        if len(sample.coders) > 1:
+            row = at[codes.ids[i]]
+            both = zip(sample.coders, sample.codes, strict=True)
+            coders = {f"code_{name}": each[row] for name, each in both}
+        rows.append(
+            {
+                "id": codes.ids[i],
+                "part": part,
+                "text": codes.texts[i],
+                "code": joined(right),
+                **coders,
+                "label": own.labels[i],
+                "prob": _prob(own, i, given or ()),
+                "prob_code": _prob(own, i, right),
+                **({} if own.thoughts is None else {"thinking": own.thoughts[i]}),
+            }
+        )
+    return rows, sum(each is not None for each in sets)
+
+
+def _prob(labels: GivenLabels, i: int, of: Sequence[str]) -> float:
+    """Return the probability of a label; NaN if unknown, or for several labels."""
+    if labels.probs is None or len(of) != 1 or of[0] not in labels.names:
+        return math.nan
+    return float(labels.probs[i, labels.names.index(of[0])])
+
+
+def _order(row: dict[str, Any]) -> float:
+    return 0.0 if math.isnan(row["prob"]) else -row["prob"]

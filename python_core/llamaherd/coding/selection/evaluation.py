@@ -1,0 +1,409 @@
+"""Evaluation of a frozen choice on texts that were not used to choose."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.calls.api.scoring import open_context
+from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.record import model_record
+from llamaherd.coding.annotation.texts import SPLIT
+from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
+from llamaherd.coding.selection.candidates import (
+    CodebookChoice,
+    check_codebook,
+    checked_choice,
+    hash_of,
+    texts_of,
+)
+from llamaherd.coding.selection.comparison import wrapped_notes
+from llamaherd.coding.selection.measures import TITLES, is_of_numbers
+from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
+from llamaherd.coding.selection.split import (
+    opened_sample,
+    part_of,
+    record_of,
+    store_record,
+)
+from llamaherd.coding.statistics.intervals import LEVEL
+from llamaherd.coding.validation.validate import validate
+from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.keeping import keeping
+from llamaherd.engine.core.plurals import count_of, verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.coding.annotation.coded import Coded
+    from llamaherd.coding.selection.measures import SelectionMeasure
+    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.statistics.intervals import Measure
+    from llamaherd.coding.validation.validation import Validation
+    from llamaherd.engine.core.stats import ProgressOption
+
+# Evaluations in this process, by the hash of the split. A sample object that was read
+# before an evaluation does not contain its record.
+_OPENED: dict[str, list[dict[str, Any]]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Quality of a frozen choice on the texts of "evaluate".
+
+    Attributes:
+        choice: The choice.
+        measure: Measure by which the candidate was chosen.
+        value: This measure on the texts of "evaluate", with its interval.
+        validation: All measures on these texts, see `validate`.
+        n: Number of texts.
+        n_failed: Number of texts without a label; `value` counts them as wrong.
+        opened: One record for each evaluation on these texts; the last record is of this
+            evaluation.
+        gold: The sample with these records. Store this sample; the sample that you passed
+            has no record of this evaluation.
+        notes: Notes on earlier evaluations, and on changes since the choice.
+    """
+
+    choice: CodebookChoice
+    measure: SelectionMeasure
+    value: Measure
+    validation: Validation
+    n: int
+    n_failed: int
+    opened: tuple[dict[str, Any], ...]
+    gold: GoldSample
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def is_first(self) -> bool:
+        """True if "evaluate" was locked before."""
+        return len(self.opened) == 1
+
+    def __str__(self) -> str:
+        title, choice = TITLES[self.measure], self.choice
+        interval = limits(self.value.low, self.value.high)
+        head = f"<Evaluation: {choice.name!r} ({choice.hash[:12]}), "
+        head += f"{count_of(self.n, 'text')} of evaluate>"
+        on_select = f"{'on select':<18} {decimals(choice.value)}, "
+        on_select += f"of {count_of(choice.n_candidates, 'candidate')}, used to choose"
+        lines = [
+            head,
+            f"{title:<18} {decimals(self.value.value)} {interval}, not used to choose",
+            on_select,
+        ]
+        if self.n_failed:
+            end = "the wrong end of the scale" if is_of_numbers(self.measure) else "wrong"
+            lines.append(
+                f"{count_of(self.n_failed, 'text')} {verb(self.n_failed, 'has', 'have')} "
+                f"no label and {verb(self.n_failed, 'is', 'are')} treated as {end}"
+            )
+        first = self.opened[0]
+        if self.is_first:
+            lines.append(f"evaluate was opened for the first time, {first['at']}")
+        return "\n".join([*lines, *wrapped_notes(self.notes)])
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PartGold:
+    """Codes of texts in the form that `validate` accepts as `gold`."""
+
+    rows: list[int]
+    codes: list[list[str | None]]
+    coders: list[str]
+    probs: Any
+    design: None = None
+
+
+def evaluate_codebook(
+    choice: CodebookChoice,
+    gold: GoldSample | str | os.PathLike[str],
+    context: Host | Llama | None = None,
+    *,
+    coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
+    level: float = LEVEL,
+    journal: str | os.PathLike[str] | None = None,
+    progress: ProgressOption = False,
+) -> Evaluation:
+    """Measure a frozen choice on the texts of "evaluate", and record this evaluation.
+
+    No choice used these texts, so the first evaluation is unbiased. The evaluation
+    unlocks "evaluate" and records the time and the choice. A further evaluation, or codes
+    that changed since the choice, cause warnings.
+
+    Args:
+        choice: Result of `best_codebook`.
+        gold: The split sample, or the path of its CSV file. With a path, the evaluation
+            is also recorded in the design file next to the CSV file.
+        context: Context on the chosen model.
+        coded: Labels that `annotate` made with the chosen codebook, settings and model,
+            and that include all texts of "evaluate". These labels are then evaluated, and
+            no text is coded again.
+        level: Confidence level.
+        journal: As in `compare_codebooks`.
+        progress: As in `annotate`.
+
+    Returns:
+        The value and all further measures; the field `gold` is the sample with the
+        record.
+
+    Raises:
+        TypeError: An argument has the wrong type, or context and coded are both missing.
+        ValueError: The choice was made on another split, or its examples are texts of
+            "evaluate"; the context has another model; `coded` was made with another
+            codebook, model or settings; or see `annotate`.
+        OSError: The record cannot be stored.
+
+    Warns:
+        UserWarning: "evaluate" was unlocked before, or codes changed since the choice.
+    """
+    sample = opened_sample(gold)
+    path = None if isinstance(gold, GoldSample) else gold
+    codes = prepared(checked_choice(choice), sample)
+    if path is not None:
+        _check_writable(sidecar(path))
+    if coded is not None:
+        labels = GivenLabels.of(coded).of_texts(codes.texts)
+        check_run(choice, coded.run)
+    elif context is None:
+        raise ArgumentTypeError(
+            "or coded must be given: a context with the chosen model, or its labels",
+            argument="context",
+        )
+    else:
+        coded = _coded_now(choice, codes, context, journal, progress)
+        labels = GivenLabels.of(coded)
+    with keeping(coded):
+        found = evaluated(choice, sample, codes, labels, level=level, path=path)
+    with keeping(found):
+        warn_notes(found.notes)
+    return found
+
+
+def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
+    """Check that a choice fits the sample, and return the codes of "evaluate"."""
+    record = record_of(gold)
+    if choice.split_sha256 != record["sha256"]:
+        raise ArgumentError(
+            "was made on another split of the sample, where texts of evaluate may have "
+            "been used to choose. Compare again on this split",
+            argument="choice",
+            code="other_split",
+        )
+    if hash_of(choice.run) != choice.hash:
+        raise ArgumentError(
+            "was changed after it was frozen: codebook, settings or model do not "
+            "match its hash",
+            argument="choice",
+            code="changed",
+        )
+    check_codebook(choice.name, choice.codebook, gold)
+    return _codes(gold, "evaluate", choice)
+
+
+def _codes(gold: GoldSample, part: str, choice: CodebookChoice) -> PartCodes:
+    return codes_of_part(gold, part, as_numbers=is_of_numbers(choice.measure))
+
+
+def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
+    """Check that labels were made by the chosen codebook, settings and model."""
+    if hash_of(run) == choice.hash:
+        return
+    parts = {
+        "codebook or examples": run["codebook"]["hash"] != choice.codebook.hash,
+        "settings": run["settings"] != choice.settings,
+        "model": _model_of(run["model"]) != _model_of(choice.model),
+    }
+    other = " and ".join(name for name, differs in parts.items() if differs)
+    raise ArgumentError(
+        f"has labels that were made with other {other or 'adapters'} than those of the "
+        f"choice {choice.name!r} "
+        f"({choice.hash[:12]})",
+        argument="coded",
+        code="changed",
+    )
+
+
+def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
+    """Check that a context has the chosen model, before any text is coded."""
+    found = model_record(open_context(context).model)
+    if _model_of(found) != _model_of(choice.model):
+        raise ArgumentError(
+            f"must have the chosen model, {choice.model.get('file')}, not "
+            f"{found['file']}",
+            argument="context",
+            code="other_model",
+        )
+
+
+def evaluated(
+    choice: CodebookChoice,
+    gold: GoldSample,
+    codes: PartCodes,
+    labels: GivenLabels,
+    *,
+    level: float = LEVEL,
+    path: str | os.PathLike[str] | None = None,
+) -> Evaluation:
+    """Measure labels of the texts of "evaluate", and record the evaluation.
+
+    Args:
+        choice: The choice.
+        gold: The split sample.
+        codes: Codes of the texts, from `prepared`.
+        labels: Labels of these texts.
+        level: Confidence level.
+        path: CSV file; the evaluation is recorded in the design file next to it. None to
+            return the record only in the result.
+    """
+    (value,) = measured(codes, [labels], choice.measure, level=level).values
+    record = record_of(gold)
+    before = _merged(record["opened"], _OPENED.get(record["sha256"], []))
+    now = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "choice": choice.hash,
+        "name": choice.name,
+        "codes_sha256": codes.sha256,
+        "measure": choice.measure,
+        "value": value.value,
+    }
+    changed = _codes(gold, "select", choice).sha256 != choice.codes_sha256
+    opened = [*before, now]
+    _OPENED[record["sha256"]] = opened
+    made = {**record, "opened": opened}
+    if path is not None:
+        store_record(path, made)
+    return Evaluation(
+        choice=choice,
+        measure=choice.measure,
+        value=value,
+        validation=_validation(gold, codes, labels, choice.measure, level),
+        n=len(codes),
+        n_failed=sum(label is None for label in labels.labels),
+        opened=tuple(opened),
+        gold=replace(gold, design={**gold.design, SPLIT: made}),
+        notes=(*_notes(before, now, changed=changed), *codes.notes),
+    )
+
+
+def _coded_now(
+    choice: CodebookChoice,
+    codes: PartCodes,
+    context: Host | Llama,
+    journal: str | os.PathLike[str] | None,
+    progress: ProgressOption,
+) -> Coded:
+    """Code the texts of "evaluate" with the chosen codebook, settings and model."""
+    check_chosen_model(choice, context)
+    coded: Coded = annotated(
+        texts_of(codes), "text", choice.codebook, context,
+        journal=journal, progress=progress, **choice.settings,
+    )  # fmt: skip
+    with keeping(coded):
+        check_run(choice, coded.run)
+    return coded
+
+
+def _validation(
+    gold: GoldSample,
+    codes: PartCodes,
+    labels: GivenLabels,
+    measure: SelectionMeasure,
+    level: float,
+) -> Validation:
+    """Return all measures on the texts of "evaluate", from the codes of all coders."""
+    part = part_of(gold, "evaluate")
+    at = {identifier: i for i, identifier in enumerate(part.ids)}
+    rows = [at[each] for each in codes.ids]
+    by_coder = [
+        (name, [own[row] for row in rows])
+        for name, own in zip(part.coders, part.codes, strict=True)
+    ]
+    known = [(name, own) for name, own in by_coder if any(c is not None for c in own)]
+    people = _PartGold(
+        rows=list(range(len(codes))),
+        codes=[own for _, own in known],
+        coders=[name for name, _ in known],
+        probs=1 / np.asarray(codes.weights),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the page shows the warnings
+        return validate(
+            labels,
+            people,
+            labels=labels.names or codes.names,
+            level=level,
+            several=codes.several,
+            scale="interval" if is_of_numbers(measure) else _scale(gold),
+        )
+
+
+def _scale(gold: GoldSample) -> Literal["ordinal"] | None:
+    return "ordinal" if gold.design.get("scale") == "ordinal" else None
+
+
+def _notes(
+    before: Sequence[Mapping[str, Any]], now: Mapping[str, Any], *, changed: bool
+) -> list[str]:
+    """Return notes on earlier evaluations and on codes that changed."""
+    notes = []
+    others = [each for each in before if each["choice"] != now["choice"]]
+    if others:
+        listed = ", ".join(
+            f"{each['at']} for {each['name']!r} ({each['choice'][:12]})"
+            for each in others[-3:]
+        )
+        notes.append(
+            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. The results "
+            "may have led to this choice, whose value is then biased: report all "
+            "evaluations, or code new texts"
+        )
+    elif before:
+        notes.append(
+            "The part 'evaluate' was opened before for this same choice, "
+            f"{before[0]['at']}: the value is not new evidence"
+        )
+    if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
+        notes.append(
+            "CODES OF EVALUATE CHANGED since it was opened: whoever changed them may "
+            "have seen the labels"
+        )
+    if changed:
+        notes.append(
+            "CODES OF SELECT CHANGED since the choice was frozen: with these codes "
+            "another candidate may be the best. Compare again"
+        )
+    return notes
+
+
+def _merged(
+    stored: Sequence[dict[str, Any]], known: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the records of a sample and of this process, without duplicates."""
+    found = list(stored)
+    return found + [each for each in known if each not in found]
+
+
+def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
+    return model.get("sha256") or model.get("file")
+
+
+def _check_writable(path: Path) -> None:
+    """Raise an error, before "evaluate" is unlocked, if no record can be stored."""
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise PermissionError(
+            f"{path} cannot be written, so the evaluation could not be recorded"
+        )

@@ -1,0 +1,413 @@
+"""Examples for a codebook, from the texts of "explore"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.codebook import Codebook, Example
+from llamaherd.coding.annotation.texts import is_blank, same_rows
+from llamaherd.coding.selection.candidates import (
+    check_codebook,
+    checked_names,
+    texts_of,
+)
+from llamaherd.coding.selection.measures import (
+    ExamplesEffect,
+    checked_measure,
+    examples_of,
+    is_of_numbers,
+)
+from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
+from llamaherd.coding.selection.split import opened_sample, part_of
+from llamaherd.coding.statistics.intervals import LEVEL
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_caller
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.progress import say
+from llamaherd.engine.core.words import call, setting
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.selection.measures import SelectionMeasure
+    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.statistics.ratings import Floats
+
+_SIZE = 3  # number of characters of an n-gram
+_LEAST_NORM = 1e-12
+
+
+def text_distances(texts: Sequence[str]) -> Floats:
+    """Return 1 - cosine similarity of character trigrams, float64[n, n].
+
+    Case and the length of whitespace are ignored. A trigram that occurs c times in a
+    text, and in d of the n texts, has the weight
+    (1 + log(c)) * (1 + log((1 + n) / (1 + d))) in this text.
+
+    Source: Salton, Buckley, "Term-weighting approaches in automatic text retrieval", Inf.
+    Process. Manag. 24, 1988.
+    """
+    counts = [Counter(_grams(text)) for text in texts]
+    n_with = Counter(gram for each in counts for gram in each)
+    column = {gram: j for j, gram in enumerate(n_with)}
+    weights = {gram: np.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in n_with.items()}
+    vectors = np.zeros((len(texts), len(column)))
+    for i, own in enumerate(counts):
+        for gram, n in own.items():
+            vectors[i, column[gram]] = (1 + np.log(n)) * weights[gram]
+    return vector_distances(vectors)
+
+
+def vector_distances(vectors: Floats) -> Floats:
+    """Return 1 - cosine similarity of rows, float64[n, n]; it is 1 for a row of zeros."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = np.divide(
+        vectors, norms, out=np.zeros_like(vectors), where=norms > _LEAST_NORM
+    )
+    return np.asarray(np.clip(1 - unit @ unit.T, 0.0, 2.0))
+
+
+def _described(given: Any) -> str:  # noqa: ANN401 - array-like
+    """Return the form of a value for messages."""
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        rows, columns = given.shape
+        return f"{count_of(rows, 'row')} of {count_of(columns, 'number')}"
+    return checks.shown(given)
+
+
+def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-like
+    """Return embeddings of n texts as float64[n, d]."""
+    try:
+        found = np.asarray(embeddings, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
+        raise ArgumentError(
+            f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
+            f"sample, not {_described(embeddings)}",
+            argument="embeddings",
+            code="wrong_length",
+        )
+    if not np.isfinite(found).all():
+        raise ArgumentError("must be finite", argument="embeddings", code="out_of_range")
+    return found
+
+
+def _grams(text: str) -> list[str]:
+    plain = f" {' '.join(text.casefold().split())} "
+    return [plain[i : i + _SIZE] for i in range(max(1, len(plain) - _SIZE + 1))]
+
+
+By = Literal["diverse", "hardest"]
+BY: tuple[By, ...] = ("diverse", "hardest")
+_LEAST = 2  # minimum number of texts to measure the effect of examples
+
+
+def choose_examples(
+    gold: GoldSample | str | os.PathLike[str],
+    k: int,
+    codebook: Codebook,
+    *,
+    by: By = "diverse",
+    coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
+    embeddings: Any = None,  # noqa: ANN401 - array-like
+    context: Host | Llama | None = None,
+    **settings: Any,  # noqa: ANN401 - those of annotate
+) -> Codebook:
+    """Add coded texts of "explore" to a codebook as examples.
+
+    Examples are chosen from each label in turn, so that all labels have about the same
+    number of examples. For each label, "diverse" begins with the most typical text, which
+    is nearest to the other texts of the label. In each further turn, "diverse"
+    adds, among the texts of the label, the text that is farthest from all examples so
+    far. "hardest" begins with the texts that the model labelled wrongly, in the order of
+    its confidence in the wrong label, the highest first. "hardest" then uses the texts
+    whose right label has the lowest probability. Texts that also occur in "select" or
+    "evaluate" are never used.
+
+    Examples can make labels worse, above all of small models: on 33 news texts, 8
+    examples changed the accuracy of one model from 0.70 to 0.55, and that of another
+    one from 0.61 to 1.00 (benchmarks/examples_effect.py). With `context` the other
+    coded texts of "explore" are coded with and without the examples, and a warning
+    states the change of the accuracy, unless it is a clear gain, which a line on stderr
+    states. `compare_codebooks` measures the change on the texts of "select".
+
+    Args:
+        gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
+        k: Number of examples.
+        codebook: Codebook to extend. The codebook's own examples remain, before the new
+            examples.
+        by: "diverse" or "hardest".
+        coded: For "hardest": result of `annotate` that contains labels of these texts.
+        embeddings: For "diverse": a vector for each text of the whole sample, in the
+            order of the sample, see `embed_parallel`. None uses distances by character
+            trigrams: 1 minus the cosine similarity, weighted by rarity.
+        context: Context of the model, to measure the effect of the examples. None does
+            not measure it.
+        **settings: Further arguments of `annotate` for this measurement.
+
+    Returns:
+        A codebook with k more examples, or with fewer examples and a warning if there are
+        not enough coded texts.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample has no split, or no codes of "explore"; the codebook has
+            other labels; or an argument is missing or not used with this `by`.
+
+    Warns:
+        UserWarning: There are fewer texts than requested examples; or the examples do
+            not clearly improve the labels, with the measured change.
+    """
+    book, effect = chosen_examples(
+        gold,
+        k,
+        codebook,
+        by=by,
+        coded=coded,
+        embeddings=embeddings,
+        context=context,
+        settings=settings,
+    )
+    if effect is not None:
+        note, is_gain = effect
+        if is_gain:
+            say(f"llamaherd: {note}")
+        else:
+            warn_caller(note)
+    return book
+
+
+def chosen_examples(
+    gold: GoldSample | str | os.PathLike[str],
+    k: int,
+    codebook: Codebook,
+    *,
+    by: By,
+    coded: Any,  # noqa: ANN401 - as in choose_examples
+    embeddings: Any,  # noqa: ANN401 - as in choose_examples
+    context: Host | Llama | None,
+    settings: Mapping[str, Any],
+) -> tuple[Codebook, tuple[str, bool] | None]:
+    """Return the codebook, and a note on the effect of the examples.
+
+    The second element of the note is True for a clear gain. There is no note without a
+    context. See `choose_examples`.
+    """
+    sample = opened_sample(gold)
+    _check_use(by, k, codebook, coded, embeddings)
+    for name in checked_names(dict(settings)) if context is None else ():
+        raise ArgumentTypeError(
+            "is used only with a context", argument=name, code="conflict"
+        )
+    check_codebook("codebook", codebook, sample)
+    codes = codes_of_part(sample, "explore")
+    free = _free(codes, sample, codebook)
+    if by == "hardest":
+        labels = GivenLabels.of(coded).of_texts(codes.texts, partly=True)
+        queues = _hardest(codes, labels, free)
+        chosen = _in_turns(queues, k)
+    else:
+        vectors = None
+        if embeddings is not None:
+            found = checked_vectors(embeddings, len(sample))
+            at = {identifier: i for i, identifier in enumerate(sample.ids)}
+            vectors = found[[at[each] for each in codes.ids]]
+        chosen = _diverse(codes, free, vectors, k)
+    if not chosen:
+        raise ArgumentError(
+            "has no coded text of explore that can be an example",
+            argument="gold",
+            code="too_few",
+        )
+    if len(chosen) < k:
+        warn_caller(
+            f"There are {count_of(len(chosen), 'example')} instead of {k}: explore has "
+            "no more coded texts that can be examples"
+        )
+    made = [_example(codes, i, several=codes.several) for i in chosen]
+    book = replace(codebook, examples=(*codebook.examples, *made))
+    if context is None:
+        return book, None
+    measure = checked_measure(None, [codebook])
+    if is_of_numbers(measure):
+        codes = codes_of_part(sample, "explore", as_numbers=True)
+    shown = same_rows(codes.texts, [each.text for each in book.examples])
+    others = codes.at(sorted({*range(len(codes))} - {*shown}))
+    effect = _effect(others, codebook, book, measure, context=context, settings=settings)
+    return book, effect
+
+
+def _check_use(
+    by: object, k: object, codebook: object, coded: object, embeddings: object
+) -> None:
+    """Check the arguments that select examples."""
+    checks.choice("by", by, BY)
+    checks.integer("k", k, 1, 10_000)
+    if not isinstance(codebook, Codebook):
+        raise ArgumentTypeError(
+            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
+        )
+    if (coded is None) == (by == "hardest"):
+        problem = "is needed" if coded is None else "is not used"
+        raise ArgumentError(
+            f"{problem} with {setting('by', by)}", argument="coded", code="conflict"
+        )
+    if embeddings is not None and by != "diverse":
+        raise ArgumentError(
+            f"are not used with {setting('by', by)}",
+            argument="embeddings",
+            code="conflict",
+        )
+
+
+def _effect(
+    codes: PartCodes,
+    before: Codebook,
+    after: Codebook,
+    measure: SelectionMeasure,
+    *,
+    context: Host | Llama,
+    settings: Mapping[str, Any],
+) -> tuple[str, bool]:
+    """Code texts with and without examples; return a note, and True for a clear gain."""
+    n = len(after.examples) - len(before.examples)
+    if len(codes) < _LEAST:
+        note = (
+            f"The effect of the {count_of(n, 'example')} is not measured: explore has no "
+            "other coded texts. Compare the codebooks with and without them by "
+            f"{call('compare_codebooks')}"
+        )
+        return note, False
+    labels = [
+        GivenLabels.of(annotated(texts_of(codes), "text", book, context, **settings))
+        for book in (before, after)
+    ]
+    found = measured(codes, labels, measure, level=LEVEL, adjust="none")
+    effect = ExamplesEffect(
+        n_examples=n,
+        measure=measure,
+        before=found.values[0].value,
+        after=found.values[1].value,
+        difference=found.differences[0].turned(),
+    )
+    told = effect.told(f"on {count_of(len(codes), 'other text')} of explore")
+    is_gain = effect.verdict == "better"
+    advice = "" if is_gain else ". Try other examples, or none"
+    return f"{examples_of(n)} {told}{advice}", is_gain
+
+
+def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
+    labels = list(codes.codes[i])
+    return Example(codes.texts[i], labels if several else labels[0])
+
+
+def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
+    """Return texts that can be examples: each once, and no text that another part has.
+
+    A text on which coders tie is left out, because its right label is not known.
+    """
+    closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
+    taken = {
+        *same_rows(codes.texts, closed),
+        *same_rows(codes.texts, [each.text for each in codebook.examples]),
+        *codes.ties,
+    }
+    seen: set[str] = set()
+    free = []
+    for i, text in enumerate(codes.texts):
+        form = " ".join(text.split())
+        if i not in taken and form not in seen and not is_blank(text):
+            free.append(i)
+        seen.add(form)
+    return free
+
+
+def _texts(gold: GoldSample, part: str) -> list[str]:
+    return [text for text in part_of(gold, part).texts if text is not None]
+
+
+def _by_label(codes: PartCodes, free: Sequence[int]) -> list[list[int]]:
+    """Return the texts of each label, or set of labels, in the order of the labels."""
+    keys = [codes.codes[i] for i in free]
+    ranks = {name: j for j, name in enumerate(codes.names)}
+    order = sorted(set(keys), key=lambda key: [ranks.get(name, -1) for name in key])
+    return [[i for i in free if codes.codes[i] == key] for key in order]
+
+
+def _hardest(
+    codes: PartCodes, labels: GivenLabels, free: Sequence[int]
+) -> list[list[int]]:
+    """Return the texts of each label, the hardest first, texts without a label last."""
+    sets = codes.sets_of(labels.labels)
+
+    def hardness(i: int) -> tuple[float, float]:
+        given, right = sets[i], codes.codes[i]
+        if given is None:
+            return (2.0, 0.0)
+        is_right = given == right
+        sure = _confidence(labels, i, right)
+        return (float(is_right), sure)
+
+    return [sorted(group, key=hardness) for group in _by_label(codes, free)]
+
+
+def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
+    """Return the probability of the right labels: small for confident errors."""
+    if labels.probs is None:
+        return 0.0
+    own = [
+        labels.probs[i, j] if name in right else 1 - labels.probs[i, j]
+        for j, name in enumerate(labels.names)
+    ]
+    if labels.codebook is None or labels.codebook.type != "multiple":
+        own = [labels.probs[i, j] for j, n in enumerate(labels.names) if n in right]
+    return float(np.min(own)) if own else 0.0
+
+
+def _in_turns(queues: Sequence[Sequence[int]], k: int) -> list[int]:
+    """Return the first k items of several queues, taking one from each in turn."""
+    turns = [
+        (turn, number, i)
+        for number, queue in enumerate(queues)
+        for turn, i in enumerate(queue)
+    ]
+    return [i for _, _, i in sorted(turns)[:k]]
+
+
+def _diverse(
+    codes: PartCodes, free: Sequence[int], vectors: Floats | None, k: int
+) -> list[int]:
+    """Return texts that are far from each other, one of each label in turn."""
+    if vectors is None:
+        distances = text_distances(codes.texts)
+    else:
+        distances = vector_distances(vectors)
+    left = _by_label(codes, free)
+    chosen: list[int] = []
+    begun = [False] * len(left)
+    while len(chosen) < k and any(left):
+        for number, group in enumerate(left):
+            if not group or len(chosen) == k:
+                continue
+            if begun[number]:
+                nearest = distances[np.ix_(group, chosen)].min(axis=1)
+                picked = group[int(np.argmax(nearest))]
+            else:
+                own = distances[np.ix_(group, group)].mean(axis=1)
+                picked = group[int(np.argmin(own))]
+            begun[number] = True
+            chosen.append(picked)
+            group.remove(picked)
+    return chosen

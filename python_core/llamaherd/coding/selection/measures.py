@@ -1,0 +1,391 @@
+"""Measures by which candidates are compared, for labels or for numbers, with differences.
+
+All measures are functions of the weights of units. The difference of two of them is one,
+too: its derivatives are the differences of theirs. Its interval follows from the one rule
+for intervals, for any measure and any design.
+
+Sources: see `llamaherd.coding.statistics.uncertainty`; Edwards, Hsu, "Multiple
+Comparisons with the Best Treatment", J. Am. Stat. Assoc. 78, 1983, for simultaneous
+intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
+from llamaherd.coding.statistics.accuracy import WeightedUnits
+from llamaherd.coding.statistics.agreement import COEFFICIENTS, kappa_statistic
+from llamaherd.coding.statistics.intervals import (
+    LEAST_SPREAD,
+    LEVEL,
+    Measure,
+    bonferroni,
+    level_of,
+    share,
+)
+from llamaherd.coding.statistics.number_agreement import NUMBERS, number_agreement
+from llamaherd.coding.statistics.uncertainty import UnitStatistic
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+
+MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
+LABEL_MEASURES: tuple[MeasureName, ...] = (
+    "accuracy",
+    "balanced_accuracy",
+    "macro_f1",
+    "kappa",
+)
+Adjust = Literal["bonferroni", "none"]
+ADJUST: tuple[Adjust, ...] = ("bonferroni", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """Difference of a measure between two classifiers on the same units.
+
+    Attributes:
+        first: Index of the first classifier.
+        second: Index of the second classifier.
+        value: Measure of the first classifier minus measure of the second.
+        low: Lower confidence limit.
+        high: Upper confidence limit.
+        differ: Weighted share of units for which exactly one classifier is right.
+    """
+
+    first: int
+    second: int
+    value: float
+    low: float
+    high: float
+    differ: float
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+    def turned(self) -> PairedDifference:
+        """Return the difference with both classifiers exchanged."""
+        return PairedDifference(
+            first=self.second,
+            second=self.first,
+            value=-self.value,
+            low=-self.high,
+            high=-self.low,
+            differ=self.differ,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """Measures of m classifiers and their differences.
+
+    Attributes:
+        values: m measures; each interval alone has the confidence level.
+        differences: Differences of all pairs (i, j), i < j.
+    """
+
+    values: tuple[Measure, ...]
+    differences: tuple[PairedDifference, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitCodes:
+    """Correct labels of n units and how the units were drawn.
+
+    Attributes:
+        should: bool[n, k], right labels of each unit.
+        weights: float64[n], positive weights of the units.
+        strata: int64[n], strata from which the units were drawn.
+    """
+
+    should: Flags
+    weights: Floats
+    strata: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitNumbers:
+    """Right numbers of n units, with the weights and strata of their sample.
+
+    Attributes:
+        numbers: float64[n], right numbers.
+        weights: float64[n], positive weights of the units.
+        strata: int64[n], strata from which the units were drawn.
+        ends: Smallest and largest number of the scale.
+    """
+
+    numbers: Floats
+    weights: Floats
+    strata: Integers
+    ends: tuple[float, float]
+
+    def filled(self, given: Floats) -> Floats:
+        """Replace missing numbers by the end of the scale that is farther away."""
+        low, high = self.ends
+        farther = np.where(self.numbers - low > high - self.numbers, low, high)
+        return np.where(np.isfinite(given), given, farther)
+
+
+def compare(
+    given: Sequence[tuple[Flags, Flags]],
+    units: UnitCodes,
+    measure: MeasureName = "accuracy",
+    *,
+    level: float = LEVEL,
+    adjust: Adjust = "bonferroni",
+) -> Paired:
+    """Compare classifiers on the same units.
+
+    With `adjust="bonferroni"` the intervals of all differences together contain the true
+    differences with probability `level`. These intervals include the intervals of
+    differences from the best classifier, whichever classifier is the best.
+
+    Args:
+        given: For each classifier bool[n, k], the labels that it gave, and bool[n], True
+            for units that it answered. A unit without an answer is counted as wrong.
+        units: Correct labels.
+        measure: Measure to compare.
+        level: Confidence level.
+        adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
+            the level.
+    """
+    level_of(level)
+    checks.choice("measure", measure, LABEL_MEASURES)
+    if measure == "kappa" and (units.should.sum(axis=1) != 1).any():
+        raise ArgumentError(
+            "'kappa' is for one label per text; use 'accuracy' or 'macro_f1'",
+            argument="measure",
+            code="conflict",
+        )
+    hits = [(has == units.should).all(axis=1) & is_given for has, is_given in given]
+    w = units.weights / units.weights.sum()
+    statistics = [
+        _statistic(measure, has & is_given[:, None], hit, units.should, w)
+        for (has, is_given), hit in zip(given, hits, strict=True)
+    ]
+    values = tuple(
+        share(hit, units.weights, level)
+        if measure == "accuracy"
+        else _measure(statistic, level)
+        for statistic, hit in zip(statistics, hits, strict=True)
+    )
+    return _paired(values, statistics, hits, units, level=level, adjust=adjust)
+
+
+def compare_numbers(
+    given: Sequence[Floats],
+    units: UnitNumbers,
+    *,
+    level: float = LEVEL,
+    adjust: Adjust = "bonferroni",
+) -> Paired:
+    """Compare the mean absolute errors of raters' numbers on the same units.
+
+    `PairedDifference.differ` is the weighted share of units on which the absolute errors
+    of both raters differ.
+
+    Args:
+        given: For each rater float64[n]; a missing number, NaN, is replaced by the end of
+            the scale that is farther from the right number.
+        units: Right numbers.
+        level: Confidence level.
+        adjust: As in `compare`.
+    """
+    level_of(level)
+    filled = [units.filled(np.asarray(each, dtype=np.float64)) for each in given]
+    errors = [abs(each - units.numbers) for each in filled]
+    values = tuple(
+        number_agreement(
+            np.stack([each, units.numbers]), unit_weights=units.weights, level=level
+        ).measures["mae"]
+        for each in filled
+    )
+    statistics = [UnitStatistic.mean(each, units.weights) for each in errors]
+    return _paired(values, statistics, errors, units, level=level, adjust=adjust)
+
+
+def _paired(
+    values: tuple[Measure, ...],
+    statistics: Sequence[UnitStatistic],
+    outcomes: Sequence[Flags | Floats],
+    units: UnitCodes | UnitNumbers,
+    *,
+    level: float,
+    adjust: Adjust,
+) -> Paired:
+    """Return the differences of all pairs of statistics.
+
+    Args:
+        values: The statistics with their intervals.
+        statistics: The same statistics as functions of weights.
+        outcomes: For each classifier its hit or error of each unit.
+        units: The units, with their strata.
+        level: Confidence level.
+        adjust: As in `compare`.
+    """
+    checks.choice("adjust", adjust, ADJUST)
+    pairs = list(combinations(range(len(values)), 2))
+    own_level = bonferroni(level, len(pairs)) if adjust == "bonferroni" else level
+    differences = []
+    for i, j in pairs:
+        found = replace(
+            statistics[i].minus(statistics[j]), groups=units.strata, strata=units.strata
+        )
+        low, high = found.limits(own_level)
+        apart = np.abs(outcomes[i] + 0.0 - outcomes[j]) > LEAST_SPREAD
+        differences.append(
+            PairedDifference(
+                first=i,
+                second=j,
+                value=found.value,
+                low=low,
+                high=high,
+                differ=float(np.average(apart, weights=units.weights)),
+            )
+        )
+    return Paired(values=values, differences=tuple(differences))
+
+
+def _measure(found: UnitStatistic, level: float) -> Measure:
+    low, high = found.limits(level)
+    return Measure(value=found.value, low=low, high=high, n=len(found.weights))
+
+
+def _statistic(
+    measure: MeasureName, has: Flags, hit: Flags, should: Flags, w: Floats
+) -> UnitStatistic:
+    """Return a measure as a function of the units' weights; groups are not known."""
+    k = has.shape[1]
+    if measure == "accuracy":
+        return UnitStatistic.mean(hit.astype(np.float64), w, values=(0.0, 1.0))
+    is_one = bool((should.sum(axis=1) == 1).all() and (has.sum(axis=1) <= 1).all())
+    labels = np.where(has.any(axis=1), has.argmax(axis=1), k)  # k: no label
+    if measure == "kappa":
+        indices = np.stack([labels, should.argmax(axis=1)])
+        return kappa_statistic(indices, 1 - np.eye(k + 1), w)[0]
+    of = WeightedUnits.of(has, should, w, labels if is_one else None)
+    part, by = ("recall", (2,)) if measure == "balanced_accuracy" else ("f1", (1, 2))
+    labels = of.occurring(by)
+    found, column = of.statistic(part, labels), np.full(k + 1, len(labels))
+    column[labels] = np.arange(len(labels))  # one for each code, as in other classifiers
+    return replace(found, groups=None, unseen=found.unseen[:, column])
+
+
+SelectionMeasure = MeasureName | Literal["mae"]
+ERRORS = ("mae",)  # for these measures smaller values are better
+TITLES: dict[str, str] = {
+    **ACCURACIES,
+    "kappa": COEFFICIENTS["kappa"].title,
+    "mae": NUMBERS["mae"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplesEffect:
+    """Change of a measure by examples in the prompt, on the same texts.
+
+    Attributes:
+        n_examples: Number of examples that one of the codebooks has and the other lacks.
+        measure: Measure of agreement with human codes.
+        before: Value without these examples.
+        after: Value with them.
+        difference: `after` minus `before`, with its interval.
+    """
+
+    n_examples: int
+    measure: SelectionMeasure
+    before: float
+    after: float
+    difference: PairedDifference
+
+    @property
+    def verdict(self) -> str:
+        """Verdict: "better", "worse", or "uncertain" if the interval includes 0."""
+        if math.isnan(self.difference.low) or not self.difference.is_clear:
+            return "uncertain"
+        less_is_better = self.measure in ERRORS
+        return "better" if (self.difference.value > 0) != less_is_better else "worse"
+
+    def told(self, texts: str = "") -> str:
+        """Return the effect as the end of a sentence that begins with the examples.
+
+        Args:
+            texts: Texts on which it was measured, such as "on 31 texts".
+        """
+        change = decimals(self.difference.value, sign="+")
+        if not math.isnan(self.difference.low):
+            change += f" {limits(self.difference.low, self.difference.high)}"
+        verdict = {
+            "better": "labels become better",
+            "worse": "labels become worse",
+            "uncertain": "this may be chance",
+        }[self.verdict]
+        where = f" {texts}" if texts else ""
+        return (
+            f"{'changes' if self.n_examples == 1 else 'change'} the "
+            f"{TITLES[self.measure]}{where} from {decimals(self.before)} to "
+            f"{decimals(self.after)} ({change}): {verdict}"
+        )
+
+
+def n_more_examples(book: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """Return how many examples a codebook has more than another one; 0 if it differs.
+
+    Args:
+        book: Content of the codebook with more examples.
+        other: Content of a codebook that is the same without them.
+    """
+    own, fewer = book.get("examples") or [], other.get("examples") or []
+    rest = [{k: v for k, v in each.items() if k != "examples"} for each in (book, other)]
+    is_same = rest[0] == rest[1] and list(own[: len(fewer)]) == list(fewer)
+    return max(0, len(own) - len(fewer)) if is_same else 0
+
+
+def examples_of(n: int) -> str:
+    """Return "The 4 examples", as the subject of a sentence."""
+    return f"The {count_of(n, 'example')}".replace("The 1 ", "The ")
+
+
+MEASURES: tuple[SelectionMeasure, ...] = (*LABEL_MEASURES, "mae")
+_SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
+
+
+def checked_measure(given: object, books: Sequence[Codebook]) -> SelectionMeasure:
+    """Return a measure that fits all codebooks; None selects the default."""
+    if given is None:
+        return "mae" if any(each.type == _SCALE for each in books) else "accuracy"
+    chosen = checks.choice("measure", given, MEASURES)
+    of_numbers = is_of_numbers(chosen)
+    fits = all(
+        each.numbers is not None if of_numbers else each.type != _SCALE for each in books
+    )
+    if not fits:
+        has = "labels that are numbers" if of_numbers else "labels, not for a scale"
+        others = LABEL_MEASURES if of_numbers else ERRORS
+        raise ArgumentError(
+            f"{chosen!r} is for {has}; take {', '.join(map(repr, others))}",
+            argument="measure",
+            code="conflict",
+        )
+    return chosen
+
+
+def is_of_numbers(measure: SelectionMeasure) -> bool:
+    """True for a measure of numbers, False for a measure of labels."""
+    return measure in ERRORS

@@ -1,0 +1,361 @@
+"""Human codes of a part of a sample, and the labels of its texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.label_sets import labels_in
+from llamaherd.coding.codes import number_in, text_of
+from llamaherd.coding.codes.coders import note_on_ties
+from llamaherd.coding.selection.measures import (
+    Paired,
+    UnitCodes,
+    UnitNumbers,
+    compare,
+    compare_numbers,
+)
+from llamaherd.coding.selection.split import part_of
+from llamaherd.coding.statistics.representative import answered
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.words import call, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.annotation.label_sets import Labels
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
+    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+
+_TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GivenLabels:
+    """Labels of n texts in the form that `validate` accepts.
+
+    Attributes:
+        texts: n texts; None for missing texts.
+        labels: n labels; None for missing and failed texts.
+        names: The k labels of the codebook; () if unknown.
+        probs: float64[n, k], probabilities of the labels; None if unknown.
+        expected: float64[n], expected values of labels that are numbers, NaN for failed
+            texts; None to compute them from `probs`.
+        thoughts: n thoughts of the model; None if the model did not think.
+        codebook: The codebook; None if unknown.
+        run: Provenance, see `Coded.run`; {} if unknown.
+    """
+
+    texts: list[str | None]
+    labels: list[str | None]
+    names: tuple[str, ...] = ()
+    probs: Floats | None = None
+    expected: Floats | None = None
+    thoughts: list[str | None] | None = None
+    codebook: Codebook | None = None
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Name of the column of texts in `frame`."""
+        return _TEXT
+
+    @property
+    def frame(self) -> dict[str, list[str | None]]:
+        """The texts as a data frame."""
+        return {_TEXT: self.texts}
+
+    @classmethod
+    def of(cls, coded: Any) -> GivenLabels:  # noqa: ANN401 - Coded, or what is like it
+        """Read the result of `annotate`."""
+        if isinstance(coded, cls):
+            return coded
+        columns = getattr(coded, "columns", None)
+        if not hasattr(coded, "labels") or not isinstance(columns, dict):
+            raise ArgumentTypeError(
+                f"must be the result of {call('annotate')}, not {checks.shown(coded)}",
+                argument="coded",
+            )
+        thoughts = None
+        if "thinking" in columns:
+            cells = frames.column(coded.frame, columns["thinking"], "coded")
+            thoughts = [text_of(each) for each in cells]
+        return cls(
+            texts=frames.column(coded.frame, coded.text, "text"),
+            labels=list(coded.labels),
+            names=tuple(coded.names),
+            probs=coded.probs,
+            thoughts=thoughts,
+            codebook=coded.codebook,
+            run=dict(coded.run),
+        )
+
+    @property
+    def numbers(self) -> Floats:
+        """Expected values if they are known, else the labels; float64[n]."""
+        if self.expected is not None:
+            return self.expected
+        return numbers_of(self.labels, self.names, self.probs)
+
+    def of_texts(self, texts: Sequence[str], *, partly: bool = False) -> GivenLabels:
+        """Return the labels of these texts, found by their content.
+
+        Equal texts have equal labels, because they are coded once.
+
+        Args:
+            texts: m texts.
+            partly: True to return None for texts that were not coded.
+        """
+        first: dict[str, int] = {}
+        for i, own in enumerate(self.texts):
+            if own is not None:
+                first.setdefault(_form(own), i)
+        at = [first.get(_form(text), -1) for text in texts]
+        missing = [i for i, row in enumerate(at) if row < 0]
+        if missing and not partly:
+            raise ArgumentError(
+                f"has no labels of {len(missing)} of {count_of(len(texts), 'text')}, "
+                f"such as {checks.shown(texts[missing[0]])}: code all texts of the part",
+                argument="coded",
+                code="missing",
+            )
+        probs = None
+        if self.probs is not None:
+            probs = np.array(
+                [
+                    self.probs[i] if i >= 0 else np.full(len(self.names), np.nan)
+                    for i in at
+                ]
+            ).reshape(len(at), len(self.names))
+        known = self.thoughts
+        return GivenLabels(
+            texts=list(texts),
+            labels=[self.labels[i] if i >= 0 else None for i in at],
+            names=self.names,
+            probs=probs,
+            expected=(
+                None
+                if self.expected is None
+                else np.array([self.expected[i] if i >= 0 else np.nan for i in at])
+            ),
+            thoughts=(
+                None if known is None else [known[i] if i >= 0 else None for i in at]
+            ),
+            codebook=self.codebook,
+            run=self.run,
+        )
+
+
+def _form(text: str) -> str:
+    return " ".join(text.split())
+
+
+def numbers_of(
+    labels: Sequence[str | None], names: Sequence[str], probs: Floats | None
+) -> Floats:
+    """Return the number of each text: its expected value, or its label.
+
+    Args:
+        labels: n labels that are numbers; None for failed texts.
+        names: The k labels of the codebook.
+        probs: float64[n, k], probabilities of the labels; None if unknown.
+
+    Returns:
+        float64[n], NaN for failed texts.
+    """
+    if probs is not None:
+        found = np.asarray(probs, dtype=np.float64) @ np.array(list(map(float, names)))
+        failed = np.array([label is None for label in labels], dtype=bool)
+        return np.where(failed, np.nan, found)
+    return np.array([np.nan if each is None else float(each) for each in labels])
+
+
+_LEAST = 2  # least number of codes of a part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartCodes:
+    """Coded texts of a part.
+
+    Attributes:
+        part: Name of the part.
+        ids: n identifiers.
+        texts: n texts.
+        codes: n tuples of labels; each has one label, unless a text may have several. For
+            numbers the mean of the coders' numbers, as a text.
+        weights: float64[n], 1 / probability that a text is in the part and coded.
+        strata: int64[n], strata of the draw.
+        names: Labels.
+        several: True if a text may have several labels.
+        notes: Notes for the user.
+        ties: Indices of the texts on which coders tie.
+    """
+
+    part: str
+    ids: list[str]
+    texts: list[str]
+    codes: list[Labels]
+    weights: Floats
+    strata: Integers
+    names: tuple[str, ...]
+    several: bool
+    notes: list[str]
+    ties: frozenset[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, rows: Sequence[int]) -> PartCodes:
+        """Return some of the texts, in the given order."""
+        ties = frozenset(i for i, row in enumerate(rows) if row in self.ties)
+        return replace(
+            self,
+            ids=[self.ids[i] for i in rows],
+            texts=[self.texts[i] for i in rows],
+            codes=[self.codes[i] for i in rows],
+            weights=self.weights[list(rows)],
+            strata=self.strata[list(rows)],
+            ties=ties,
+        )
+
+    @property
+    def sha256(self) -> str:
+        """Hash of ids, texts and codes, which reveals changes."""
+        content = [self.ids, self.texts, [list(each) for each in self.codes]]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def numbers(self) -> Floats:
+        """Codes as numbers, float64[n]; see the argument `as_numbers`."""
+        return np.array([float(code) for (code,) in self.codes])
+
+    @property
+    def units(self) -> UnitCodes:
+        """Codes as a boolean matrix of labels, with weights and strata."""
+        return UnitCodes(
+            should=self.members(self.codes)[0], weights=self.weights, strata=self.strata
+        )
+
+    def members(self, labels: Sequence[Labels | None]) -> tuple[Flags, Flags]:
+        """Return bool[n, k], the labels of each text, and bool[n], its answers.
+
+        The second array is True for each text that has an answer.
+        """
+        of_texts = [() if each is None else each for each in labels]
+        has = [[name in each for name in self.names] for each in of_texts]
+        shape = (len(labels), len(self.names))
+        is_given = np.array([each is not None for each in labels], dtype=bool)
+        return np.array(has, dtype=bool).reshape(shape), is_given
+
+    def sets_of(self, labels: Sequence[str | None]) -> list[Labels | None]:
+        """Return labels, single or joined, as tuples of labels."""
+        return [
+            None
+            if label is None
+            else (labels_in(label, self.names) if self.several else (label,))
+            for label in labels
+        ]
+
+
+def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> PartCodes:
+    """Return the codes of a part.
+
+    Args:
+        gold: The split sample.
+        part: Name of the part.
+        as_numbers: True for the mean of the coders' numbers, False for the code of the
+            majority of coders.
+    """
+    sample = part_of(gold, part)
+    decide = _mean if as_numbers else _decided
+    decided = [decide(each, sample) for each in zip(*sample.codes, strict=True)]
+    kept = [i for i, (code, _) in enumerate(decided) if code is not None]
+    if len(kept) < _LEAST:
+        raise ArgumentError(
+            f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
+            f"{part!r}: {words().let_code}",
+            argument="gold",
+            code="too_few",
+        )
+    texts = [sample.texts[i] for i in kept]
+    if any(text is None for text in texts):
+        raise ArgumentError(
+            "has no texts: draw it with text, the column of texts",
+            argument="gold",
+            code="missing",
+        )
+    answers = answered(sample, np.array(kept, dtype=np.int64))
+    ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
+    of_ties = note_on_ties(len(ties), len(kept), sample.coders)
+    notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]
+    codes: list[Labels] = [code for code, _ in decided if code is not None]
+    known = {name for each in codes for name in each}
+    return PartCodes(
+        part=part,
+        ids=[sample.ids[i] for i in kept],
+        texts=[str(text) for text in texts],
+        codes=codes,
+        weights=1 / np.asarray(answers.probs),
+        strata=np.asarray(sample.strata[[sample.rows[i] for i in kept]]),
+        names=sample.names or tuple(sorted(known)),
+        several=sample.several,
+        notes=notes,
+        ties=ties,
+    )
+
+
+def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels | None, bool]:
+    """Return the mean of the coders' numbers as a text, None without codes; no tie."""
+    given = [(code, number_in(code)) for code in codes if code is not None]
+    for code, number in given:
+        if number is None:
+            of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
+            raise ArgumentError(
+                f"has the code {code!r}{of}, which is not a number",
+                argument="gold",
+                code="no_number",
+            )
+    numbers = [float(number) for _, number in given if number is not None]
+    return (repr(sum(numbers) / len(numbers)),) if numbers else None, False
+
+
+def _decided(
+    codes: Sequence[str | None], sample: GoldSample
+) -> tuple[Labels | None, bool]:
+    """Return the majority code as labels, None without codes; and True for a tie."""
+    code, is_tie = sample.decided(codes)
+    if code is None:
+        return None, False
+    return labels_in(code, sample.names) if sample.several else (code,), is_tie
+
+
+def measured(
+    codes: PartCodes,
+    labels: Sequence[GivenLabels],
+    measure: SelectionMeasure,
+    *,
+    level: float,
+    adjust: Adjust = "bonferroni",
+) -> Paired:
+    """Return the value of the measure for each candidate, and their differences."""
+    if measure == "mae":
+        names = [float(each) for each in labels[0].names or codes.names]
+        ends = min(names, default=math.nan), max(names, default=math.nan)
+        units = UnitNumbers(
+            numbers=codes.numbers, weights=codes.weights, strata=codes.strata, ends=ends
+        )
+        return compare_numbers(
+            [each.numbers for each in labels], units, level=level, adjust=adjust
+        )
+    members = [codes.members(codes.sets_of(each.labels)) for each in labels]
+    return compare(members, codes.units, measure, level=level, adjust=adjust)

@@ -1,0 +1,272 @@
+"""Split of a gold sample into parts to explore, to select and to evaluate.
+
+The split is a record in the design of the sample, so it is stored together with the
+sample. Texts are assigned at random within each stratum of the draw, a fixed number to
+each part. Each part is therefore itself a sample, with inclusion probabilities
+
+    probability of the draw * texts of the part / texts drawn, both within the stratum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from llamaherd.coding.annotation.texts import SPLIT, in_parts
+from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
+from llamaherd.coding.estimation.gold_read import read_gold
+from llamaherd.engine.core import checks, files
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.statistics.sampling import Ints
+
+PartName = Literal["explore", "select", "evaluate"]
+PARTS: tuple[PartName, ...] = ("explore", "select", "evaluate")
+_LEAST = 2  # least number of texts of a part, to estimate a variance
+_FEW = 20  # a part with fewer texts gets a warning
+
+
+def gold_split(
+    gold: GoldSample | str | os.PathLike[str],
+    explore: float = 0.2,
+    select: float = 0.5,
+    evaluate: float = 0.3,
+    *,
+    seed: int | None = None,
+) -> GoldSample:
+    """Split a gold sample at random into three parts.
+
+    Write codebooks and choose examples with the texts of "explore", compare codebooks on
+    the texts of "select", and measure the chosen codebook once on the texts of
+    "evaluate". The accuracy of the codebook on "evaluate" is unbiased, because these
+    texts were not used to choose it.
+
+    Args:
+        gold: Gold sample, with or without codes; or the path of its CSV file. With a
+            path, the split is stored in the design file next to the CSV file.
+        explore: Share of the texts in "explore"; it may be 0.
+        select: Share of the texts in "select".
+        evaluate: Share of the texts in "evaluate".
+        seed: Seed of the split; None for a random seed, which is recorded.
+
+    Returns:
+        The sample with the split in its design, which `GoldSample.write` and `read_gold`
+        preserve; `gold_part` returns a part.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Shares do not sum to 1, a part would be too small, or the sample was
+            split before.
+
+    Warns:
+        UserWarning: "select" or "evaluate" has fewer than 20 texts.
+    """
+    path = None if isinstance(gold, GoldSample) else gold
+    sample = opened_sample(gold)
+    if SPLIT in sample.design:
+        raise ArgumentError(
+            "is split already: codebooks compared on another split would have seen "
+            "the texts to evaluate",
+            argument="gold",
+            code="already_split",
+        )
+    if sample.waves:
+        raise ArgumentError(
+            "was drawn in waves of different designs, which cannot be split: split a "
+            "sample of one wave, or of waves of one design",
+            argument="gold",
+            code="waves",
+        )
+    if "part" in sample.design:
+        raise ArgumentError(
+            f"is the part {sample.design['part']!r} of a sample: split the whole sample",
+            argument="gold",
+            code="already_split",
+        )
+    given = {"explore": explore, "select": select, "evaluate": evaluate}
+    shares = {
+        name: checks.real(name, value, 0 if name == "explore" else 1e-6, 1)
+        for name, value in given.items()
+    }
+    if abs(sum(shares.values()) - 1) > 1e-6:
+        raise ArgumentError(
+            f"and the two other shares must sum to 1, not to {sum(shares.values()):g}",
+            argument="explore",
+            code="out_of_range",
+        )
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**53))
+    checks.integer("seed", seed, 0, 2**53)
+    allotted = _allotted(sample, shares, np.random.default_rng(seed))
+    record: dict[str, Any] = {
+        "seed": seed,
+        "shares": shares,
+        "parts": allotted,
+        "sha256": _sha256(sample, allotted),
+        "opened": [],
+    }
+    made = replace(sample, design={**sample.design, SPLIT: record})
+    if path is not None:
+        store_record(path, record)
+    return made
+
+
+def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
+    """Return a part of a split gold sample; the part is itself a sample of all N texts.
+
+    `validate` and `estimate` accept the part like any other sample.
+
+    Args:
+        gold: Sample that `gold_split` returned.
+        part: "explore", "select" or "evaluate".
+
+    Raises:
+        ValueError: The sample has no split; or the part is "evaluate", which is locked
+            until `evaluate_codebook` unlocks it.
+    """
+    checks.choice("part", part, PARTS)
+    if part == "evaluate" and not record_of(gold)["opened"]:
+        raise ArgumentError(
+            f"'evaluate' is locked until {call('evaluate_codebook')} unlocks it, so that "
+            "its texts are not used to choose",
+            argument="part",
+            code="closed",
+        )
+    return part_of(gold, part)
+
+
+def part_of(gold: GoldSample, part: str) -> GoldSample:
+    """Return a part as `gold_part` does, even if it is locked."""
+    record_of(gold)  # checks the split
+    return cast("GoldSample", in_parts(gold, (part,)))
+
+
+def record_of(gold: object) -> dict[str, Any]:
+    """Return the record of a split."""
+    if not isinstance(gold, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
+        )
+    record = gold.design.get(SPLIT)
+    if not isinstance(record, Mapping):
+        raise ArgumentError(
+            "has no split into explore, select and evaluate: use "
+            f"{call('gold_split')} first",
+            argument="gold",
+            code="no_split",
+        )
+    allotted = list(record["parts"])
+    if len(allotted) != len(gold) or record["sha256"] != _sha256(gold, allotted):
+        raise ArgumentError(
+            "has a split of other texts, or its split was changed: results would not be "
+            "those of the parts drawn",
+            argument="gold",
+            code="changed",
+        )
+    return dict(record)
+
+
+def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
+    """Return the sample, or read the sample that was written to a path."""
+    if isinstance(gold, GoldSample):
+        return gold
+    if isinstance(gold, (str, os.PathLike)):
+        return read_gold(gold)
+    raise ArgumentTypeError(
+        "must be a GoldSample, or the path of the CSV file that people coded, not "
+        f"{checks.shown(gold)}",
+        argument="gold",
+    )
+
+
+def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Store a split in the design file of a sample that was written to a path."""
+    place = sidecar(path)
+    known = GoldSample.from_json(place.read_text(encoding="utf-8-sig"))
+    made = replace(known, design={**known.design, SPLIT: dict(record)})
+    files.write_whole(place, made.to_json().encode())
+
+
+def _allotted(
+    gold: GoldSample, shares: Mapping[str, float], rng: np.random.Generator
+) -> list[str]:
+    """Return the part of each text of the sample."""
+    strata = np.asarray(gold.strata[gold.rows])
+    names = list(shares)
+    wanted = np.array([shares[name] for name in names])
+    allotted = np.empty(len(gold), dtype=object)
+    carry = np.zeros(len(names))
+    for stratum in np.unique(strata):
+        at = np.flatnonzero(strata == stratum)
+        if len(at) < np.count_nonzero(wanted):
+            raise ArgumentError(
+                f"has {count_of(len(at), 'text')} in {_named(gold, int(stratum))}, too "
+                "few for "
+                f"{np.count_nonzero(wanted)} parts: draw more texts, or leave one part "
+                "out with explore=0",
+                argument="gold",
+                code="too_few",
+            )
+        sizes, carry = _sizes(len(at), wanted, carry)
+        parts = np.repeat(np.array(names, dtype=object), sizes)
+        allotted[at] = parts[rng.permutation(len(at))]
+    found = [str(each) for each in allotted]
+    _check_sizes(found, shares)
+    return found
+
+
+def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]
+    """Return the sizes of parts in a stratum, and the rounding errors."""
+    ideal = n * wanted + carry
+    least = (wanted > 0).astype(np.int64)
+    sizes = np.maximum(np.floor(ideal + 1e-9).astype(np.int64), least)
+    while sizes.sum() < n:
+        sizes[int(np.argmax(np.where(wanted > 0, ideal - sizes, -np.inf)))] += 1
+    while sizes.sum() > n:
+        sizes[int(np.argmax(np.where(sizes > least, sizes - ideal, -np.inf)))] -= 1
+    return sizes, ideal - sizes
+
+
+def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
+    few = []
+    for name, wanted in shares.items():
+        n = allotted.count(name)
+        if wanted > 0 and n < _LEAST:
+            raise ArgumentError(
+                f"would have {n} of {count_of(len(allotted), 'text')}, and needs "
+                f"{_LEAST} at least: give it a larger share, or draw more texts",
+                argument=name,
+                code="too_few",
+            )
+        if name != "explore" and n < _FEW:
+            few.append(f"{name} has {n}")
+    if few:
+        warnings.warn(
+            f"A part has few texts: {', '.join(few)}. {call('gold_size')} computes how "
+            "many you need for an accuracy, or for a difference of two codebooks",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _named(gold: GoldSample, stratum: int) -> str:
+    names = list(gold.design.get("strata") or ())
+    return f"the stratum {names[stratum]!r}" if stratum < len(names) else "all"
+
+
+def _sha256(gold: GoldSample, allotted: Sequence[str]) -> str:
+    """Hash the ids with their parts, and the texts from which the sample was drawn."""
+    content = [gold.design.get("sha256"), list(gold.ids), list(allotted)]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()

@@ -1,0 +1,293 @@
+"""Calibration of probabilities, and accuracy against coverage in selective coding.
+
+A model labels the texts of which it is confident, people code the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.coding.statistics.intervals import (
+    LEVEL,
+    Measure,
+    level_of,
+    share,
+    share_limits,
+    within,
+)
+from llamaherd.coding.statistics.ratings import unit_weights_of
+from llamaherd.coding.statistics.uncertainty import mean
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationBin:
+    """Bin of units with similar confidence, a point of a reliability diagram.
+
+    Attributes:
+        low: Smallest confidence in the bin.
+        high: Largest confidence in the bin.
+        confidence: Mean confidence.
+        accuracy: Share of units in the bin whose label is right.
+        weight: Weighted share of all units that are in this bin, in [0, 1].
+    """
+
+    low: float
+    high: float
+    confidence: float
+    accuracy: Measure
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationError:
+    """Calibration error: difference between confidence and accuracy.
+
+    Attributes:
+        ece: Expected calibration error: the weighted mean over bins of the distance
+            between confidence and accuracy. This error is above 0 even for perfectly
+            calibrated probabilities: about a third of sqrt(bins / n).
+        overconfidence: Mean confidence minus accuracy.
+        bins: Bins of about equal mass, ordered by confidence.
+        n: Number of units.
+    """
+
+    ece: float
+    overconfidence: float
+    bins: tuple[CalibrationBin, ...]
+    n: int
+
+
+def calibration_error(
+    confidence: Sequence[float] | Floats,
+    correct: Sequence[bool] | Flags,
+    *,
+    n_bins: int = 10,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> CalibrationError:
+    """Compute the expected calibration error with bins of equal mass.
+
+    Bins have equal mass, because a model with high confidence nearly everywhere would
+    leave most bins of equal width empty. Units of the same confidence are in one bin, so
+    that the result does not depend on their order; there may then be fewer bins.
+
+    Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154), for the bins, with
+    squared differences; Nixon, Dusenberry, Zhang, Jerfel, Tran, 2019 (arXiv 1904.01685),
+    for the absolute differences.
+
+    Args:
+        confidence: float[n], probability of the given label; units with NaN are left out.
+        correct: bool[n], True where the label is right.
+        n_bins: Largest number of bins.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+    """
+    level_of(level)
+    checks.integer("n_bins", n_bins, 1, 1000)
+    sure, right, w = known(confidence, correct, unit_weights)
+    if len(sure) == 0:
+        return CalibrationError(ece=math.nan, overconfidence=math.nan, bins=(), n=0)
+    w = w / w.sum()
+    at = np.unique(sure, return_inverse=True)[1]
+    mass = np.bincount(at, weights=w)
+    middles = np.cumsum(mass) - mass / 2
+    bin_of = np.minimum((middles * n_bins).astype(int), n_bins - 1)[at]
+    bins = []
+    for b in np.unique(bin_of):
+        inside = bin_of == b
+        bins.append(
+            CalibrationBin(
+                low=float(sure[inside].min()),
+                high=float(sure[inside].max()),
+                confidence=float(np.average(sure[inside], weights=w[inside])),
+                accuracy=share(right[inside], w[inside], level),
+                weight=float(w[inside].sum()),
+            )
+        )
+    ece = sum(b.weight * abs(b.confidence - b.accuracy.value) for b in bins)
+    over = float((w * (sure - right)).sum())
+    return CalibrationError(
+        ece=float(ece), overconfidence=over, bins=tuple(bins), n=len(sure)
+    )
+
+
+def brier_score(
+    probs: Floats | Sequence[Sequence[float]],
+    truth: Sequence[int] | Integers,
+    *,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> Measure:
+    """Return the Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
+
+    The score is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
+
+    Source: Brier, Monthly Weather Review 78, 1950.
+
+    Args:
+        probs: float[n, k]; units with a NaN are left out.
+        truth: int[n], column of the right label; units with negative values are left out.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+    """
+    values = np.asarray(probs, dtype=float)
+    right = np.asarray(truth, dtype=np.int64)
+    if values.ndim != 2 or right.shape != values.shape[:1]:
+        raise ArgumentError(
+            f"must have a row for each of {count_of(right.size, 'text')}, not "
+            f"{shape_of(values.shape)}",
+            argument="probs",
+        )
+    if right.size and right.max() >= values.shape[1]:
+        raise ArgumentError(
+            f"must be columns of {values.shape[1]}, not {right.max()}", argument="truth"
+        )
+    w = unit_weights_of(unit_weights, len(right))
+    used = (right >= 0) & ~np.isnan(values).any(axis=1) & (w > 0)
+    values, right, w = values[used], right[used], w[used]
+    hit = np.eye(values.shape[1])[right]
+    found = mean(((values - hit) ** 2).sum(axis=1), w, level_of(level))
+    low, high = within(found.low, found.high, 0.0, 2.0)
+    return Measure(value=found.value, low=low, high=high, n=found.n)
+
+
+def known(
+    confidence: Sequence[float] | Floats,
+    correct: Sequence[bool] | Flags,
+    unit_weights: Sequence[float] | Floats | None,
+) -> tuple[Floats, Flags, Floats]:
+    """Return confidence, hits and weights of the units without missing values."""
+    sure = np.asarray(confidence, dtype=float)
+    right = np.asarray(correct, dtype=bool)
+    if sure.ndim != 1 or sure.shape != right.shape:
+        raise ArgumentError(
+            f"must have as many elements as confidence, {sure.size}, not {right.size}",
+            argument="correct",
+        )
+    w = unit_weights_of(unit_weights, len(sure))
+    used = ~np.isnan(sure) & (w > 0)
+    sure = sure[used]
+    if sure.size and not (sure.min() >= -1e-9 and sure.max() <= 1 + 1e-9):
+        raise ArgumentError(
+            f"must be between 0 and 1, not {sure.min():g} to {sure.max():g}",
+            argument="confidence",
+            code="out_of_range",
+        )
+    return np.clip(sure, 0, 1), right[used], w[used]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoverageCurve:
+    """Accuracy against coverage, with one point for each confidence that occurs.
+
+    At each point the model labels only texts with at least the confidence of this point.
+
+    Attributes:
+        threshold: float64[p], the confidence at each point, in descending order.
+        coverage: float64[p], share of texts that the model labels, ascending to 1.
+        accuracy: float64[p], share of these texts whose label is right.
+        low: float64[p], lower limit, pointwise, see `intervals.share_limits`.
+        high: float64[p], upper limit.
+        n: Number of coded texts from which the curve was computed.
+    """
+
+    threshold: Floats
+    coverage: Floats
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    n: int
+
+    def threshold_for(self, accuracy: float, *, sure: bool = False) -> float:
+        """Return the lowest threshold at which labels reach the requested accuracy.
+
+        With the lowest threshold the model labels the most texts. The threshold is chosen
+        on the same texts on which accuracy is measured, so that this accuracy is somewhat
+        optimistic. With `sure`, the lower confidence limit must reach the requested
+        accuracy.
+
+        Args:
+            accuracy: Requested accuracy, in [0, 1].
+            sure: True if the lower confidence limit must reach `accuracy`.
+
+        Returns:
+            The threshold; infinity if no confidence suffices.
+        """
+        checks.real("accuracy", accuracy, 0, 1)
+        checks.flag("sure", sure)
+        reached = (self.low if sure else self.accuracy) >= accuracy
+        return float(self.threshold[reached][-1]) if reached.any() else math.inf
+
+    def coverage_at(self, threshold: float) -> float:
+        """Return the share of texts with at least this confidence."""
+        inside = self.threshold >= threshold
+        return float(self.coverage[inside][-1]) if inside.any() else 0.0
+
+
+def coverage_curve(
+    confidence: Sequence[float] | Floats,
+    correct: Sequence[bool] | Flags,
+    *,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> CoverageCurve:
+    """Return the accuracy of a model's most confident labels at each coverage.
+
+    Source: El-Yaniv and Wiener, J. Mach. Learn. Res. 11, 2010.
+
+    Args:
+        confidence: float[n], for example the probability of the given label; units with
+            NaN are left out.
+        correct: bool[n], True where the label is right.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+    """
+    level_of(level)
+    sure, right, w = known(confidence, correct, unit_weights)
+    order = np.argsort(-sure, kind="stable")
+    sure, right, w = sure[order], right[order], w[order]
+    at = np.flatnonzero(np.diff(sure, append=-1.0))  # last unit of each confidence
+    total, hits, squares = (np.cumsum(x)[at] for x in (w, w * right, w**2))
+    hits = np.minimum(hits / total, 1.0)
+    ends = [
+        share_limits(float(p), float(n), level)
+        for p, n in zip(hits, total**2 / squares, strict=True)
+    ]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return CoverageCurve(
+        threshold=sure[at],
+        coverage=total / w.sum() if len(sure) else total,
+        accuracy=hits,
+        low=low,
+        high=high,
+        n=len(sure),
+    )
+
+
+def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[int]:
+    """Return indices of texts that people should code, the least confident first.
+
+    Args:
+        confidence: float[n]; NaN for texts without a label.
+        threshold: Lowest confidence at which the model's label is used. People code texts
+            with a lower confidence, and texts whose confidence is NaN. With infinity,
+            people code all texts.
+    """
+    if threshold != math.inf:
+        checks.real("threshold", threshold, 0, 1)
+    values = np.asarray(confidence, dtype=float)
+    below = np.flatnonzero(np.isnan(values) | (values < threshold))
+    sure = np.where(np.isnan(values[below]), -np.inf, values[below])
+    return [int(i) for i in below[np.argsort(sure, kind="stable")]]

@@ -1,0 +1,359 @@
+"""Design-based supervised learning: valid estimates from imperfect labels.
+
+Every text has the model's label D^; a sample with inclusion probabilities pi also has a
+human code D. Let psi be the terms of the estimating equation that would be solved if all
+codes were known. DSL solves instead
+
+    sum_i lam psi(D^_i) + R_i / pi_i (psi(D_i) - lam psi(D^_i)) = 0,
+
+with R_i = 1 for coded texts, else 0. Over draws of the sample, the expectation of this
+sum is the sum of psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1
+is DSL; lam = 0 uses only the gold sample, weighted by 1 / pi; power tuning chooses the
+lam with the smallest variance. The labels may be on either side of a regression. D^ may
+be any number, such as a probability. Labels need no cross-fitting if they are fixed
+before people code and come from a model that never saw the codes. If a head was fitted on
+codes, its predictions must be cross-fitted: a coded text is predicted by a head that did
+not see the text's code, every other text by the mean of these heads. With such
+predictions, the expectation over draws is the same (see
+`llamaherd.coding.statistics.heads`).
+
+Standard errors come from the sandwich estimator. For samples of a fixed size, Hajek's
+variance within strata replaces the part of the variance that is due to the draw; for
+independent draws (no strata given) the sandwich is not changed.
+
+Sources: Egami, Hinck, Stewart, Wei, "Using Imperfect Surrogates for Downstream Inference:
+Design-based Supervised Learning for Social Science Applications of Large Language
+Models", 2023 (arXiv 2306.04746), for labels as the outcome; the same authors, "Using
+Large Language Model Annotations for the Social Sciences", working paper, 2024, for labels
+on either side; Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv 2311.01453); Zrnic,
+Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for unequal pi; Hajek,
+"Asymptotic theory of rejective sampling with varying probabilities", 1964.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.coding.statistics.regression import (
+    Estimated,
+    FitError,
+    fitted,
+    information,
+    means,
+    sandwich,
+    scores,
+)
+from llamaherd.coding.statistics.waves import hajek
+
+if TYPE_CHECKING:
+    from llamaherd.coding.statistics.ratings import Flags
+    from llamaherd.coding.statistics.regression import Kind
+    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
+    from llamaherd.coding.statistics.waves import Outside
+
+
+_MOST_LEVERAGE = 0.9  # upper bound of leverages, so that terms stay finite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Drawing:
+    """Draws of several waves, each conditional on the waves before it.
+
+    Attributes:
+        scale: float64[n], weight of each code's term in its own wave.
+        left: float64[n], 1 - inclusion probability in the code's wave.
+    """
+
+    scale: Floats
+    left: Floats
+
+    def of(self, rows: Ints) -> Drawing:
+        """Return the scales of some of the codes."""
+        return Drawing(scale=self.scale[rows], left=self.left[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """Regression with labels as outcome or covariates; for a mean, x is a column of ones.
+
+    Attributes:
+        kind: "ols" or "logit".
+        x_hat: float64[N, p], covariates with the model's labels.
+        y_hat: float64[N], outcomes with the model's labels.
+        rows: int64[n], rows of the coded texts.
+        x: float64[n, p], covariates of the coded texts, with the codes.
+        y: float64[n], outcomes of the coded texts, with the codes.
+        probs: float64[n], inclusion probabilities of the coded texts.
+        strata: int64[n], strata, each with a fixed number of draws; None if texts were
+            drawn independently.
+        clusters: int64[N], clusters of dependent texts; None if all texts are
+            independent.
+        target: "population": estimates describe the population from which these texts are
+            a sample; "texts": estimates describe these texts.
+        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
+        all_strata: int64[N], strata of all texts; None if unknown.
+        slack: Largest distance from the code at which a prediction is counted as right; 0
+            for labels.
+        weights: float64[N], survey weights of all texts; None for equal weights.
+        drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
+            waves, see `Drawing`; None for a sample that was drawn in a single wave.
+        outside: Codes of texts that are not among these texts; None if there are none.
+    """
+
+    kind: Kind
+    x_hat: Floats
+    y_hat: Floats
+    rows: Ints
+    x: Floats
+    y: Floats
+    probs: Floats
+    strata: Ints | None = None
+    clusters: Ints | None = None
+    target: Target = "population"
+    all_probs: Floats | None = None
+    all_strata: Ints | None = None
+    slack: float = 0.0
+    weights: Floats | None = None
+    drawing: Drawing | None = None
+    outside: Outside | None = None
+
+    @property
+    def survey(self) -> Floats:
+        """Survey weights of all texts, float64[N]; 1 if there are no weights."""
+        return np.ones(len(self.y_hat)) if self.weights is None else self.weights
+
+    @property
+    def code_weights(self) -> Floats:
+        """Weights of the codes, float64[n]: survey weight / inclusion probability."""
+        return np.asarray(self.survey[self.rows] / self.probs)
+
+    @property
+    def drawn_terms(self) -> tuple[Floats, Floats]:
+        """Scales and weights of codes in the variance of the draw, float64[n] each."""
+        if self.drawing is None:
+            return 1 / self.probs, 1 - self.probs
+        return self.drawing.scale, self.drawing.left
+
+    @property
+    def of_all_texts(self) -> tuple[Floats, Ints]:
+        """Return inclusion probabilities and strata, float64[N] and int64[N].
+
+        If the inclusion probabilities and strata are known only for coded texts, all
+        other texts get the lowest inclusion probability of a coded text.
+        """
+        n_texts = len(self.y_hat)
+        probs, strata = self.all_probs, self.all_strata
+        if probs is None:
+            probs = np.full(n_texts, self.probs.min())
+            probs[self.rows] = self.probs
+        if strata is None:
+            strata = np.zeros(n_texts, dtype=np.int64)
+        return probs, strata
+
+    @property
+    def n_outside(self) -> int:
+        """Number of codes of the same draw that do not belong to these texts."""
+        return 0 if self.outside is None else len(self.outside.strata)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata with codes."""
+        return 1 if self.strata is None else len(np.unique(self.strata))
+
+    @property
+    def stratum_leverage(self) -> Floats:
+        """1 / number of codes in the stratum of each code, float64[n]; 0 for one code."""
+        if self.strata is None:
+            return np.full(len(self.y), 1 / max(len(self.y), 2))
+        names, at = np.unique(self.strata, return_inverse=True)
+        sizes = np.bincount(at).astype(np.float64)
+        if self.outside is not None:
+            sizes += [self.outside.of(int(h))[0] for h in names]
+        return np.where(sizes > 1, 1 / sizes, 0.0)[at]
+
+    def summed(self, of_texts: Floats, of_codes: Floats) -> Floats:
+        """Return the sums of terms of texts and codes by cluster, float64[c, q]."""
+        assert self.clusters is not None  # noqa: S101 - callers have clusters
+        sums = np.zeros((int(self.clusters.max()) + 1, of_texts.shape[1]))
+        np.add.at(sums, self.clusters, of_texts)
+        np.add.at(sums, self.clusters[self.rows], of_codes)
+        return sums
+
+    @property
+    def all_coded(self) -> Flags:
+        """True for each column of covariates, a group, whose texts are all coded."""
+        n_texts = (self.x_hat != 0).sum(axis=0)
+        return np.asarray((n_texts > 0) & ((self.x != 0).sum(axis=0) == n_texts))
+
+    @property
+    def is_wrong(self) -> Flags:
+        """True where prediction and code differ by more than `slack`, bool[n]."""
+        return np.asarray(np.abs(self.y - self.y_hat[self.rows]) > self.slack)
+
+    @property
+    def n_errors(self) -> Ints:
+        """Number of coded texts of each group with a wrong label, int64[p]."""
+        return np.asarray(self.x[self.is_wrong].sum(axis=0), dtype=np.int64)
+
+    def columns(self, used: Ints) -> Problem:
+        """Return the regression on some of the covariates, such as groups."""
+        return replace(self, x_hat=self.x_hat[:, used], x=self.x[:, used])
+
+    def with_certainty(self) -> Problem:
+        """Return the problem with certain texts in groups whose texts are all coded.
+
+        The mean of such a group is the mean of its codes: no label counts, and the draw
+        adds no variance, even if the texts were all drawn by chance. The estimate is
+        conditional on the number of codes of the group, as after poststratification.
+
+        Source: Holt, Smith, "Post stratification", J. R. Stat. Soc. A 142, 1979.
+        """
+        own = (self.x[:, self.all_coded] != 0).any(axis=1)
+        if not own.any():
+            return self
+        all_probs, drawing = self.all_probs, self.drawing
+        if all_probs is not None:
+            all_probs = all_probs.copy()
+            all_probs[self.rows[own]] = 1.0
+        if drawing is not None:
+            drawing = Drawing(
+                scale=np.where(own, 1.0, drawing.scale),
+                left=np.where(own, 0.0, drawing.left),
+            )
+        probs = np.where(own, 1.0, self.probs)
+        return replace(self, probs=probs, all_probs=all_probs, drawing=drawing)
+
+    @property
+    def is_all_coded(self) -> bool:
+        """Return True if every text has a code."""
+        return len(self.y) == len(self.y_hat)
+
+
+def dsl(problem: Problem) -> Estimated:
+    """Estimate from all labels, corrected by the codes."""
+    return rectified(problem, 1.0)
+
+
+def gold_alone(problem: Problem) -> Estimated:
+    """Estimate from the codes alone, weighted by 1 / pi."""
+    return rectified(problem, 0.0)
+
+
+def naive(problem: Problem) -> Estimated:
+    """Estimate from the labels as if they were right, with robust standard errors."""
+    v = problem.survey
+    theta = fitted(problem.kind, problem.x_hat, problem.y_hat, v)
+    terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta) * v[:, None]
+    n_texts, p = problem.x_hat.shape
+    meat = terms.T @ terms * (n_texts / max(n_texts - p, 1))
+    if problem.clusters is not None:
+        sums = problem.summed(terms, np.zeros((len(problem.rows), p)))
+        meat = sums.T @ sums * (len(sums) / max(len(sums) - 1, 1))
+    bread = information(problem.kind, problem.x_hat, v, theta)
+    return Estimated(theta=theta, covariance=sandwich(bread, meat))
+
+
+def rectified(problem: Problem, lam: float | Floats) -> Estimated:
+    """Estimate with a given lam; one for each group as in `tuned_means`, float64[p]."""
+    theta = solution_at(problem, lam)
+    bread, meat = bread_at(problem, lam, theta), meat_at(problem, lam, theta)
+    covariance = sandwich(bread, meat)
+    if not (np.diag(covariance) >= 0).all():
+        raise FitError(
+            "the gold sample is too small for its design: a variance is negative"
+        )
+    one = float(lam) if np.ndim(lam) == 0 else float("nan")
+    return Estimated(theta=theta, covariance=covariance, lam=one)
+
+
+def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Floats]:
+    """Stack the rows of the equation: labels, codes, and labels that codes replace."""
+    x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
+    inverse = problem.code_weights
+    if not np.any(lam):
+        return problem.x, problem.y, inverse
+    own = np.asarray(np.full(len(y_hat), lam) if np.ndim(lam) == 0 else x_hat @ lam)
+    x = np.concatenate([x_hat, problem.x, x_hat[rows]])
+    y = np.concatenate([y_hat, problem.y, y_hat[rows]])
+    weights = np.concatenate([own * problem.survey, inverse, -own[rows] * inverse])
+    return x, y, weights
+
+
+def solution_at(problem: Problem, lam: float | Floats) -> Floats:
+    """Return the coefficients with a given lam, float64[p]."""
+    x, y, weights = _stacked(problem, lam)
+    return fitted(problem.kind, x, y, weights)
+
+
+def bread_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+    """Return the derivative of the equation's left side, float64[p, p]."""
+    x, _, weights = _stacked(problem, lam)
+    return information(problem.kind, x, weights, theta)
+
+
+def meat_at(
+    problem: Problem, lam: float | Floats, theta: Floats, factors: Floats | None = None
+) -> Floats:
+    """Return the variance of the equation's left side, float64[p, p].
+
+    The terms of the codes are divided by the root of 1 - h, where h is the larger of the
+    code's leverage and of 1 / n in its stratum. Means of groups then have exactly the
+    unbiased variances of the textbook, and regressions those of HC2. Other factors of the
+    codes' terms are `factors`, float64[n].
+    """
+    kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
+    v = problem.survey[:, None]
+    terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta) * v
+    change = scores(kind, problem.x, problem.y, theta) * v[rows] - terms[rows]
+    wide = (
+        change * (unbiased(problem, lam, theta) if factors is None else factors)[:, None]
+    )
+    if problem.clusters is not None:
+        sums = problem.summed(terms, wide / probs)
+        n = len(sums)
+        return np.asarray(sums.T @ sums) * (n / max(n - 1, 1))
+    drawn = (wide * ((1 - probs) / probs**2)).T @ wide
+    if problem.strata is not None:
+        scale, left = problem.drawn_terms
+        drawn = hajek(wide * scale[:, None], left, problem.strata, problem.outside)
+    if problem.target == "texts":
+        return np.asarray(drawn)
+    terms[rows] += change / probs
+    whole = terms.T @ terms
+    texts = whole - (change * ((1 - probs) / probs**2)).T @ change
+    if np.linalg.eigvalsh(texts + drawn).min() < 0:  # occurs by chance in small samples
+        n, p = change.shape
+        return np.asarray(whole * (n / max(n - p, 1)))
+    return np.asarray(texts + drawn)
+
+
+def unbiased(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+    """Return the factors 1 / sqrt(1 - h) of the codes' terms, float64[n].
+
+    The leverage of a coded text is the influence of the text's weight in the fit on the
+    text's own term. It is 0 if no covariate is a label and lam is 1, because DSL's
+    correction then does not depend on the coefficients. A certain code has no factor.
+
+    Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
+    estimators with improved finite sample properties", J. Econometrics 29, 1985 (HC2).
+    """
+    inverse = np.linalg.pinv(bread_at(problem, lam, theta))
+    hat = problem.x_hat[problem.rows]
+    weights = problem.code_weights
+    if problem.kind == "logit":
+        middle = means("logit", problem.x, theta)
+        weights = weights * middle * (1 - middle)
+    own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
+    own -= np.einsum("ij,jk,ik->i", lam * hat, inverse, hat)
+    return np.asarray(
+        1
+        / np.sqrt(
+            1
+            - np.clip(
+                np.maximum(own * weights, problem.stratum_leverage), 0, _MOST_LEVERAGE
+            )
+        )
+    )

@@ -1,0 +1,431 @@
+"""Coefficients of agreement of any number of coders: share, alpha, AC1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llamaherd.coding.statistics.intervals import (
+    LEVEL,
+    level_of,
+    share,
+    warn_of_bootstrap,
+)
+from llamaherd.coding.statistics.ratings import (
+    INTERVAL,
+    Agreement,
+    ModelAndPerson,
+    ratings_of,
+    unit_weights_of,
+)
+from llamaherd.coding.statistics.uncertainty import UnitStatistic, possible_pairs
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.coding.statistics.ratings import (
+        Codes,
+        Flags,
+        Floats,
+        Integers,
+        Ratings,
+        Scale,
+    )
+
+Kind = Literal["pairs", "all"]
+KINDS: tuple[Kind, ...] = ("pairs", "all")
+
+_MOST = 50_000_000  # largest number of cells in the table of units by codes
+
+
+def krippendorff_alpha(
+    codes: Codes,
+    *,
+    scale: Scale = "nominal",
+    levels: Sequence[Hashable] | None = None,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+    n_bootstrap: int | None = None,
+    seed: int | None = None,
+) -> Agreement:
+    """Return Krippendorff's alpha: 1 - observed / expected disagreement.
+
+    The number of coders is arbitrary, and codes may be missing. A unit with m >= 2 codes
+    has the weight m; units with fewer codes are ignored. For the interval see
+    `uncertainty`; the expected disagreement is not treated as known.
+
+    Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
+
+    Args:
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code. A table with a row per unit must be transposed
+            (`array.T`).
+        scale: Distance function. "nominal": equal or not; "ordinal": number of codes
+            ranked between both values; "interval": squared difference; "ratio": squared
+            difference relative to the sum.
+        levels: Labels in their order, required for "ordinal" if labels are not numbers.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+        n_bootstrap: Removed, without effect.
+        seed: Removed, without effect.
+
+    Raises:
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
+    """
+    warn_of_bootstrap(n_bootstrap, seed)
+    ratings = ratings_of(codes, levels, scale)
+    n_codes = (ratings.indices >= 0).sum(axis=0)
+    weights = unit_weights_of(unit_weights, len(n_codes))
+    used = (n_codes >= 2) & (weights > 0)
+    low, high, value, observed, expected = (math.nan,) * 5
+    if used.any():
+        w = weights[used] / weights[used].mean()
+        found = _disagreement(ratings, scale, used, w)
+        observed, expected = found.observed, found.expected
+        value = found.alpha
+    if not math.isnan(value):
+        known = ratings.indices[0, used] if isinstance(codes, ModelAndPerson) else None
+        low, high = UnitStatistic(
+            value=value,
+            weights=w,
+            slopes=found.slopes,
+            unseen=found.unseen,
+            groups=known if scale == "nominal" else None,
+            least=-1.0,
+        ).limits(level_of(level))
+    return Agreement(
+        name="alpha",
+        value=value,
+        low=low,
+        high=high,
+        se=math.nan,
+        observed=observed,
+        expected=expected,
+        n_units=int(used.sum()),
+        n_coders=len(ratings.indices),
+        interval=INTERVAL,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Disagreement:
+    """Disagreement of n units, and the derivatives of alpha by weights of units.
+
+    Attributes:
+        observed: Observed disagreement.
+        expected: Expected disagreement.
+        slopes: float64[n], derivatives by the weights of the units.
+        unseen: float64[q, c], derivatives for units with one code that differs from a
+            value, or none; NaN for impossible units.
+    """
+
+    observed: float
+    expected: float
+    slopes: Floats
+    unseen: Floats
+
+    @property
+    def alpha(self) -> float:
+        """Alpha; NaN if only one value occurs, as expected disagreement is then 0."""
+        return 1 - self.observed / self.expected if self.expected > 1e-300 else math.nan
+
+
+def _disagreement(
+    ratings: Ratings, scale: Scale, used: Flags, w: Floats
+) -> _Disagreement:
+    """Compute the disagreement from the sums of distances of pairs of codes.
+
+    The distances are those of two values, or the squared differences of scores: of
+    mid-ranks, which depend on the weights, or of numbers.
+    """
+    _check_size(ratings, scale)
+    indices, q = ratings.indices[:, used], len(ratings.values)
+    given = indices >= 0
+    sizes = given.sum(axis=0).astype(float)
+
+    def summed(of_codes: Floats) -> Floats:
+        """Sum numbers of values over the codes of each unit, float64[n]."""
+        return np.asarray(np.append(of_codes, 0.0)[indices].sum(axis=0))
+
+    def by_code(of_units: Floats) -> Floats:
+        """Sum numbers of units, or of their codes, over the codes with each value."""
+        each = np.broadcast_to(of_units, indices.shape)[given]
+        return np.bincount(indices[given], each, q).astype(np.float64)
+
+    marginals = by_code(w)
+    n = float(marginals.sum())
+    of_within = np.zeros(q)  # through the scores, by the weight of a code
+    if scale in ("nominal", "ratio"):
+        apart = 1 - np.eye(q) if scale == "nominal" else _relative(ratings.numbers)
+        counts = ratings.counts[used]
+        pairs = ((counts @ apart) * counts).sum(axis=1) / (sizes - 1)
+        of_between = 2 * (apart @ marginals)
+        between = float(marginals @ apart @ marginals)
+    else:
+        if scale == "interval":
+            scores = ratings.numbers - (ratings.numbers.mean() if q else 0.0)
+        else:
+            scores = np.cumsum(marginals) - marginals / 2
+        sums = summed(scores)
+        first, second = float(marginals @ scores), float(marginals @ scores**2)
+        pairs = 2 * (sizes * summed(scores**2) - sums**2) / (sizes - 1)
+        between = 2 * (n * second - first**2)
+        of_between = 2 * (second + n * scores**2 - 2 * scores * first)
+        if scale == "ordinal":
+            own = np.append(scores, 0.0)[indices]
+            of_within = _through_ranks(
+                by_code(4 * w * (sizes * own - sums) / (sizes - 1))
+            )
+            of_between += _through_ranks(4 * marginals * (n * scores - first))
+    within, left = float(w @ pairs), max(n - 1, 1e-300)
+    observed, expected = within / n, between / (n * left)
+    if not expected > 1e-300:
+        none = np.full(len(w), np.nan)
+        return _Disagreement(
+            observed=observed, expected=expected, slopes=none, unseen=none
+        )
+    ratio = within * left / between
+
+    def slopes(pairs: Floats, m: Floats, own: Floats, of_all: Floats) -> Floats:
+        ahead = -left / between * (pairs + own)
+        return np.asarray(ahead - ratio * (m / left - of_all / between))
+
+    each = slopes(pairs, sizes, summed(of_within), summed(of_between))
+    usual = float(np.average(each, weights=w))
+    near = _possible(marginals, scale)
+    distance = (
+        apart[np.arange(q)[:, None], near]
+        if scale in ("nominal", "ratio")
+        else (scores[:, None] - scores[near]) ** 2
+    )
+    m = sizes.max()
+    unseen = slopes(
+        2 * distance,
+        m,
+        (m - 1) * of_within[:, None] + of_within[near],
+        (m - 1) * of_between[:, None] + of_between[near],
+    )
+    unseen[marginals <= 0] = np.nan
+    return _Disagreement(
+        observed=observed, expected=expected, slopes=each - usual, unseen=unseen - usual
+    )
+
+
+def _possible(marginals: Floats, scale: Scale) -> Integers:
+    """Return the values that unseen codes may have beside each value, int64[q, c].
+
+    The values must occur. On a scale with an order they differ by one step.
+    """
+    q, occur = len(marginals), np.flatnonzero(marginals > 0)
+    if scale == "nominal":
+        return np.broadcast_to(occur, (q, len(occur)))
+    at = np.searchsorted(occur, np.arange(q))[:, None] + np.array([-1, 0, 1])
+    return np.asarray(occur[np.clip(at, 0, len(occur) - 1)])
+
+
+def _relative(numbers: Floats) -> Floats:
+    """Return squared differences of numbers relative to their sums, float64[q, q]."""
+    apart, sums = np.subtract.outer(numbers, numbers), np.add.outer(numbers, numbers)
+    relative = np.divide(apart, sums, out=np.zeros_like(apart), where=sums != 0)
+    return np.asarray(relative**2)
+
+
+def _through_ranks(of_scores: Floats) -> Floats:
+    """Return derivatives by the weights of codes, of what mid-ranks change.
+
+    A code with the value d raises the mid-rank of d by 1 / 2 of its weight, and those of
+    higher values by its weight.
+
+    Args:
+        of_scores: float64[q], derivatives by the mid-ranks.
+    """
+    return np.asarray(of_scores.sum() - np.cumsum(of_scores) + of_scores / 2)
+
+
+def _check_size(ratings: Ratings, scale: Scale) -> None:
+    """Refuse a table of units by codes that is too large for the scale."""
+    n, q = ratings.indices.shape[1], len(ratings.values)
+    if scale != "interval" and n * q > _MOST:
+        raise ArgumentError(
+            f"{setting('scale', scale)} takes at most {_MOST // max(n, 1)} different "
+            f"codes for {n} units, not {q}; for measurements use "
+            f"{setting('scale', 'interval')}",
+            argument="scale",
+            code="out_of_range",
+            form="{problem}",
+        )
+
+
+def percent_agreement(
+    codes: Codes,
+    *,
+    kind: Kind = "pairs",
+    tolerance: float = 0.0,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> Agreement:
+    """Return the share of codes that agree, in [0, 1].
+
+    "pairs" computes the share of agreeing pairs of codes within each unit, and averages
+    it over the units with two codes or more. "all" uses only units that all coders have
+    coded, and computes the share of units in which all codes agree.
+
+    Args:
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code.
+        kind: "pairs" or "all", see above. For two coders both
+            kinds give the same result.
+        tolerance: Largest difference between two numbers that agree.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level, see `intervals.share`.
+
+    Raises:
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
+    """
+    checks.choice("kind", kind, KINDS)
+    checks.real("tolerance", tolerance, 0, 1e300)
+    ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
+    weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
+    if kind == "all":
+        complete = (ratings.indices >= 0).all(axis=0)
+        given = ratings.indices[:, complete]
+        of = ratings.numbers[given] if tolerance else given.astype(float)
+        hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
+    elif tolerance:
+        numbers = np.append(ratings.numbers, math.nan)[ratings.indices]
+        near, n_pairs = _pairs_near(numbers, tolerance)
+        complete = n_pairs > 0
+        hits = near[complete] / n_pairs[complete]
+    else:
+        counts = ratings.counts
+        n_codes = counts.sum(axis=1)
+        complete = n_codes >= 2
+        hits = _pairs_alike(counts[complete])
+    found = share(hits, weights[complete], level_of(level))
+    return Agreement(
+        name="percent",
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        se=math.nan,
+        observed=found.value,
+        expected=0.0,
+        n_units=found.n,
+        n_coders=len(ratings.indices),
+        interval="Wilson",
+    )
+
+
+def gwet_ac1(
+    codes: Codes,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> Agreement:
+    """Return Gwet's AC1, which unlike kappa can be high if one label is very frequent.
+
+    The number of coders is arbitrary, and codes may be missing. A unit with a single code
+    contributes to the frequencies of labels, but not to the agreement. The standard error
+    is by Gwet (2008); for the interval see `uncertainty`.
+
+    Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
+    Reliability, 4th edition, 2014, chapters 2 and 5.
+
+    Args:
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code.
+        levels: All q labels; None for the labels that occur. AC1 depends on the number q.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+
+    Raises:
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
+    """
+    ratings = ratings_of(codes, levels)
+    counts = ratings.counts
+    weights = unit_weights_of(unit_weights, len(counts))
+    coded = (counts.sum(axis=1) > 0) & (weights > 0)
+    counts, w = counts[coded], weights[coded]
+    n_codes, q = counts.sum(axis=1), len(ratings.values)
+    paired = n_codes >= 2
+    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
+    low, high = math.nan, math.nan
+    if w[paired].sum() > 0 and q >= 2:
+        w = w / w.sum()
+        alike = np.zeros(len(counts))
+        alike[paired] = _pairs_alike(counts[paired])
+        is_perfect = bool((alike[paired] == 1).all())
+        pa = 1.0 if is_perfect else float((w * alike).sum() / w[paired].sum())
+        shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
+        pe = float((shares * (1 - shares)).sum() / (q - 1))
+        value = (pa - pe) / (1 - pe)
+
+        def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
+            own = (alike - pe * paired) / w_paired / (1 - pe)
+            return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
+
+        w_paired = w[paired].sum()
+        others = (1 - shares) / (q - 1)
+        each = slopes(alike, paired, counts @ others / n_codes)
+        se = _root_of_squares(w * each, len(w))
+        m = n_codes.max()  # unseen units have one code that differs, or none
+        is_same = np.eye(q, dtype=bool)
+        unseen = slopes(
+            np.where(is_same, 1.0, (m - 2) / m),
+            np.ones((q, q)),
+            ((m - 1) * others[:, None] + others) / m,
+        )
+        pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
+        known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
+        low, high = UnitStatistic(
+            value=value,
+            weights=w,
+            slopes=each,
+            unseen=np.where(pairs, unseen, np.nan),
+            groups=known,
+            least=-1.0,
+        ).limits(level_of(level))
+    return Agreement(
+        name="ac1",
+        value=value,
+        low=low,
+        high=high,
+        se=se,
+        observed=pa,
+        expected=pe,
+        n_units=int(paired.sum()),
+        n_coders=len(ratings.indices),
+        interval=INTERVAL,
+    )
+
+
+def _pairs_alike(counts: Floats) -> Floats:
+    """Return the share of agreeing pairs of codes in each unit, float64[n]."""
+    n_codes = counts.sum(axis=1)
+    return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
+
+
+def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Count pairs within the tolerance, and all pairs, in each unit, float64[n] each."""
+    # NaN where a number is missing
+    apart = [abs(a - b) for a, b in combinations(numbers, 2)]
+    near = sum((each <= tolerance).astype(float) for each in apart)
+    return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
+
+
+def _root_of_squares(parts: Floats, n: int) -> float:
+    """Return the standard error of a weighted mean."""
+    if n < 2:
+        return math.nan
+    return math.sqrt(float((parts**2).sum()) * n / (n - 1))

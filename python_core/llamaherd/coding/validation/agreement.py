@@ -1,0 +1,266 @@
+"""Agreement of the model with people, and of people with each other."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding.annotation.label_sets import (
+    BETWEEN,
+    in_order,
+    joined,
+    labels_in,
+    none_of,
+    words_for_none,
+)
+from llamaherd.coding.codes import check_coders, read_sets
+from llamaherd.coding.codes.coders import majority_of_sets
+from llamaherd.coding.statistics.intervals import share
+from llamaherd.coding.statistics.ratings import Agreement, CodesByCoder, ModelAndPerson
+from llamaherd.coding.statistics.uncertainty import mean
+from llamaherd.coding.validation.inputs import with_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.coding.codes import Code
+    from llamaherd.coding.statistics.agreement import CoefficientSettings
+    from llamaherd.coding.statistics.intervals import Measure
+    from llamaherd.coding.statistics.ratings import Floats
+    from llamaherd.coding.validation.inputs import Codes, ModelLabels
+
+
+def agreements_of(
+    given: Sequence[Code],
+    right: Sequence[Code],
+    codes: Codes,
+    names: Sequence[Hashable] | None,
+    how: CoefficientSettings,
+) -> dict[str, Any]:
+    """Return agreement fields; `names`: the labels if a text may have several labels."""
+    pairs = _pairs(given, codes, names, how)
+    if names is not None:
+        of = by_label(given, right, codes.codes, names, how)
+        return {
+            "model_agreement": mean_of([each.model for each in of]),
+            "coder_agreement": mean_of([each.people for each in of]),
+            "label_agreement": of,
+            "pairs": pairs,
+        }
+    people = CodesByCoder(codes.codes)
+    return {
+        "model_agreement": how.of(ModelAndPerson([given, right])),
+        "coder_agreement": how.of(people) if len(people) > 1 else (),
+        "label_agreement": (),
+        "pairs": pairs,
+    }
+
+
+def _pairs(
+    given: Sequence[Code],
+    codes: Codes,
+    names: Sequence[Hashable] | None,
+    how: CoefficientSettings,
+) -> tuple[PairAgreement, ...]:
+    """Compare all pairs of coders, the model first; for `names` see `agreements_of`."""
+    if len(codes.codes) < 2:
+        return ()
+    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
+    return tuple(
+        PairAgreement(
+            first=first,
+            second=second,
+            coefficients=how.of(form((a, b)), of_pairs=True)
+            if names is None
+            else mean_of(
+                [how.of(form(yes_or_no(name, (a, b))), of_pairs=True) for name in names]
+            ),
+        )
+        for i, ((first, a), (second, b)) in enumerate(combinations(columns, 2))
+        for form in [ModelAndPerson if i < len(codes.codes) else CodesByCoder]
+    )
+
+
+def ceiling_of(
+    codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
+) -> Ceiling | None:
+    """Return how often two people agree, and how often the model and a person agree."""
+    people, model, weights = [], [], []
+    for i, label in enumerate(given):
+        given_codes = [column[i] for column in codes if column[i] is not None]
+        m = len(given_codes)
+        if label is None or m < 2:
+            continue
+        alike = sum(count * (count - 1) for count in Counter(given_codes).values())
+        people.append(alike / (m * (m - 1)))
+        model.append(given_codes.count(label) / m)
+        weights.append(w[i])
+    if not people:  # also None if only one person coded
+        return None
+    a, b, v = np.array(people), np.array(model), np.array(weights)
+    return Ceiling(
+        people=share(a, v, level),
+        model=share(b, v, level),
+        difference=mean(b - a, v, level),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """Agreement of people with each other and with the model, on the same texts.
+
+    Attributes:
+        people: Share of texts on which two people agree.
+        model: Share of texts on which the model agrees with one person.
+        difference: `model` minus `people`, with a t interval.
+    """
+
+    people: Measure
+    model: Measure
+    difference: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairAgreement:
+    """Agreement of two coders.
+
+    Attributes:
+        first: Name of the first coder; the model is called "model".
+        second: Name of the second coder.
+        coefficients: Percent agreement and kappa; weighted kappa for ordered labels; with
+            several labels per text, means over the labels.
+    """
+
+    first: str
+    second: str
+    coefficients: tuple[Agreement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelAgreement:
+    """Agreement on whether texts have a label.
+
+    Attributes:
+        label: Name of the label.
+        model: Coefficients between the model and the human majority.
+        people: Coefficients between the human coders; () for a single coder.
+    """
+
+    label: Hashable
+    model: tuple[Agreement, ...]
+    people: tuple[Agreement, ...]
+
+
+def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
+    """Convert joined labels to tuples with the labels in a fixed order.
+
+    The confidence is removed, because the probability of a set of labels is unknown.
+    """
+    names = tuple(map(str, answers.names))
+
+    columns = read_sets(
+        [answers.labels, *codes.codes],
+        names,
+        BETWEEN,
+        words_for_none(names),
+        argument="gold",
+    )
+    labels, *people = [[x for each in column for x in each or ()] for column in columns]
+    check_coders(labels, people, codes.coders, [*names, *codes.names])
+    labels, *made = [
+        [None if each is None else in_order(map(str, each), names) for each in column]
+        for column in columns
+    ]
+    answers = replace(
+        answers, labels=list(labels), names=names, probs=None, confidence=None
+    )
+    return answers, with_codes(codes, made)
+
+
+def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
+    """Return all labels: first the known labels, then other labels that occur."""
+    columns: Any = [answers.labels, *codes.codes]
+    seen = {label for column in columns for each in column for label in each or ()}
+    return [*answers.names, *sorted(seen.difference(answers.names))]
+
+
+def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
+    """Return the labels of each text by the majority, and the number of ties."""
+    decided = [majority_of_sets(each) for each in zip(*codes, strict=True)]
+    right: list[Code] = [
+        None if labels is None else labels_in(joined(labels), names)
+        for labels, _ in decided
+    ]
+    return right, sum(is_tie for _, is_tie in decided)
+
+
+def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tuple, or None
+    """Return a tuple of labels as text."""
+    return None if label is None else joined(label) or none_of(map(str, names))
+
+
+def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
+    """Return codes of one label: for each coder and text, True if it was given."""
+    return [[None if each is None else name in each for each in row] for row in codes]
+
+
+def by_label(
+    given: Sequence[Any],
+    right: Sequence[Any],
+    people: Sequence[Any],
+    names: Sequence[Hashable],
+    how: CoefficientSettings,
+) -> tuple[LabelAgreement, ...]:
+    """Return the agreement of coders for each label.
+
+    Args:
+        given: Labels by the model, as tuples.
+        right: Majority of human codes, as tuples.
+        people: Human codes of each coder, as tuples.
+        names: All labels.
+        how: Settings of the coefficients.
+    """
+    return tuple(
+        LabelAgreement(
+            label=name,
+            model=how.of(ModelAndPerson(yes_or_no(name, [given, right]))),
+            people=how.of(CodesByCoder(yes_or_no(name, people)))
+            if len(people) > 1
+            else (),
+        )
+        for name in names
+    )
+
+
+def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
+    """Return the mean of each coefficient over labels for which it is defined.
+
+    The mean has no interval.
+    """
+    made = []
+    for same in zip(*found, strict=True):
+        known = [each for each in same if not math.isnan(each.value)]
+        means = [
+            float(np.mean([getattr(each, name) for each in known])) if known else math.nan
+            for name in ("value", "observed", "expected")
+        ]
+        made.append(
+            Agreement(
+                name=same[0].name,
+                value=means[0],
+                low=math.nan,
+                high=math.nan,
+                se=math.nan,
+                observed=means[1],
+                expected=means[2],
+                n_units=same[0].n_units,
+                n_coders=same[0].n_coders,
+                interval="none, the mean over labels",
+            )
+        )
+    return tuple(made)

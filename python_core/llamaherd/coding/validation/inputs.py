@@ -1,0 +1,405 @@
+"""Inputs of a validation: model labels and human codes, read from any format."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.joins import (
+    SampleRows,
+    current_rows,
+    filtered,
+    note_on_left_out,
+    relabelled,
+)
+from llamaherd.coding.annotation.texts import locked_note, open_parts
+from llamaherd.coding.codes import (
+    check_coders,
+    check_names,
+    is_missing,
+    numbers_of,
+    read,
+    text_of,
+)
+from llamaherd.coding.statistics.ratings import listed
+from llamaherd.coding.statistics.representative import answered
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plurals import count_of, shape_of, with_commas
+from llamaherd.engine.core.words import words
+
+_ROUNDING = 1e-9  # tolerance of sums of probabilities
+
+if TYPE_CHECKING:
+    from llamaherd.coding.codes import Code
+    from llamaherd.coding.statistics.ratings import Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelLabels:
+    """Labels that a model gave to n texts.
+
+    Attributes:
+        labels: n labels; None if a label is missing.
+        names: All labels in their order; () if unknown.
+        probs: float64[n, k], label probabilities, one column for each of `names`; None if
+            unknown.
+        confidence: float64[n], probability of the given label; NaN if there is no label;
+            None if unknown.
+        texts: n texts; None if unknown.
+        expected: float64[n], expected values of labels that are numbers; NaN if there is
+            no label; None if unknown.
+        examples: Texts whose labels the prompt contained as examples.
+    """
+
+    labels: list[Code]
+    names: tuple[Hashable, ...]
+    probs: Floats | None
+    confidence: Floats | None
+    texts: list[Any] | None
+    expected: Floats | None = None
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Codes:
+    """Codes of m human coders for g texts.
+
+    Attributes:
+        rows: Indices of the g texts.
+        codes: For each of m coders g codes; None if a code is missing.
+        coders: Names of the m coders.
+        inclusion: float64[g], probability of each text to be drawn and coded; None if
+            unknown, or if all texts were drawn.
+        is_sample: True if the texts were drawn, so that inclusion probabilities are
+            needed.
+        n_without: Number of drawn texts without a code.
+        design: Record of the draw; None if unknown.
+        names: Labels that the sample allows, in their order; () if unknown.
+        response: Notes on drawn texts without a code, if their share differs by label, or
+            a stratum has no code; on texts of a locked part; and on changed labels.
+        is_by_label: True if the texts are weighted by the response rates of labels.
+        left_out: Note on texts of the draw that the data do not have; "" without such
+            texts.
+    """
+
+    rows: list[int]
+    codes: list[list[Code]]
+    coders: tuple[str, ...]
+    inclusion: Floats | None
+    is_sample: bool
+    n_without: int = 0
+    design: dict[str, Any] | None = None
+    names: tuple[Hashable, ...] = ()
+    response: tuple[str, ...] = ()
+    is_by_label: bool = False
+    left_out: str = ""
+
+
+def label_column_of(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    gold: Any,  # noqa: ANN401 - of many kinds
+    label: str | None,
+) -> str | None:
+    """Return the column of labels; None if `coded` is not a data frame.
+
+    Without `label`, this is the column of labels of the gold sample, else "label", as in
+    `estimate`.
+    """
+    is_frame = isinstance(coded, Mapping) or hasattr(coded, "columns")
+    is_result = hasattr(coded, "frame") or hasattr(coded, "names")
+    if label is not None or not is_frame or is_result:
+        return label
+    there = frames.names(coded)
+    design = getattr(gold, "design", None) or {}
+    for name in (design.get("label"), "label"):
+        if name in there:
+            return str(name)
+    raise ArgumentError(
+        f"must be the name of the column that has the labels; there are "
+        f"{with_commas(there, 20)}",
+        argument="label",
+    )
+
+
+def answers_of(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    label: str | None,
+    prob: Any,  # noqa: ANN401 - of many kinds
+    names: Any,  # noqa: ANN401 - of many kinds
+    *,
+    several: bool = False,
+) -> ModelLabels:
+    """Read labels and probabilities from `coded`.
+
+    Args:
+        coded: Object with `labels`, such as `Coded` and `ClassifyResults`; a data frame;
+            or a list of labels.
+        label: Column of labels in a data frame.
+        prob: Column with the probability of the label; or float[n], probabilities of the
+            given labels; or float[n, k], probabilities of all labels. None to use the
+            probabilities in `coded`, if any.
+        names: All labels in their order; None to use the labels in `coded`, if any.
+        several: True if a text may have several labels; they stay joined in one string.
+    """
+    frame = getattr(coded, "frame", coded)
+    if label is not None:
+        labels = frames.column(frame, label, "label")
+    elif hasattr(coded, "labels") and not callable(coded.labels):
+        if hasattr(coded, "check_frame"):
+            coded.check_frame()
+        labels = list(coded.labels)
+    else:
+        labels = _listed("coded", coded)
+    known = tuple(
+        _names_in(coded, frame, label) if names is None else _listed("labels", names)
+    )
+    if several:
+        labels = [None if is_missing(each) else each for each in labels]
+    else:
+        reading = read([labels], known, argument="coded")
+        labels, known = reading.columns[0], reading.names
+    if names is not None:
+        checks.distinct("labels", known)
+    frames.check_index(prob, frame, "prob")
+    if prob is None:
+        prob = getattr(coded, "probs", None)
+    elif isinstance(prob, str):
+        prob = frames.column(frame, prob, "prob")
+    probs, confidence = _probabilities(prob, labels, known)
+    text = getattr(coded, "text", None)
+    texts = frames.column(frame, text, "text") if isinstance(text, str) else None
+    examples = getattr(getattr(coded, "codebook", None), "examples", ())
+    return ModelLabels(
+        labels=labels,
+        names=known,
+        probs=probs,
+        confidence=confidence,
+        texts=texts,
+        expected=getattr(coded, "expected", None),
+        examples=tuple(each.text for each in examples),
+    )
+
+
+def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # noqa: ANN401
+    """Return all labels that `coded` or the categories of its column define, or ()."""
+    known = getattr(coded, "names", ())
+    if isinstance(known, (tuple, list)) and known:
+        return known
+    found = None if label is None else frames.categories(frame, label)
+    return () if found is None else found
+
+
+def _probabilities(
+    prob: Any,  # noqa: ANN401 - whatever numpy makes an array of
+    labels: list[Code],
+    names: tuple[Hashable, ...],
+) -> tuple[Floats | None, Floats | None]:
+    if prob is None:
+        return None, None
+    values = numbers_of(prob, "prob")
+    if values.shape[:1] != (len(labels),) or values.ndim > 2:
+        raise ArgumentError(
+            f"must have a value, or a row, for each of {count_of(len(labels), 'text')}, "
+            f"not {shape_of(values.shape)}",
+            argument="prob",
+        )
+    is_bad = (values < -_ROUNDING) | (values > 1 + _ROUNDING)
+    for row in np.flatnonzero(is_bad.any(axis=tuple(range(1, values.ndim))))[:1]:
+        raise ArgumentError(
+            f"must be between 0 and 1, not {values[row][is_bad[row]].flat[0]:g}",
+            argument="prob",
+            place=(int(row),),
+            code="out_of_range",
+        )
+    if values.ndim == 1:
+        return None, values
+    if values.shape[1] != len(names):
+        raise ArgumentError(
+            f"must have a column for each label ({with_commas(names) or 'none'}), not "
+            f"{values.shape[1]}",
+            argument="prob",
+        )
+    at = {name: j for j, name in enumerate(names)}
+    columns = np.array([at.get(label, -1) for label in labels], dtype=int)
+    own = values[np.arange(len(labels)), columns] if names else np.zeros(len(labels))
+    return values, np.where(columns >= 0, own, np.nan)
+
+
+def codes_of(
+    gold: Any,  # noqa: ANN401 - of many kinds
+    truth: Any,  # noqa: ANN401 - of many kinds
+    coded: Any,  # noqa: ANN401 - of many kinds
+    answers: ModelLabels,
+) -> Codes:
+    """Read human codes from `gold`, or from columns of `coded`.
+
+    Args:
+        gold: Object with `rows`, `codes` and `probs`, such as `GoldSample`; codes of all
+            n texts; codes of several people as a mapping by coder or a list of lists;
+            the name of a column, as `truth`; None to use `truth`.
+        truth: Name of the column or columns of `coded` with human codes.
+        coded: The argument `coded` of `answers_of`.
+        answers: The labels that `answers_of` returned.
+    """
+    n = len(answers.labels)
+    if (gold is None) == (truth is None):
+        raise ArgumentError(
+            "must have people's codes, or truth must name the column that has "
+            "them; give one of the two",
+            argument="gold",
+        )
+    if isinstance(gold, str):
+        gold, truth = None, gold
+    if hasattr(gold, "rows") and hasattr(gold, "codes"):
+        gold = open_parts(gold)
+        if getattr(gold, "waves", ()):
+            gold = gold.coded_waves()
+        frame = getattr(coded, "frame", coded)
+        data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
+        note = note_on_left_out(gold, n)
+        gold = filtered(gold, data)
+        new_rows = current_rows(gold, data)
+        codes = _of_sample(gold, answers.labels, new_rows)
+        notes = (*locked_note(gold), *relabelled(gold, data, new_rows))
+        return replace(
+            codes,
+            response=(*codes.response, *notes),
+            left_out=note.format(n_drawn=len(gold.rows)),
+        )
+    frames.check_index(gold, getattr(coded, "frame", coded), "gold")
+    if gold is None:
+        names = [truth] if isinstance(truth, str) else _listed("truth", truth)
+        frame = getattr(coded, "frame", coded)
+        by_coder = {name: frames.column(frame, name, "truth") for name in names}
+    elif isinstance(gold, Mapping) or hasattr(gold, "columns"):
+        by_coder = {
+            name: frames.column(gold, name, "gold") for name in frames.names(gold)
+        }
+    else:
+        rows = _listed("gold", gold)
+        is_nested = bool(rows) and all(
+            isinstance(row, (list, tuple, np.ndarray)) for row in rows
+        )
+        rows = [_listed("gold", row) for row in rows] if is_nested else [rows]
+        by_coder = {f"coder {i + 1}": row for i, row in enumerate(rows)}
+    return _of_columns(by_coder, n)
+
+
+def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
+    """Convert labels and codes so that equal values compare equal and have one type."""
+    reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
+    labels, *columns = reading.columns
+    check_coders(labels, columns, codes.coders, [*reading.names, *codes.names])
+    return replace(answers, labels=labels, names=reading.names), with_codes(
+        codes, columns
+    )
+
+
+def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
+    """Return the texts with these codes, without texts that nobody coded."""
+    kept = [i for i, each in enumerate(zip(*columns, strict=True)) if any_code(each)]
+    n_dropped = len(codes.rows) - len(kept)
+    return replace(
+        codes,
+        rows=[codes.rows[i] for i in kept],
+        codes=[[column[i] for i in kept] for column in columns],
+        inclusion=None if codes.inclusion is None else codes.inclusion[kept],
+        n_without=codes.n_without + (n_dropped if codes.is_sample else 0),
+    )
+
+
+def any_code(codes: Sequence[Code]) -> bool:
+    """Return True if somebody gave a code."""
+    return any(code is not None for code in codes)
+
+
+def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
+    check_names(by_coder)
+    for coder, column in by_coder.items():
+        if len(column) != n:
+            raise ArgumentError(
+                f"must have a code, or {words().constant(None)}, for each of "
+                f"{count_of(n, 'text')}, not {len(column)} of {coder!r}",
+                argument="gold",
+            )
+    columns = [
+        [None if is_missing(code) else code for code in column]
+        for column in by_coder.values()
+    ]
+    rows = [i for i in range(n) if any_code([column[i] for column in columns])]
+    return Codes(
+        rows=rows,
+        codes=[[column[i] for i in rows] for column in columns],
+        coders=tuple(str(coder) for coder in by_coder),
+        inclusion=None,
+        is_sample=False,
+    )
+
+
+def _of_sample(
+    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
+    labels: Sequence[Code],
+    new_rows: Sequence[int] | None,
+) -> Codes:
+    n = len(labels)
+    given = [int(row) if new_rows is None else new_rows[int(row)] for row in gold.rows]
+    if given and not 0 <= min(given) <= max(given) < n:
+        raise ArgumentError(
+            f"must be drawn from these {count_of(n, 'text')}, but has the row "
+            f"{max(given)}",
+            argument="gold",
+        )
+    columns = [
+        [None if is_missing(code) else code for code in column] for column in gold.codes
+    ]
+    if not columns:
+        raise ArgumentError(
+            "must have codes of people; the sample has none yet", argument="gold"
+        )
+    if any(len(column) != len(given) for column in columns):
+        raise ArgumentError(
+            "must have as many codes for each coder as it has rows", argument="gold"
+        )
+    kept = [i for i in range(len(given)) if any_code([column[i] for column in columns])]
+    probs = getattr(gold, "probs", None)
+    inclusion = None if probs is None else np.asarray(probs, dtype=float)[kept]
+    if inclusion is not None and not ((inclusion > 0) & (inclusion <= 1)).all():
+        raise ArgumentError(
+            "must have inclusion probabilities above 0, up to 1", argument="gold"
+        )
+    response: tuple[str, ...] = ()
+    is_by_label = False
+    if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
+        own = gold.with_labels([_text_or_none(labels[row]) for row in given])
+        found = answered(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
+        inclusion = found.probs
+        is_by_label = found.is_by_label
+        response = tuple(found.notes if found.is_by_label else found.notes[1:])
+    names = getattr(gold, "coders", None) or [
+        f"coder {i + 1}" for i in range(len(columns))
+    ]
+    return Codes(
+        rows=[given[i] for i in kept],
+        codes=[[column[i] for i in kept] for column in columns],
+        coders=tuple(map(str, names)),
+        inclusion=inclusion,
+        is_sample=True,
+        n_without=len(given) - len(kept),
+        design=getattr(gold, "design", None),
+        names=tuple(getattr(gold, "names", ())),
+        response=response,
+        is_by_label=is_by_label,
+    )
+
+
+def _text_or_none(label: Code) -> str | None:
+    return None if label is None else str(text_of(label))
+
+
+def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+    return listed(argument, "must be a list", values)

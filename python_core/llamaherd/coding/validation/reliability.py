@@ -1,0 +1,349 @@
+"""Confusion tables and reliability of several models, as in the R package localLLM.
+
+Values equal the values of R's package irr; see `intercoder_reliability`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.codes import is_missing, read, text_of
+from llamaherd.coding.statistics import cohen_kappa
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from llamaherd.coding.codes import Code
+    from llamaherd.coding.statistics.ratings import Floats, Integers
+
+Method = Literal["auto", "cohen", "krippendorff"]
+METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConfusionTables:
+    """Confusion tables of models, by pairs and with human labels.
+
+    Attributes:
+        levels: The k labels, in the order of first occurrence.
+        vs_gold: int64[k, k] for each model: a row for each label of the model, a column
+            for each human label; {} without human labels.
+        pairwise: int64[k, k] for each pair, named "a vs b": a row for each label of a, a
+            column for each label of b; {} if there is only one model.
+    """
+
+    levels: tuple[Hashable, ...]
+    vs_gold: dict[str, Integers]
+    pairwise: dict[str, Integers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairKappa:
+    """Cohen's kappa of two models.
+
+    Attributes:
+        model_a: Name of the first model.
+        model_b: Name of the second model.
+        kappa: Cohen's kappa; NaN if chance alone would give perfect agreement.
+        observed: Share of texts with the same label.
+        expected: Share of texts that would have the same label by chance.
+    """
+
+    model_a: str
+    model_b: str
+    kappa: float
+    observed: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NominalAlpha:
+    """Krippendorff's alpha of nominal labels.
+
+    Attributes:
+        alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
+        alpha_exact: Alpha as Krippendorff defines it. This value differs from `alpha`
+            only for three or more models without missing labels, because irr then does
+            not divide coincidences by m - 1.
+        per_item: By text, the share of pairs of models that agree; NaN if a text has
+            fewer than two labels.
+        category_proportions: By label, the share of this label among all labels.
+    """
+
+    alpha: float
+    alpha_exact: float
+    per_item: dict[str, float]
+    category_proportions: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """Agreement of models.
+
+    Attributes:
+        cohen: Kappa of each pair of models; () for one model, or if not requested.
+        krippendorff: Alpha of all models; None if not requested.
+    """
+
+    cohen: tuple[PairKappa, ...]
+    krippendorff: NominalAlpha | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Wide:
+    """Labels in wide form: a row for each model, a column for each text."""
+
+    models: list[str]
+    samples: list[Hashable]
+    labels: list[list[Code]]
+    truth: list[Code] | None
+    levels: tuple[Hashable, ...]
+
+
+def compute_confusion_matrices(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    gold: Sequence[Code] | Mapping[Any, Code] | str | None = None,
+    *,
+    pairwise: bool = True,
+    label_levels: Sequence[Hashable] | None = None,
+    sample_col: str = "sample_id",
+    model_col: str = "model_id",
+    label_col: str = "label",
+    truth_col: str = "truth",
+) -> ConfusionTables:
+    """Return confusion tables of models with human labels, and of models with each other.
+
+    Args:
+        annotations: Data frame with a row for each text and model.
+        gold: Human labels: one for each text, in the order in which texts first occur; a
+            mapping by text; or the name of a column. None for the column `truth_col`, if
+            it exists.
+        pairwise: True to compare models with each other.
+        label_levels: All labels in their order; None for the labels that occur.
+        sample_col: Column that identifies texts.
+        model_col: Column of models.
+        label_col: Column of labels.
+        truth_col: Column of human labels.
+
+    Raises:
+        TypeError: `annotations` is not a data frame.
+        ValueError: A column is missing, a model has two labels for a text, or `gold` does
+            not fit the texts.
+    """
+    columns = (sample_col, model_col, label_col)
+    wide = _wide(annotations, columns, gold, truth_col, label_levels)
+    models = dict(zip(wide.models, wide.labels, strict=True))
+    truth = wide.truth
+    return ConfusionTables(
+        levels=wide.levels,
+        vs_gold={
+            name: _table(models[name], truth, wide.levels)
+            for name in sorted(models)
+            if truth is not None
+        },
+        pairwise={
+            f"{a} vs {b}": _table(models[a], models[b], wide.levels)
+            for a, b in combinations(wide.models, 2)
+            if checks.flag("pairwise", pairwise)
+        },
+    )
+
+
+def intercoder_reliability(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    *,
+    method: Method = "auto",
+    label_levels: Sequence[Hashable] | None = None,
+    sample_col: str = "sample_id",
+    model_col: str = "model_id",
+    label_col: str = "label",
+) -> Reliability:
+    """Return Cohen's kappa of each pair of models, and nominal Krippendorff's alpha.
+
+    Args:
+        annotations: Data frame with a row for each text and model.
+        method: "cohen", "krippendorff", or "auto" for both.
+        label_levels: All labels; None for the labels that occur.
+        sample_col: Column that identifies texts.
+        model_col: Column of models.
+        label_col: Column of labels.
+
+    Raises:
+        TypeError: `annotations` is not a data frame.
+        ValueError: A column is missing, or a model has two labels for a text.
+    """
+    checks.choice("method", method, METHODS)
+    wide = _wide(
+        annotations, (sample_col, model_col, label_col), None, None, label_levels
+    )
+    pairs = (
+        [] if method == "krippendorff" else list(combinations(range(len(wide.models)), 2))
+    )
+    return Reliability(
+        cohen=tuple(_pair(wide, i, j) for i, j in pairs),
+        krippendorff=None if method == "cohen" else _alpha(wide),
+    )
+
+
+def _wide(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    columns: tuple[str, str, str],
+    gold: Any,  # noqa: ANN401 - of several kinds
+    truth_col: str | None,
+    levels: Sequence[Hashable] | None,
+) -> _Wide:
+    there = frames.names(annotations)
+    missing = [name for name in columns if name not in there]
+    if missing:
+        raise ArgumentError(
+            f"is missing required column(s): {', '.join(missing)}; there are "
+            f"{there[:20]}",
+            argument="annotations",
+            code="missing",
+        )
+    sample, model, label = (
+        frames.column(annotations, name, argument)
+        for name, argument in zip(
+            columns, ("sample_col", "model_col", "label_col"), strict=True
+        )
+    )
+    samples, models = list(dict.fromkeys(sample)), list(dict.fromkeys(map(str, model)))
+    at_sample = {name: i for i, name in enumerate(samples)}
+    truth = _truth(annotations, gold, truth_col, sample, samples)
+    reading = read([label, truth or []], () if levels is None else levels)
+    label, truth = reading.columns[0], None if truth is None else reading.columns[1]
+    at_model = {name: i for i, name in enumerate(models)}
+    labels: list[list[Code]] = [[None] * len(samples) for _ in models]
+    seen = set()
+    for s, m, given in zip(sample, model, label, strict=True):
+        cell = at_model[str(m)], at_sample[s]
+        if cell in seen:
+            raise ArgumentError(
+                f"has two labels of the text {s!r} by {m!r}", argument="annotations"
+            )
+        seen.add(cell)
+        labels[cell[0]][cell[1]] = given
+    return _Wide(
+        models=models,
+        samples=samples,
+        labels=labels,
+        truth=truth,
+        levels=_levels(
+            None if levels is None else reading.names, [*label, *(truth or ())]
+        ),
+    )
+
+
+def _truth(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    gold: Any,  # noqa: ANN401 - of several kinds
+    truth_col: str | None,
+    sample: list[Any],
+    samples: list[Any],
+) -> list[Code] | None:
+    """Return the human label of each text; None without human labels."""
+    if gold is None and truth_col in frames.names(annotations):
+        gold = truth_col
+    if gold is None:
+        return None
+    if isinstance(gold, str):
+        gold = frames.column(annotations, gold, "gold")
+        first: dict[Any, Code] = {}
+        for s, code in zip(sample, gold, strict=True):
+            if text_of(first.get(s)) in {None, ""}:
+                first[s] = code
+        found = [first[s] for s in samples]
+        return found if any(code is not None for code in found) else None
+    if isinstance(gold, Mapping):
+        return [None if is_missing(gold.get(s)) else gold.get(s) for s in samples]
+    if len(gold) != len(samples):
+        raise ArgumentError(
+            "must either be a vector aligned with unique samples, of which there "
+            f"are {len(samples)}, or the name of a column in annotations, not "
+            f"{len(gold)} values",
+            argument="gold",
+        )
+    return [None if is_missing(code) else code for code in gold]
+
+
+def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hashable, ...]:
+    found = [code for code in dict.fromkeys(codes) if code is not None]
+    if levels is None:
+        return tuple(found)
+    other = [code for code in found if code not in set(levels)]
+    if other:
+        raise ArgumentError(
+            f"must have all labels: {other[:6]} are missing", argument="label_levels"
+        )
+    return tuple(dict.fromkeys(levels))
+
+
+def _table(
+    rows: Sequence[Code], columns: Sequence[Code], levels: tuple[Hashable, ...]
+) -> Integers:
+    at = {level: i for i, level in enumerate(levels)}
+    table = np.zeros((len(levels), len(levels)), dtype=np.int64)
+    for a, b in zip(rows, columns, strict=True):
+        if a is not None and b is not None:
+            table[at[a], at[b]] += 1
+    return table
+
+
+def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
+    found = cohen_kappa(wide.labels[i], wide.labels[j])
+    return PairKappa(
+        model_a=wide.models[i],
+        model_b=wide.models[j],
+        kappa=found.value,
+        observed=found.observed,
+        expected=found.expected,
+    )
+
+
+def _alpha(wide: _Wide) -> NominalAlpha:
+    at = {level: i for i, level in enumerate(wide.levels)}
+    counts = np.zeros((len(wide.samples), len(wide.levels)))
+    for row in wide.labels:
+        for i, code in enumerate(row):
+            if code is not None:
+                counts[i, at[code]] += 1
+    sizes = counts.sum(axis=1)
+    alike = (counts * (counts - 1)).sum(axis=1)
+    paired = sizes >= 2
+    shares = np.full(len(counts), math.nan)
+    shares[paired] = alike[paired] / (sizes * (sizes - 1))[paired]
+    is_complete = bool((sizes == len(wide.models)).all())
+    below = np.where(is_complete, 1.0, sizes - 1)
+    total = counts.sum()
+    return NominalAlpha(
+        alpha=_of_counts(counts[paired], below[paired]),
+        alpha_exact=_of_counts(counts[paired], sizes[paired] - 1),
+        per_item={
+            str(name): float(each)
+            for name, each in zip(wide.samples, shares, strict=True)
+        },
+        category_proportions={
+            str(level): float(n / total) if total else math.nan
+            for level, n in zip(wide.levels, counts.sum(axis=0), strict=True)
+        },
+    )
+
+
+def _of_counts(counts: Floats, below: Floats) -> float:
+    """Return alpha, with coincidences divided by `below`; 1 for perfect agreement."""
+    if len(counts) == 0:
+        return math.nan
+    sizes = counts.sum(axis=1)
+    apart = float(((sizes**2 - (counts**2).sum(axis=1)) / below).sum())
+    marginals = (counts * ((sizes - 1) / below)[:, None]).sum(axis=0)
+    n = marginals.sum()
+    if apart == 0:
+        return 1.0
+    return float(1 - (n - 1) * apart / (n**2 - (marginals**2).sum()))

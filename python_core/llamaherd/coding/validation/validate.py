@@ -1,0 +1,393 @@
+"""Validation of model labels against human codes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.label_sets import has_several, scale_of
+from llamaherd.coding.annotation.survey import weights_of
+from llamaherd.coding.annotation.texts import Source
+from llamaherd.coding.codes import are_measured, number_in, text_of
+from llamaherd.coding.codes.coders import REMOVED, majority_codes
+from llamaherd.coding.statistics import (
+    accuracy_of,
+    brier_score,
+    calibration_error,
+    coverage_curve,
+)
+from llamaherd.coding.statistics.agreement import CoefficientSettings
+from llamaherd.coding.statistics.intervals import (
+    LEVEL,
+    Measure,
+    level_of,
+    warn_of_bootstrap,
+)
+from llamaherd.coding.statistics.number_agreement import number_agreement
+from llamaherd.coding.statistics.ratings import SCALES
+from llamaherd.coding.validation.agreement import (
+    agreements_of,
+    as_sets,
+    ceiling_of,
+    label_text,
+    majority_of,
+    names_of,
+)
+from llamaherd.coding.validation.inputs import (
+    answers_of,
+    codes_of,
+    in_one_form,
+    label_column_of,
+)
+from llamaherd.coding.validation.validation import (
+    Validation,
+    Wrong,
+)
+from llamaherd.coding.validation.validation_page import warnings_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.removed import removed
+from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.coding.codes import Code
+    from llamaherd.coding.statistics import CalibrationError, CoverageCurve
+    from llamaherd.coding.statistics.number_agreement import NumberAgreement
+    from llamaherd.coding.statistics.ratings import Flags, Floats, Scale
+    from llamaherd.coding.validation.inputs import Codes, ModelLabels
+
+
+@removed(consensus=REMOVED, n_imputations=REMOVED)
+def validate(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    gold: Any = None,  # noqa: ANN401 - of many kinds
+    *,
+    label: str | None = None,
+    truth: str | Sequence[str] | None = None,
+    prob: Any = None,  # noqa: ANN401 - of many kinds
+    labels: Sequence[Hashable] | None = None,
+    scale: Scale | None = None,
+    level: float = LEVEL,
+    n_bootstrap: int | None = None,
+    seed: int | None = None,
+    several: bool | None = None,
+    weights: Any = None,  # noqa: ANN401 - a column, or numbers
+) -> Validation:
+    """Compare a model's labels with human codes.
+
+    If several people coded a text, the most frequent code is taken as correct, and on a
+    tie the code of the first of the tied coders. Texts drawn with known probabilities are
+    weighted by 1 / probability, so that all results describe all texts.
+
+    Args:
+        coded: Result of `annotate` or `classify_parallel`; a data frame with a column of
+            labels; or n labels, None if a label is missing.
+        gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None if
+            a code is missing: a list for one person; a mapping by coder, a data frame, or
+            a list of lists for several people. Or the name of a column of `coded`, as
+            `truth`.
+        label: Column of labels of a data frame; None for the column that `gold` was drawn
+            with, or "label".
+        truth: Instead of `gold`: the column or columns of `coded` with human codes.
+        prob: Confidence of the model: a column of `coded`, float[n], or float[n, k] with
+            a column for each of `labels`. None to use the probabilities of `coded`, if
+            any.
+        labels: All labels, in their order; None for the labels of `coded`, or the labels
+            that occur.
+        scale: Scale of measurement: "nominal", "ordinal", "interval", "ratio". All scales
+            except "nominal" add weighted kappa, with squared distances. None selects
+            "ordinal" if the codebook, an ordered column or `gold` has ordered labels;
+            "interval" for a scale of numbers, and for labels with fractions or more than
+            20 different numbers; otherwise "nominal". Ordered labels that are numbers are
+            also compared as numbers, see `Validation.numbers`.
+        level: Confidence level.
+        n_bootstrap: Removed, without effect.
+        seed: Removed, without effect.
+        several: True if a text may have several labels, joined by "; ", where "" or
+            "none" means that no label applies. Each label is then scored as present or
+            absent, and accuracy is the share of texts with exactly the right labels. None
+            to use the setting of `coded` or `gold`.
+        weights: Survey weights: a column of `coded`, or n numbers of at least 0. The
+            weight of a text is its survey weight divided by its inclusion probability.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or arguments contradict each other.
+    """
+    level_of(level)
+    warn_of_bootstrap(n_bootstrap, seed)
+    label = label_column_of(coded, gold, label)
+    _check_people(coded, gold, truth, label)
+    are_sets = has_several(coded, gold) if several is None else several
+    answers = answers_of(coded, label, prob, labels, several=are_sets)
+    if scale is None:
+        scale = scale_of_numbers(answers.labels, scale_of(coded, gold, label))
+    checks.choice("scale", scale, SCALES)
+    codes = codes_of(gold, truth, coded, answers)
+    source = Source.of(answers.texts, answers.labels)
+    if are_sets and scale != "nominal":
+        raise ArgumentError(
+            f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
+        )
+    answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
+    names = names_of(answers, codes) if are_sets else _names(answers, codes, scale)
+    given = [answers.labels[row] for row in codes.rows]
+    unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
+    if are_sets:
+        right, n_ties = majority_of(codes.codes, names or ())
+    else:
+        right, n_ties = majority_codes(codes.codes)
+    how = CoefficientSettings(
+        names=[False, True] if are_sets else names,
+        scale=scale,
+        w=np.ones(len(given)) if unit_weights is None else unit_weights,
+        level=level,
+    )
+    measured = accuracy_of(
+        given,
+        right,
+        labels=names,
+        unit_weights=unit_weights,
+        level=level,
+        several=are_sets,
+    )
+    judged = np.array(
+        [a is not None and b is not None for a, b in zip(given, right, strict=True)],
+        dtype=bool,
+    )
+    hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
+    calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
+    numbers, of_people = (
+        (None, None)
+        if are_sets
+        else compared_numbers(answers, codes, scale, level, unit_weights)
+    )
+    found = Validation(
+        n_texts=len(answers.labels),
+        n_gold=len(codes.rows),
+        coders=codes.coders,
+        is_weighted=unit_weights is not None,
+        weighted_by=(
+            *(() if codes.inclusion is None else ("inclusion",)),
+            *(() if weights is None else ("survey",)),
+        ),
+        n_without=codes.n_without,
+        is_by_label=codes.is_by_label,
+        design=codes.design,
+        several=are_sets,
+        scale=scale,
+        level=level,
+        accuracy=measured,
+        **agreements_of(given, right, codes, measured.labels if are_sets else None, how),
+        ceiling=ceiling_of(codes.codes, given, how.w, level),
+        brier=_brier(answers, codes, right, how.w, level),
+        calibration=calibration,
+        coverage=coverage,
+        confidence=answers.confidence,
+        wrong=_wrong(answers, codes, right, judged & ~hits),
+        warnings=(),
+        source=source,
+        numbers=numbers,
+        numbers_of_people=of_people,
+    )
+    if are_sets:
+        found = _in_words(found)
+    return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+
+
+def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:  # noqa: ANN401
+    """Refuse the column of the model's labels as codes of people."""
+    columns = getattr(coded, "columns", None)
+    own = columns.get("label") if label is None and isinstance(columns, dict) else label
+    for name, given in (("gold", gold), ("truth", truth)):
+        named = [given] if isinstance(given, str) else given
+        is_own = isinstance(named, (list, tuple)) and own in named
+        if isinstance(own, str) and is_own and (name == "truth" or given == own):
+            raise ArgumentError(
+                f"must be codes of people: {own!r} is the column of the model's labels",
+                argument=name,
+            )
+
+
+def _unit_weights(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    codes: Codes,
+    weights: Any,  # noqa: ANN401 - of many kinds
+    n_texts: int,
+) -> Floats | None:
+    """Return survey weight / inclusion probability of coded texts; None if all are 1."""
+    if weights is None:
+        return None if codes.inclusion is None else 1 / codes.inclusion
+    frame = getattr(coded, "frame", coded)
+    frames.check_index(weights, frame, "weights")
+    own = weights_of(frame, weights, n_texts)[codes.rows]
+    return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
+
+
+def _in_words(found: Validation) -> Validation:
+    """Return the validation with joined labels instead of tuples of labels."""
+    names = found.labels
+    most = label_text(found.accuracy.majority_label, names)
+    return replace(
+        found,
+        accuracy=replace(found.accuracy, majority_label=most),
+        wrong=tuple(
+            replace(
+                each,
+                label=label_text(each.label, names),
+                truth=label_text(each.truth, names),
+            )
+            for each in found.wrong
+        ),
+    )
+
+
+def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] | None:
+    """Return known labels, then other labels that occur; None if no label is known.
+
+    A gold sample contains the order of labels, which a column of texts does not contain.
+    """
+    known = list(answers.names)
+    if not known and scale == "ordinal":
+        known = list(codes.names)
+    if not known:
+        return None
+    seen = dict.fromkeys(
+        code for column in [answers.labels, *codes.codes] for code in column
+    )
+    other = [code for code in seen if code is not None and code not in set(known)]
+    if other and scale == "ordinal":
+        raise ArgumentError(
+            f"must have all labels in their order, for {setting('scale', 'ordinal')}: "
+            f"{other[:6]} are missing",
+            argument="labels",
+        )
+    return known + sorted(other, key=str)
+
+
+def _by_confidence(
+    answers: ModelLabels,
+    codes: Codes,
+    judged: Flags,
+    hits: Flags,
+    how: CoefficientSettings,
+) -> tuple[CalibrationError | None, CoverageCurve | None]:
+    """Return calibration error and coverage; None for both without confidence."""
+    if answers.confidence is None:
+        return None, None
+    sure = answers.confidence[codes.rows][judged]
+    if np.isnan(sure).all():
+        return None, None
+    right, w = hits[judged], how.w[judged]
+    return (
+        calibration_error(sure, right, unit_weights=w, level=how.level),
+        coverage_curve(sure, right, unit_weights=w, level=how.level),
+    )
+
+
+def _brier(
+    answers: ModelLabels, codes: Codes, right: Sequence[Code], w: Floats, level: float
+) -> Measure | None:
+    if answers.probs is None or not (~np.isnan(answers.probs)).any():
+        return None
+    at = {name: j for j, name in enumerate(answers.names)}
+    labels = [at.get(code, -1) for code in right]
+    return brier_score(answers.probs[codes.rows], labels, unit_weights=w, level=level)
+
+
+def _wrong(
+    answers: ModelLabels,
+    codes: Codes,
+    right: list[Code],
+    is_wrong: Any,  # noqa: ANN401 - bool[g]
+) -> tuple[Wrong, ...]:
+    """Return the errors of the model, the most confident first."""
+    found = []
+    for i in np.flatnonzero(is_wrong):
+        row = codes.rows[i]
+        sure = math.nan if answers.confidence is None else answers.confidence[row]
+        found.append(
+            Wrong(
+                row=row,
+                label=answers.labels[row],
+                truth=right[i],
+                prob=float(sure),
+                text=None if answers.texts is None else answers.texts[row],
+            )
+        )
+    found.sort(key=lambda each: (math.isnan(each.prob), -each.prob, each.row))
+    return tuple(found)
+
+
+def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
+    """Return "interval" if the labels are measurements, else the given scale."""
+    return "interval" if scale == "nominal" and are_measured(labels) else scale
+
+
+def compared_numbers(
+    answers: ModelLabels,
+    codes: Codes,
+    scale: Scale,
+    level: float,
+    weights: Floats | None,
+) -> tuple[NumberAgreement | None, NumberAgreement | None]:
+    """Compare the model's numbers with people's numbers, and people with each other.
+
+    The model's number is the expected value if the probabilities of all labels are known,
+    else its label. The number that several people give a text is the mean of their codes.
+
+    Returns:
+        The comparison of the model with people, and the comparison of people with each
+        other. Both comparisons are None for a nominal scale, or if a label or a code is
+        not a number; the comparison of people is also None if fewer than two people
+        coded.
+    """
+    if scale == "nominal":
+        return None, None
+    people = _numbers([code for column in codes.codes for code in column])
+    model = _model_numbers(answers)
+    if people is None or model is None:
+        return None, None
+    by_coder = people.reshape(len(codes.codes), -1)
+    known = np.isfinite(by_coder)
+    n_known = known.sum(axis=0)
+    total = np.where(known, by_coder, 0).sum(axis=0)
+    average = np.where(n_known > 0, total / np.maximum(n_known, 1), math.nan)
+    found = number_agreement(
+        np.stack([model[codes.rows], average]), unit_weights=weights, level=level
+    )
+    if len(by_coder) < 2:
+        return found, None
+    return found, number_agreement(by_coder, unit_weights=weights, level=level)
+
+
+def _model_numbers(answers: ModelLabels) -> Floats | None:
+    """Return the model's number for each text; None if a label is not a number."""
+    if answers.expected is not None:
+        return answers.expected
+    names = _numbers(answers.names) if answers.names else None
+    if answers.probs is not None and names is not None:
+        return np.asarray(answers.probs @ names)
+    return _numbers(answers.labels)
+
+
+def _numbers(values: Sequence[Any]) -> Floats | None:
+    """Return values as numbers, NaN for None; None if a value is not a number."""
+    found = []
+    for value in values:
+        if value is None:
+            found.append(math.nan)
+            continue
+        if isinstance(value, (bool, np.bool_)):
+            return None
+        number = number_in(str(text_of(value)))
+        if number is None:
+            return None
+        found.append(float(number))
+    return np.array(found, dtype=np.float64)

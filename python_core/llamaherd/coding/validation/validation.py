@@ -1,0 +1,274 @@
+"""Result of a validation: numbers, tables and a readable page."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding.statistics import Agreement, for_people
+from llamaherd.coding.validation.validation_page import page_of
+from llamaherd.engine.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from llamaherd.coding.annotation.texts import Source
+    from llamaherd.coding.codes import Code
+    from llamaherd.coding.statistics import (
+        Accuracy,
+        CalibrationError,
+        CoverageCurve,
+        Measure,
+    )
+    from llamaherd.coding.statistics.number_agreement import NumberAgreement
+    from llamaherd.coding.statistics.ratings import Floats, Scale
+    from llamaherd.coding.validation.agreement import (
+        Ceiling,
+        LabelAgreement,
+        PairAgreement,
+    )
+
+Row = tuple[str, str, str, float, float, float, int]
+COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """Text with a wrong model label.
+
+    Attributes:
+        row: Index among all texts, from 0.
+        label: Label of the model.
+        truth: Label by the majority of people.
+        prob: Confidence of the model; NaN if unknown.
+        text: The text; None if unknown.
+    """
+
+    row: int
+    label: Code
+    truth: Code
+    prob: float
+    text: Any
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Validation:
+    """Validation of a model's labels. The `repr` of this class is a readable page.
+
+    Attributes:
+        n_texts: Number of texts, with and without a label.
+        n_gold: Number of texts with human codes.
+        coders: Names of the coders.
+        is_weighted: True if texts are weighted, see `weighted_by`.
+        design: Record of the draw of coded texts, see `GoldSample`; None if unknown.
+        several: True if texts may have several labels.
+        scale: Scale of measurement of the labels.
+        level: Confidence level.
+        accuracy: Accuracy by label and overall, with the majority class as the baseline.
+        model_agreement: Coefficients between the model and the right codes. With
+            several labels per text, these and the following coefficients are means over
+            the labels.
+        coder_agreement: Coefficients between the human coders; () for a single coder.
+        label_agreement: With several labels per text, coefficients of each label;
+            otherwise ().
+        pairs: Agreement of each pair of coders, including the model; () if one person
+            coded.
+        ceiling: Agreement of people as the ceiling for the model; None if one person
+            coded.
+        brier: Brier score; None if the probabilities of all labels are unknown.
+        calibration: Calibration error; None if the confidence is unknown.
+        coverage: Accuracy against coverage; None if the confidence is unknown.
+        confidence: float64[n_texts], confidence of the model in the label of each text;
+            None if unknown.
+        wrong: Texts with wrong labels, the most confident first.
+        warnings: Warnings, to be read before the results are used.
+        numbers: Agreement of the model with people if labels are ordered numbers, else
+            None. The model's number is the expected value if the probabilities of all
+            labels are known, else the label; the number by people is the mean of their
+            codes.
+        numbers_of_people: Agreement of the people's numbers; None if one person coded.
+        source: Hashes of the texts and labels used; None if an earlier version made the
+            result.
+        weighted_by: Weights of the texts: "inclusion" (1 / inclusion probability),
+            "survey" (survey weights), or both.
+        n_without: Number of texts of the sample that nobody coded.
+        is_by_label: True if coded texts stand for the texts without a code that have the
+            same label; False if they stand for all texts without a code.
+    """
+
+    n_texts: int
+    n_gold: int
+    coders: tuple[str, ...]
+    is_weighted: bool
+    design: dict[str, Any] | None
+    several: bool
+    scale: Scale
+    level: float
+    accuracy: Accuracy
+    model_agreement: tuple[Agreement, ...]
+    coder_agreement: tuple[Agreement, ...]
+    label_agreement: tuple[LabelAgreement, ...]
+    pairs: tuple[PairAgreement, ...]
+    ceiling: Ceiling | None
+    brier: Measure | None
+    calibration: CalibrationError | None
+    coverage: CoverageCurve | None
+    confidence: Floats | None
+    wrong: tuple[Wrong, ...]
+    warnings: tuple[str, ...]
+    source: Source | None = None
+    numbers: NumberAgreement | None = None
+    numbers_of_people: NumberAgreement | None = None
+    weighted_by: tuple[str, ...] = ()
+    n_without: int = 0
+    is_by_label: bool = False
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """All labels, in their order."""
+        return self.accuracy.labels
+
+    @property
+    def coefficients(self) -> tuple[Agreement, ...]:
+        """All coefficients of agreement, including the coefficients of each label."""
+        if self.several:
+            of = self.label_agreement
+            return tuple(a for each in of for a in (*each.model, *each.people))
+        return (*self.model_agreement, *self.coder_agreement)
+
+    def with_warnings(self, warnings: tuple[str, ...]) -> Validation:
+        """Return the validation with these warnings."""
+        return dataclasses.replace(self, warnings=warnings)
+
+    def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
+        """Return the texts that people should code so that the other labels are accurate.
+
+        Args:
+            accuracy: Requested accuracy of the other labels, in [0, 1].
+            sure: True if the lower confidence limit must reach `accuracy`; see
+                `CoverageCurve.threshold_for`.
+
+        Returns:
+            Indices of these texts among all texts, the least confident first; texts
+            without a label are included.
+
+        Raises:
+            ValueError: The confidence is unknown, or `accuracy` is not in [0, 1].
+        """
+        if self.coverage is None or self.confidence is None:
+            raise ArgumentError(
+                "is needed: validate with the probabilities of the labels",
+                argument="prob",
+                code="missing",
+            )
+        threshold = self.coverage.threshold_for(accuracy, sure=sure)
+        return for_people(self.confidence, threshold)
+
+    def rows(self) -> list[Row]:
+        """Return all numbers as a long table with the columns `COLUMNS`."""
+        return [
+            *_of_accuracy(self.accuracy),
+            *_of_agreement(self),
+            *_of_numbers(self),
+            *_of_rest(self),
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a long data frame: part, measure, label, value, low, high, n.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.rows(), columns=list(COLUMNS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the validation as JSON types; NaN becomes None."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def __repr__(self) -> str:
+        return page_of(self)
+
+
+def _row(part: str, measure: str, label: object, found: Measure | Agreement) -> Row:
+    n = found.n_units if isinstance(found, Agreement) else found.n
+    return (part, measure, str(label), found.value, found.low, found.high, n)
+
+
+def _of_accuracy(found: Accuracy) -> list[Row]:
+    named = (
+        "accuracy",
+        "balanced_accuracy",
+        "macro_precision",
+        "macro_recall",
+        "macro_f1",
+    )
+    rows = [_row("accuracy", name, "", getattr(found, name)) for name in named]
+    most = found.majority_label if found.majority_label is not None else ""
+    rows.append(_row("baseline", "majority", most, found.majority_accuracy))
+    for scores in found.per_label:
+        for name in ("precision", "recall", "f1"):
+            rows.append(_row("label", name, scores.label, getattr(scores, name)))  # noqa: PERF401 - two loops
+    return rows
+
+
+def _of_agreement(found: Validation) -> list[Row]:
+    parts = [("", found.model_agreement, found.coder_agreement)]
+    parts += [(str(of.label), of.model, of.people) for of in found.label_agreement]
+    rows = [
+        _row(part, each.name, label, each)
+        for label, model, people in parts
+        for part, of in (("model and people", model), ("between people", people))
+        for each in of
+    ]
+    return rows + [
+        _row("pair", each.name, f"{pair.first} / {pair.second}", each)
+        for pair in found.pairs
+        for each in pair.coefficients
+    ]
+
+
+def _of_numbers(found: Validation) -> list[Row]:
+    parts = [("numbers", found.numbers), ("numbers of people", found.numbers_of_people)]
+    return [
+        _row(part, name, "", measure)
+        for part, of in parts
+        if of is not None
+        for name, measure in of.measures.items()
+    ]
+
+
+def _of_rest(found: Validation) -> list[Row]:
+    rows = []
+    if found.ceiling is not None:
+        for name in ("people", "model", "difference"):
+            rows.append(_row("ceiling", name, "", getattr(found.ceiling, name)))  # noqa: PERF401 - as above
+    if found.brier is not None:
+        rows.append(_row("calibration", "brier", "", found.brier))
+    if found.calibration is not None:
+        nan, n = math.nan, found.calibration.n
+        for name in ("ece", "overconfidence"):
+            value = getattr(found.calibration, name)
+            rows.append(("calibration", name, "", value, nan, nan, n))
+    return rows
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a field's
+    """Convert a value to JSON types; NaN becomes None."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,1 @@
+"""From prompts to tokens for all callers at once: models, schedule, loop, libllama."""

@@ -1,0 +1,349 @@
+"""Checks of arguments. Each check returns the value, or raises an error about it.
+
+`name` is the name of the argument, or an `Argument` that names one of its elements.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from difflib import get_close_matches
+from io import IOBase
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llamaherd.engine.core.argument import argument_of
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plain import plain, plain_tree
+from llamaherd.engine.core.words import call, words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from llamaherd.engine.core.argument import Name
+
+_T = TypeVar("_T")
+
+INT32_MAX = 2**31 - 1
+_MOST_DIGITS = 18  # of a number in a text, which fits into 64 bits
+_NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
+
+
+def digits(text: str) -> int | None:
+    """Return the number that ASCII digits write; None for any other or longer text.
+
+    Python refuses numbers of many digits with an error of its own.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
+
+
+def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
+    """Check an integer in [low, high]; accept numpy's integers, refuse True and False.
+
+    Raises:
+        TypeError: `value` is not an integer.
+        ValueError: `value` is out of range.
+    """
+    number = None
+    # An array has __index__, which fails if the array has several numbers.
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        with suppress(TypeError):
+            number = operator.index(value)
+    if number is None:
+        raise ArgumentTypeError(f"must be an integer, not {shown(value)}", argument=name)
+    if not low <= number <= high:
+        is_low = number < low and high == INT32_MAX  # omit INT32_MAX
+        limit = f"at least {low}" if is_low else f"between {low} and {high}"
+        limit = str(low) if low == high else limit
+        raise ArgumentError(
+            f"must be {limit}, not {_digits(number)}", argument=name, code="out_of_range"
+        )
+    return number
+
+
+def real(name: Name, value: object, low: float, high: float) -> float:
+    """Check a finite number in [low, high].
+
+    Raises:
+        TypeError: `value` is not a real number.
+        ValueError: `value` is not finite or out of range.
+    """
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArgumentTypeError(f"must be a number, not {shown(value)}", argument=name)
+    try:
+        number = float(value)
+    except OverflowError:  # raised for a large integer
+        number = math.inf
+    if not (math.isfinite(number) and low <= number <= high):
+        raise ArgumentError(
+            f"must be {_range(low, high)}, not {_short(number, low, high)}",
+            argument=name,
+            code="out_of_range",
+        )
+    return number
+
+
+def _short(number: float, low: float, high: float) -> str:
+    """Return a number with few digits, with all digits if it would seem in range."""
+    short = f"{number:g}"
+    return words().number(repr(number) if low <= float(short) <= high else short)
+
+
+def _range(low: float, high: float) -> str:
+    """Return the limits in words; a limit close to 0 or 1 stands for an open interval."""
+    is_open = 0 < low <= _NEXT_TO, 1 - _NEXT_TO <= high < 1
+    if not any(is_open):
+        return f"between {low:g} and {high:g}"
+    least = "above 0" if is_open[0] else f"at least {low:g}"
+    return f"{least} and {'below 1' if is_open[1] else f'at most {high:g}'}"
+
+
+def flag(name: Name, value: object) -> bool:
+    """Check a bool; accept numpy's.
+
+    Raises:
+        TypeError: `value` is not a bool.
+    """
+    value = plain(value)
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(
+            f"must be true or false, not {shown(value)}", argument=name
+        )
+    return value
+
+
+def text(name: Name, value: object) -> str:
+    """Check a str that UTF-8 can encode; return a text of a subclass as a plain str.
+
+    Raises:
+        TypeError: `value` is not a str.
+        ValueError: `value` has lone surrogates.
+    """
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"must be a text, not {shown(value)}", argument=name)
+    plain_text: str = plain(value)
+    try:
+        plain_text.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"is not valid Unicode: {error.reason}", argument=name, code="not_unicode"
+        ) from error
+    return plain_text
+
+
+def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the value
+    """Return a value with plain values in all its lists and mappings.
+
+    Raises:
+        ValueError: `value` is nested too deeply.
+    """
+    try:
+        return plain_tree(value)
+    except RecursionError:
+        raise ArgumentError("is nested too deeply", argument=name) from None
+
+
+def path(name: Name, value: object) -> Path:
+    """Return a path.
+
+    Raises:
+        TypeError: `value` is neither a str nor a path.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise ArgumentTypeError(f"must be a path, not {shown(value)}", argument=name)
+    return Path(plain(value))
+
+
+def paths(name: str, value: object) -> list[Path]:
+    """Return the paths of one file, or of a list of files.
+
+    Raises:
+        TypeError: `value` is neither a path nor a list of paths.
+        ValueError: The list is empty.
+    """
+    if isinstance(value, (str, os.PathLike)):
+        return [Path(plain(value))]
+    what = no_list(value)
+    if what or isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
+        raise ArgumentTypeError(
+            f"must be a path or a list of paths, not {what or shown(value)}",
+            argument=name,
+        )
+    where = argument_of(name)
+    found = [path(where.at(i), each) for i, each in enumerate(value)]
+    if not found:
+        raise ArgumentError("must name a file", argument=name)
+    return found
+
+
+def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
+    """Return the value if it is one of `choices`.
+
+    Raises:
+        ValueError: `value` is not one of `choices`.
+    """
+    value = plain(value)
+    for candidate in choices:
+        if type(value) is type(candidate) and value == candidate:
+            return candidate
+    allowed = ", ".join(map(words().literal, choices))
+    raise ArgumentError(
+        f"must be one of {allowed}, not {shown(value)}",
+        argument=name,
+        code="unknown_choice",
+    )
+
+
+def stop_texts(name: Name, value: object) -> tuple[str, ...]:
+    """Check stop texts: a str, a sequence of str, or None.
+
+    Raises:
+        TypeError: `value` has another type.
+        ValueError: A text is empty, or there are more than 1024.
+    """
+    if value is None:
+        return ()
+    value = column_as_list(value)
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, (list, tuple)):
+        raise ArgumentTypeError(
+            f"must be a text or a list of texts, not {shown(value)}",
+            argument=name,
+        )
+    if len(value) > 1024:
+        raise ArgumentError(
+            f"must have at most 1024 texts, not {len(value)}",
+            argument=name,
+            code="too_many",
+        )
+    where = argument_of(name)
+    texts = tuple(text(where.at(i), item) for i, item in enumerate(value))
+    if "" in texts:
+        raise ArgumentError(
+            "must not be empty", argument=where.at(texts.index("")), code="empty"
+        )
+    return texts
+
+
+def prompt_list(
+    prompts: object,
+    name: str = "prompts",
+    single: str | None = None,
+) -> list[object]:
+    """Return the elements of a list of prompts.
+
+    Args:
+        prompts: Texts or token ids, also as an array of pyarrow.
+        name: Name of the argument in messages.
+        single: Advice that the message adds if the user passed a single prompt; None:
+            the function that answers one.
+
+    Raises:
+        TypeError: `prompts` is not a list of prompts.
+    """
+    is_scalar = getattr(prompts, "shape", None) == ()  # of numpy
+    if (
+        isinstance(prompts, (str, bytes, Mapping))
+        or is_scalar
+        or not isinstance(prompts, Iterable)
+    ):
+        own = f" ({call('generate')} answers a single one)" if single is None else single
+        hint = " (was nothing read?)" if prompts is None else own
+        raise ArgumentTypeError(
+            f"must be a list of {name}, not {type(prompts).__name__}{hint}",
+            argument=name,
+        )
+    what = no_list(prompts)
+    if what:
+        raise ArgumentTypeError(f"must be a list of {name}, not {what}", argument=name)
+    return [plain(each) for each in prompts]
+
+
+def column_as_list(value: object) -> object:
+    """Convert a column of pandas, polars, pyarrow or numpy to a list.
+
+    Other objects, also whole tables, are returned unchanged.
+    """
+    if not hasattr(value, "columns"):
+        for name in ("to_pylist", "to_list", "tolist"):
+            convert = getattr(value, name, None)
+            if callable(convert):
+                return convert()
+    return value
+
+
+def distinct(name: Name, values: Sequence[object]) -> None:
+    """Check that no value is given twice.
+
+    Args:
+        name: Argument that has the values.
+        values: The values.
+
+    Raises:
+        ValueError: Two values are equal.
+    """
+    seen: set[object] = set()
+    for value in values:
+        if value in seen:
+            raise ArgumentError(
+                f"must be different values, not {shown(value)} twice", argument=name
+            )
+        seen.add(value)
+
+
+def no_list(value: object) -> str:
+    """Return why an iterable cannot be used as a list; "" if it can."""
+    if isinstance(value, AbstractSet) and not isinstance(value, KeysView):
+        return f"a {type(value).__name__}: its elements have no order"
+    if isinstance(value, IOBase):
+        return "an open file: read it first, with .read() or .read().splitlines()"
+    if hasattr(value, "columns"):  # iteration over a data frame yields column names
+        return f"a {type(value).__name__}: take one of its columns"
+    return ""
+
+
+def meant(name: object, names: Collection[str]) -> str:
+    """Return a suggestion for an unknown name, as the end of a message.
+
+    Args:
+        name: Unknown name.
+        names: Known names.
+
+    Returns:
+        "; did you mean 'this'?", or "" if no name is similar.
+    """
+    # A longer name is not a typing error, and its comparison is slow.
+    close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes for messages, shortened; `shown` also adds the type."""
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+
+
+def shown(value: object) -> str:
+    """Return a value for messages: shortened, and followed by its type."""
+    if isinstance(value, (str, bytes, bytearray)):
+        value = value[:60]
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the caller's class may raise anything
+        text = "a value"
+    text = " ".join(line.strip() for line in text.splitlines())  # columns have several
+    if len(text) > 60:
+        text = text[:57] + "..."
+    return words().value(value, text)
+
+
+def _digits(number: int) -> str:
+    """Return the digits of an integer; Python refuses to convert very large integers."""
+    return str(number) if abs(number) < 10**40 else "one of more than 40 digits"

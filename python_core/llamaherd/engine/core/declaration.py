@@ -1,0 +1,356 @@
+"""Declaration of options: one field of a class states everything about an option.
+
+A field states name, type, kind (the range of values), default, documentation, the
+interfaces that accept it, and what else depends on it. Checks, signatures, help, keys of
+run files, flags, fields of requests and R's arguments are derived from the field; see
+"Worked example: a sampling option" in docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache, wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Self,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentTypeError, BadArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from dataclasses import Field
+
+    from llamaherd.engine.core.kinds import OptionKind
+
+_T = TypeVar("_T")
+_Options = TypeVar("_Options", bound="Options")
+
+# Interfaces that accept options. "many": calls with many prompts, in Python and R;
+# "single": `generate`; "pairs": `compare_pairs`; "rows": run files; "http": requests in
+# the library's own format; "completions", "chats": requests of OpenAI's API.
+INTERFACES = (
+    *("many", "single", "submit", "chat", "pairs", "rows"),
+    *("http", "completions", "chats"),
+)
+REQUIRED = MISSING  # default of an option that must be given
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Condition under which an option has no effect.
+
+    Attributes:
+        holds: Function that tests the other options.
+        why: Reason why the option has no effect, and a remedy.
+    """
+
+    holds: Callable[[Any], bool]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """Everything about an option.
+
+    Attributes:
+        name: Name of the argument.
+        type: Type of the argument, as written in the declaration.
+        kind: Kind of its values.
+        default: Default; `REQUIRED` if there is none. Defaults are not checked: they must
+            be declared in normalized form.
+        doc: Documentation. The first sentence is also the help of flags and fields.
+        interfaces: Interfaces that accept the option, see `INTERFACES`.
+        native: True if the native library receives the value unchanged, under this name.
+        key: Name in run files.
+        openai: Name in requests of OpenAI's API.
+        idle: Conditions under which the option has no effect.
+        flag: Words that the help of a command adds; None if no command has a flag for it.
+        facts: Further facts, for the code of one task.
+    """
+
+    name: str
+    type: str
+    kind: OptionKind
+    default: Any
+    doc: str
+    interfaces: frozenset[str]
+    native: bool
+    key: str
+    openai: str
+    idle: tuple[Idle, ...]
+    flag: str | None
+    facts: Mapping[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """First sentence of the documentation."""
+        head, end, _ = self.doc.partition(". ")
+        return f"{head}." if end else self.doc
+
+    def name_in(self, interface: str) -> str:
+        """Return the name of the option in an interface."""
+        names = {"rows": self.key, "completions": self.openai, "chats": self.openai}
+        return names.get(interface, self.name)
+
+
+def option(
+    kind: OptionKind,
+    *,
+    default: _T | Any = REQUIRED,  # noqa: ANN401 - of the option's type
+    default_factory: Callable[[], _T] | None = None,
+    doc: str,
+    interfaces: Iterable[str] = INTERFACES,
+    native: bool = False,
+    key: str = "",
+    openai: str = "",
+    idle: tuple[Idle, ...] = (),
+    flag: str | None = None,
+    **facts: object,
+) -> Any:  # noqa: ANN401 - of the option's type
+    """Declare an option, a field of a class decorated with `declares`; see `Option`.
+
+    Args:
+        kind: Kind of the values.
+        default: Default. Only an option with the default None may be None.
+        default_factory: Function that makes the default, in place of `default`.
+        doc: Documentation.
+        interfaces: Interfaces that accept the option.
+        native: Whether the native library receives the value unchanged.
+        key: Name in run files, if it differs.
+        openai: Name in requests of OpenAI's API, if it differs.
+        idle: Conditions under which the option has no effect.
+        flag: Words that the help of a command adds.
+        **facts: Further facts.
+    """
+    known: dict[str, object] = {
+        "kind": kind,
+        "doc": doc,
+        "interfaces": frozenset(interfaces),
+        "native": native,
+        "key": key,
+        "openai": openai,
+        "idle": idle,
+        "flag": flag,
+        "facts": facts,
+    }
+    if default_factory is not None:
+        return field(default_factory=default_factory, metadata=known)
+    return field(default=default, metadata=known)
+
+
+class Options:
+    """Base of classes that declare options; instances are immutable.
+
+    An instance stores only values that differ from the defaults. It is therefore created
+    in a time that depends on the number of given options only, and equal options have
+    equal stored values.
+    """
+
+    __slots__ = ("__dict__", "_hash")
+
+    if TYPE_CHECKING:  # so that typing.get_type_hints finds options only
+        # Options, functions that make defaults, and required options, by name.
+        declared: ClassVar[Mapping[str, Option]]
+        made: ClassVar[Mapping[str, Callable[[], Any]]]
+        needed: ClassVar[tuple[str, ...]]
+        _hash: int
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - of many types
+        declared, stored = self.declared, self.__dict__
+        for name, value in given.items():
+            try:
+                each = declared[name]
+            except KeyError:
+                raise unknown_field(type(self), name, declared) from None
+            if value is each.default:
+                continue
+            try:
+                value = each.kind.check(name, value)  # noqa: PLW2901 - normalized
+            except BadArgumentError as error:
+                error.value = given[name]
+                raise
+            if type(value) is not type(each.default) or value != each.default:
+                stored[name] = value
+        for name, make in self.made.items():
+            if name not in stored:
+                stored[name] = make()
+        for name in self.needed:
+            if name not in stored:
+                raise ArgumentTypeError("is missing", argument=name, code="missing")
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check options that depend on each other."""
+
+    @classmethod
+    def of(
+        cls,
+        names: type,
+        given: Mapping[str, Any],
+        **more: Any,  # noqa: ANN401 - of fields
+    ) -> Self:
+        """Create options from the keyword arguments of a call.
+
+        Args:
+            names: Class of the keyword arguments that the call accepts.
+            given: The keyword arguments.
+            **more: Options that the call sets itself.
+
+        Raises:
+            TypeError: The call has no argument of this name, or the argument has the
+                wrong type.
+            ValueError: An argument is out of range.
+        """
+        known = names.__annotations__
+        own: dict[str, Any] = {}
+        sampling: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                raise unknown_argument(name, known)
+            (own if name in cls.declared else sampling)[name] = value
+        if sampling:
+            own["sampling"] = sampling
+        return cls(**own, **more)
+
+    def changed(self) -> list[str]:
+        """Return the names of options that differ from their defaults, as declared."""
+        stored = self.__dict__
+        return [name for name in self.declared if name in stored]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash(frozenset(self.__dict__.items()))
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    def __repr__(self) -> str:
+        values = (f"{name}={getattr(self, name)!r}" for name in self.changed())
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__  # hashes of texts differ between processes
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(option,)
+)
+def declares(kind: type[_Options]) -> type[_Options]:
+    """Decorate a class whose fields are made by `option`."""
+    doc = kind.__doc__
+    made = dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)(kind)
+    declared = {each.name: _option(each) for each in fields(cast("Any", made))}
+    made.declared = declared
+    made.made = {
+        each.name: each.default_factory
+        for each in fields(cast("Any", made))
+        if each.default_factory is not MISSING
+    }
+    made.needed = tuple(
+        name
+        for name, each in declared.items()
+        if each.default is REQUIRED and name not in made.made
+    )
+    if doc:  # `python -OO` removes docstrings
+        entries = entries_of((name, each.doc) for name, each in declared.items())
+        made.__doc__ = f"{textwrap.dedent(doc).strip()}\n\nAttributes:\n{entries}"
+    return made
+
+
+def _option(declared: Field[Any]) -> Option:
+    known: dict[str, Any] = {**declared.metadata}
+    known["key"] = known["key"] or declared.name
+    known["openai"] = known["openai"] or declared.name
+    return Option(
+        name=declared.name, type=str(declared.type), default=declared.default, **known
+    )
+
+
+def options_of(kind: type[Options], interface: str | None = None) -> dict[str, Option]:
+    """Return the options of a class, including the options of its groups.
+
+    Args:
+        kind: Class that declares the options.
+        interface: Return only options that this interface accepts, by their names there.
+    """
+    found: dict[str, Option] = {}
+    for name, each in kind.declared.items():
+        group = each.facts.get("group")
+        if group is None:
+            found[name] = each
+        else:
+            defaults = each.facts["defaults"]
+            for inner in group.declared.values():
+                default = defaults.get(inner.name, inner.default)
+                found[inner.name] = replace(inner, default=default)
+    if interface is None:
+        return found
+    return {
+        each.name_in(interface): each
+        for each in found.values()
+        if interface in each.interfaces
+    }
+
+
+def suggests_names(kind: type[_T]) -> type[_T]:
+    """Let the constructor of a dataclass suggest a name for a misspelt argument."""
+    create = kind.__init__
+    known = dict.fromkeys(each.name for each in fields(cast("Any", kind)) if each.init)
+
+    @wraps(create)
+    def init(self: object, *args: object, **given: object) -> None:
+        for name in given:
+            if name not in known:
+                raise unknown_field(kind, name, known)
+        create(self, *args, **given)
+
+    kind.__init__ = init  # type: ignore[method-assign]
+    return kind
+
+
+def entries_of(docs: Iterable[tuple[str, str]]) -> str:
+    """Return lines for a docstring, from names with their documentation."""
+    return "\n".join(_entry(name, doc) for name, doc in docs)
+
+
+@cache
+def _entry(name: str, doc: str) -> str:
+    return textwrap.fill(
+        f"{name}: {doc}", 88, initial_indent="    ", subsequent_indent="        "
+    )
+
+
+def unknown_field(kind: type, name: str, known: Mapping[str, Any]) -> ArgumentTypeError:
+    """Return the error about an argument that a class does not have."""
+    hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
+    return ArgumentTypeError(
+        f"is not an argument of {kind.__name__}{hint}",
+        argument=name,
+        code="unknown_argument",
+    )
+
+
+def unknown_argument(name: str, known: Mapping[str, Any]) -> ArgumentTypeError:
+    """Return the error about an argument that a call does not have."""
+    others = "llamaherd.SamplingParams has them all"
+    if "top_k" not in known:
+        others = f"there are {', '.join(known)}"
+    hint = checks.meant(name, known) or f"; {others}"
+    return ArgumentTypeError(
+        f"there is no argument {name!r}{hint}",
+        argument=name,
+        code="unknown_argument",
+        form="{problem}",
+    )

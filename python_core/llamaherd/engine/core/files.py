@@ -1,0 +1,237 @@
+"""Hashes of files; replacing and removing files, also on Windows."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.engine.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
+# Errors if syncing is unavailable: no read permission, or some network drives.
+_NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
+# Numbers of the errors for a full disk, a full quota and the largest size of a file.
+_FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
+# Errors of a file that can be written but not replaced: no permission in its folder, a
+# folder in which only owners may remove files, a mounted file, a read-only folder.
+_CANNOT_REPLACE = {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS, errno.EXDEV}
+_IS_WINDOWS = sys.platform == "win32"
+_RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners keep a new file open for a moment
+
+
+def is_full(error: OSError) -> bool:
+    """Return True if a write failed because a disk, quota or file system is full."""
+    return error.errno in _FULL
+
+
+def has_working_folder() -> bool:
+    """Return False if the working directory was deleted."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def digest_of(
+    path: Path, is_cancelled: Callable[[], bool] = lambda: False
+) -> bytes | None:
+    """Compute the SHA-256 of a file's content.
+
+    Args:
+        path: Path of the file.
+        is_cancelled: Function called after each block; the work ends if it returns True.
+
+    Returns:
+        32 bytes; None if cancelled.
+    """
+    hasher = hashlib.sha256()
+    block = memoryview(bytearray(_BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while n_read := file.readinto(block):
+            if is_cancelled():
+                return None
+            hasher.update(block[:n_read])
+    return hasher.digest()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
+    return (digest_of(path) or b"").hex()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of new and replaced files in a folder durable.
+
+    The function does nothing on Windows and on file systems that cannot sync folders.
+
+    Raises:
+        OSError: The disk fails.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create a folder, and its parents, that only its owner may read.
+
+    A folder that exists is closed to others.
+
+    Raises:
+        OSError: The folder cannot be created, or belongs to somebody else.
+    """
+    if not folder.parent.exists():
+        make_private_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _IS_WINDOWS and folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def replace(draft: Path, target: Path) -> None:
+    """Rename a complete file so that it replaces another file.
+
+    Windows refuses to replace a file that another program, such as Excel, has open, or
+    that is read-only.
+
+    Raises:
+        PermissionError: The folder cannot be written to; on Windows also: another program
+            has the target open, or the target is read-only.
+    """
+    for delay in _RETRY_S if _IS_WINDOWS else ():
+        try:
+            draft.replace(target)
+        except PermissionError:
+            time.sleep(delay)
+        else:
+            return
+    try:
+        draft.replace(target)
+    except PermissionError as error:
+        if not _IS_WINDOWS:
+            raise
+        problem = "cannot be replaced while another program has it open: close it there"
+        if target.exists() and not os.access(target, os.W_OK):
+            problem = "cannot be replaced, because it is read-only"
+        raise PermissionError(error.errno, problem, str(target)) from error
+
+
+def check_free(
+    path: Path, content: bytes | None = None, *, overwrite: bool, argument: str = "path"
+) -> None:
+    """Check that writing a file replaces nothing that the user did not ask to replace.
+
+    Args:
+        path: Path of the file; an empty file, a device or a pipe is free.
+        content: New content, which the file may already have; None if it is unknown.
+        overwrite: Whether to replace the file.
+        argument: Name of the argument in messages.
+
+    Raises:
+        ArgumentError: The file exists with other content.
+    """
+    is_used = path.is_file() and path.stat().st_size > 0
+    if overwrite or not (is_used or path.is_dir()):
+        return
+    if content is None or path.is_dir() or path.read_bytes() != content:
+        raise ArgumentError(
+            f"{str(path)!r} already exists: choose another name, or set overwrite "
+            "(--overwrite) to replace it",
+            argument=argument,
+            code="exists",
+            form="{name}: {problem}",
+        )
+
+
+def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
+    """Write a file as `write_whole` does, unless it exists with other content.
+
+    Raises:
+        ArgumentError: The file exists with other content.
+        OSError: The file cannot be written.
+    """
+    check_free(path, content, overwrite=overwrite)
+    write_whole(path, content)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, replacing an existing file only if the new one is complete.
+
+    A link keeps its target's name, and a replaced file keeps its permissions. Two kinds
+    of files are written to directly: devices and pipes, and existing files that cannot be
+    replaced, because of the permissions of their folder or because they are mounted.
+
+    Raises:
+        OSError: The file cannot be written; an existing file is intact. `filename` is
+            `path`.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        target = Path(os.path.realpath(path))
+        _check_writable(target)
+        try:
+            _replace_whole(target, content)
+        except OSError as error:
+            if error.errno not in _CANNOT_REPLACE or not target.exists():
+                raise
+            target.write_bytes(content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _check_writable(target: Path) -> None:
+    if target.is_symlink():  # links that lead to each other
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _replace_whole(target: Path, content: bytes) -> None:
+    draft = target.with_name(f".llamaherd-{os.getpid()}-{secrets.token_hex(4)}")
+    # Nobody else may read the draft, because the file that it replaces may be private.
+    mode = 0o600 if target.exists() else 0o666
+    number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+        if target.exists():
+            shutil.copymode(target, draft)
+        replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def discard(path: Path) -> None:
+    """Remove a file that is no longer needed; do nothing if it does not exist.
+
+    On Windows, the file remains if a program has it open, also under another name (hard
+    link). Callers remove such files later.
+
+    Raises:
+        PermissionError: The folder cannot be written to, on systems other than Windows.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        if not _IS_WINDOWS:
+            raise

@@ -1,0 +1,141 @@
+"""Results of a call that an exception ends: they stay in the exception's `results`.
+
+Code of the caller runs during a call and after it: functions for progress, filters that
+turn warnings into errors, handlers of signals, data frames. Its exceptions are raised
+unchanged, except that they get the attribute that `Interrupted` has, too.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from copy import copy
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.engine.core.errors import KEPT, ContextError, Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_next = count()  # numbers of calls and of kept results, in the order of time
+
+
+def keep(error: BaseException, results: object, *, converted: bool = False) -> None:
+    """Store results in an exception.
+
+    Args:
+        error: Exception that ends the call. A property or `__setattr__` of its class is
+            not used, because it could raise another exception.
+        results: Results of the call, with unfinished prompts marked as such.
+        converted: Whether these results contain the results that the exception has.
+            Otherwise these are results of a call inside of this call, or an attribute of
+            the caller's own exception, and become its attribute `inner_results`.
+    """
+    before = kept(error)
+    if before is not None and not converted:
+        vars(error)["inner_results"] = before
+    vars(error).update(results=results, _kept=next(_next))
+    note = f"llamaherd: {KEPT}"
+    with suppress(Exception):  # the class of the error may refuse notes
+        if hasattr(error, "add_note") and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)  # shown below the traceback, from Python 3.11 on
+
+
+def kept(error: BaseException) -> Any:  # noqa: ANN401 - of any call
+    """Return the results in an exception; None if there are none."""
+    return vars(error).get("results")
+
+
+def begun() -> int:
+    """Return the number of a call that begins, for `forget`."""
+    return next(_next)
+
+
+def forget(error: BaseException, call: int) -> None:
+    """Remove results from an exception that were kept before a call began.
+
+    The caller may raise the same object again in each call.
+
+    Args:
+        error: Exception that ends the call.
+        call: Number of the call, from `begun`.
+    """
+    if vars(error).get("_kept", call) < call:
+        for name in ("results", "inner_results", "_kept"):
+            vars(error).pop(name, None)
+
+
+def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
+    """Return the exception of a call that Ctrl-C ended.
+
+    Args:
+        error: Exception that ends the call. Results in it are those of a call inside of
+            this call, as in `keep`.
+        results: Results of the call.
+    """
+    made, inner = Interrupted(results), kept(error)
+    if inner is not None:
+        vars(made)["inner_results"] = inner
+    return made
+
+
+def keep_made(
+    error: BaseException, make: Callable[[], object], *, converted: bool = True
+) -> None:
+    """Store the results that a function returns in an exception.
+
+    Args:
+        error: Exception that ends the call.
+        make: Function that returns the results, None if nothing is finished. If the
+            function raises an error with results, these are stored.
+        converted: See `keep`.
+    """
+    try:
+        results = make()
+    except Exception as other:  # noqa: BLE001 - `error` is raised, and is more important
+        results = kept(other)
+    if results is not None:
+        keep(error, results, converted=converted)
+
+
+def copied(error: BaseException) -> BaseException:
+    """Return a copy of an exception that ends several calls.
+
+    Each call raises its own copy, because each keeps its own results in it.
+    """
+    made = error
+    for make in (copy, _renamed):
+        with suppress(Exception):  # the class of the error may refuse copies
+            made = make(error)
+            break
+    if made is not error:
+        made.__traceback__ = error.__traceback__
+        made.__cause__, made.__context__ = error.__cause__, error.__context__
+        made.__suppress_context__ = error.__suppress_context__
+    return made
+
+
+def _renamed(error: BaseException) -> BaseException:
+    return ContextError(f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def keeping(results: object) -> Iterator[None]:
+    """Keep the results of a finished call if an exception leaves the block.
+
+    Args:
+        results: Results that the caller of the call would otherwise not receive.
+
+    Raises:
+        Interrupted: Ctrl-C was pressed.
+    """
+    call = begun()
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        forget(error, call)
+        raise interrupted(error, results) from None
+    except BaseException as error:
+        forget(error, call)
+        keep(error, results)
+        raise

@@ -1,0 +1,220 @@
+"""Output of an engine: finish reasons, results and counts of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
+    from llamaherd.engine.core.pieces import PieceKind
+
+NO_KV_SLOT = 1  # code of llama_decode for a batch that does not fit at the moment
+
+
+class Finish(IntEnum):
+    """Reason for the end of a request: `lh_finish`."""
+
+    NONE = 0
+    EOG = 1
+    STOP = 2
+    LENGTH = 3
+    CANCELLED = 4
+    ERROR = 5
+
+
+class Status(Enum):
+    """Status of a run of steps."""
+
+    OK = auto()
+    REFUSED = auto()  # llama_decode refused the batch; no client advanced
+    ABORTED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """Outcome of a run of steps.
+
+    Attributes:
+        events: Ids of prefixes that are now held, and of requests that finished or
+            failed.
+        n_steps: Number of decoded batches.
+        n_active: Number of requests that can take another step.
+        decode_code: Return value of llama_decode after `Status.REFUSED`.
+        message: Reason after `Status.REFUSED`.
+    """
+
+    status: Status
+    events: tuple[int, ...] = ()
+    n_steps: int = 0
+    n_active: int = 0
+    decode_code: int = 0
+    message: str = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request could take a step."""
+        return self.status is Status.OK and not self.n_steps and not self.events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Cost of a request. Requests share the time of a batch in proportion to tokens.
+
+    Attributes:
+        n_prefill: Number of decoded prompt tokens.
+        n_decode: Number of decoded generated tokens.
+        n_draft: Number of generated tokens that were drafted.
+        n_pauses: Number of times that the request was paused.
+    """
+
+    n_prefill: int = 0
+    n_decode: int = 0
+    n_draft: int = 0
+    n_pauses: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            n_prefill=self.n_prefill + other.n_prefill,
+            n_decode=self.n_decode + other.n_decode,
+            n_draft=self.n_draft + other.n_draft,
+            n_pauses=self.n_pauses + other.n_pauses,
+            prefill_s=self.prefill_s + other.prefill_s,
+            decode_s=self.decode_s + other.decode_s,
+        )
+
+
+NO_COST = Cost()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Output of a request so far.
+
+    Attributes:
+        text: Text that later tokens cannot change.
+        tokens: Generated tokens, without an end-of-generation token.
+        n_reused: Number of prompt tokens forked from a held prefix.
+        message: Error message; "" without an error.
+        complete: Whether the answer ended by itself, see `Result`.
+        is_rejected: Whether the request failed without being run.
+        cost: Cost of the request.
+        first_token_s: Seconds from its submission to its first token; 0 if it has no
+            token.
+        scores: float64[n_nodes], log-probabilities of its tree's tokens; None if the
+            request has no tree.
+        logprobs: float64[n_tokens], log-probabilities of the answer's tokens; None if not
+            requested.
+        top_logprobs: For each token, its most likely alternatives with their
+            log-probabilities, the most likely first.
+        ranks: For each token of a tree its rank among all tokens, 1 for the most likely
+            token; None for an answer, or without `top_logprobs`.
+        thinking: Text of the thought before the answer, which is not part of `text`; None
+            without a thought.
+        n_thinking_tokens: Number of tokens that the model wrote in the thought, its end
+            marker included.
+        thinking_complete: Whether the model ended the thought itself; False if it was
+            closed by force; None without a thought, or if the thought has not ended.
+        n_prompt: Number of tokens of the prompt as an engine elsewhere counted them; None
+            if the request has the tokens.
+        n_generated: Number of generated tokens as an engine elsewhere counted them; None
+            if `tokens` has the tokens.
+    """
+
+    finish: Finish
+    text: str = ""
+    tokens: Sequence[int] = ()
+    n_reused: int = 0
+    seed: int = 0
+    message: str = ""
+    complete: bool = False
+    is_rejected: bool = False
+    cost: Cost = NO_COST
+    first_token_s: float = 0.0
+    scores: Sequence[float] | None = None
+    logprobs: Sequence[float] | None = None
+    top_logprobs: Sequence[dict[int, float]] | None = None
+    ranks: Sequence[int] | None = None
+    thinking: str | None = None
+    n_thinking_tokens: int = 0
+    thinking_complete: bool | None = None
+    n_prompt: int | None = None
+    n_generated: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Tokens of a request that has ended, whose KV cells it has kept.
+
+    Attributes:
+        tokens: int32[n], the prompt and its answer, usually without the last token.
+        least: Minimum number of first tokens that another request may continue. It
+            equals n if the cells cannot be truncated, as recurrent states.
+    """
+
+    tokens: array[int]
+    least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """New part of a thought or an answer.
+
+    Attributes:
+        kind: "thinking" for a part of the thought; `n_bytes` then counts the thought's
+            text, and `n_tokens` is unused.
+        n_bytes: Length of the text so far, in bytes of UTF-8.
+        n_tokens: Number of tokens so far.
+        logprobs: float64[len(tokens)], log-probabilities of the tokens; None if not
+            requested.
+        top_logprobs: For each token, its most likely alternatives, see `Output`.
+    """
+
+    text: str
+    tokens: Sequence[int]
+    n_bytes: int
+    n_tokens: int
+    kind: PieceKind = "answer"
+    logprobs: Sequence[float] | None = None
+    top_logprobs: Sequence[dict[int, float]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Counts of the batches of a call, or of all calls: `lh_stats`.
+
+    Attributes:
+        n_lost: Number of times that all recurrent states were lost, including the
+            states of held prefixes.
+        n_cells_max: Maximum number of cells in use at once.
+        n_clients: Number of the call's sequences in each batch, summed over all batches.
+        n_thinking: Number of tokens that models wrote in thoughts.
+        n_thoughts: Number of thoughts that have ended.
+        n_thoughts_closed: Number of thoughts that were closed by force.
+    """
+
+    n_prefill: int = 0
+    n_reused: int = 0
+    n_decode: int = 0
+    n_generated: int = 0
+    n_draft: int = 0
+    n_batches: int = 0
+    n_failed_decodes: int = 0
+    n_lost: int = 0
+    n_pauses: int = 0
+    n_cells_max: int = 0
+    n_clients: int = 0
+    n_thinking: int = 0
+    n_thoughts: int = 0
+    n_thoughts_closed: int = 0
+    t_prefill_s: float = 0.0
+    t_decode_s: float = 0.0
+    t_sample_s: float = 0.0
+
+
+CANCELLED = Output(finish=Finish.CANCELLED)

@@ -1,0 +1,215 @@
+"""Progress of jobs: base class of reports, and the progress bar."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager, suppress
+from time import monotonic
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# tqdm's own rate switches to seconds per prompt for long prompts.
+_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+BYTES = "B"  # unit that is scaled to kB, MB, GB
+# Limits on the interval between two frames that stay, and its share of the elapsed time.
+_SHORTEST_S, _LONGEST_S, _SHARE = 0.1, 60.0, 0.02
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print lines to a stream, stderr by default, if it can be written.
+
+    A program may have no streams, lose its terminal, or replace a stream by an object
+    that raises any exception. Its work must not end with them.
+    """
+    stream = sys.stderr if stream is None else stream
+    if stream is None:  # Python has no stream where a program was started without it
+        return
+    try:
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+        print(shown, file=stream, flush=True)
+    except Exception as error:
+        if _is_of_handler(error):
+            raise
+
+
+def _is_of_handler(error: Exception) -> bool:
+    """Return whether a handler of a signal raised an error, such as a time limit."""
+    handlers = (signal.getsignal(each) for each in signal.valid_signals())
+    codes = [code for each in handlers if (code := getattr(each, "__code__", None))]
+    return any(frame.f_code in codes for frame, _ in walk_tb(error.__traceback__))
+
+
+class JobProgress:
+    """Base class of the progress reports of jobs.
+
+    Attributes:
+        unit: Plural noun of the counted units, or "B" for bytes.
+        n_done: Number of finished units.
+        n_total: Total number of units; 0 if unknown.
+    """
+
+    __slots__ = ()
+    unit: ClassVar[str]
+    n_done: int
+    n_total: int
+
+    @property
+    def line(self) -> str:
+        """Return a short text to show next to the bar, such as the speed or the step."""
+        return ""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Return all messages for the user so far, oldest first."""
+        return ()
+
+
+class Pace:
+    """Intervals between the frames of a bar whose frames all stay.
+
+    A file, and a notebook that runs without a browser, keep each frame: ten frames per
+    second would be 36,000 in an hour. At this pace the interval grows with the elapsed
+    time, so that an hour has about 400 frames.
+    """
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def is_due(self, elapsed_s: float) -> bool:
+        """Return whether to draw a frame now; if so, count it as drawn."""
+        if elapsed_s < self._next_s:
+            return False
+        interval_s = max(_SHORTEST_S, min(_LONGEST_S, _SHARE * elapsed_s))
+        self._next_s = elapsed_s + interval_s
+        return True
+
+
+class ProgressBar:
+    """A tqdm bar on stderr, drawn at the first report.
+
+    If stderr is not a terminal, frames follow each other at the `Pace` of frames that
+    stay.
+
+    Args:
+        leave: Keep the finished bar on the screen.
+    """
+
+    def __init__(self, *, leave: bool = True) -> None:
+        self._leave = leave
+        self._bar: Any = None  # tqdm has no types
+        self._last: JobProgress | None = None  # latest report, drawn or not
+        self._is_off = sys.stderr is None  # in a program without streams
+        self._pace: Pace | None = None  # None on a terminal, where frames are replaced
+        if not self._is_off:
+            with suppress(Exception):
+                self._pace = None if sys.stderr.isatty() else Pace()
+        self._started_s = monotonic()
+
+    def show(self, progress: JobProgress) -> None:
+        """Redraw the bar.
+
+        The bar restarts if the count decreases, as it can in downloads. If it cannot be
+        drawn, for example because its terminal was closed, it is not drawn any more: the
+        work must not end with its bar.
+        """
+        if self._is_off:
+            return
+        if self._last is not None and self._last.n_done > progress.n_done:
+            self.close()
+        self._last = progress
+        pace = self._pace
+        if pace is not None and not pace.is_due(monotonic() - self._started_s):
+            return
+        try:
+            self._draw(progress)
+        except Exception as error:  # of any stream, and of tqdm's warnings
+            if _is_of_handler(error):
+                raise
+            self._is_off = True
+
+    def close(self) -> None:
+        """Draw the latest report and end the bar; a second call does nothing."""
+        (bar, self._bar), (last, self._last) = (self._bar, None), (self._last, None)
+        self._pace = None if self._pace is None else Pace()
+        self._started_s = monotonic()
+        if bar is not None:
+            try:
+                if last is not None:
+                    _put(bar, last)
+                bar.close()
+            except Exception as error:
+                if _is_of_handler(error):
+                    raise
+
+    def _draw(self, progress: JobProgress) -> None:
+        from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
+
+        if self._bar is None:
+            is_bytes = progress.unit == BYTES
+            self._bar = tqdm(
+                total=progress.n_total or None,
+                unit=BYTES if is_bytes else f" {progress.unit}",
+                unit_scale=is_bytes,
+                bar_format=_FORMAT,
+                leave=self._leave,
+            )
+        _put(self._bar, progress)
+
+
+def _put(bar: Any, progress: JobProgress) -> None:  # noqa: ANN401 - tqdm has no types
+    bar.total = progress.n_total or None
+    bar.set_postfix_str(progress.line, refresh=False)
+    bar.update(progress.n_done - bar.n)
+
+
+def check_option(option: object) -> None:
+    """Check the argument `progress` of a public function.
+
+    Raises:
+        TypeError: `option` is neither a bool nor callable.
+    """
+    if not isinstance(option, bool) and not callable(option):
+        raise ArgumentTypeError(
+            f"must be true or false, or a function, not {checks.shown(option)}",
+            argument="progress",
+        )
+
+
+@contextmanager
+def reporter(
+    option: bool | Callable[[Any], object],
+) -> Iterator[Callable[[Any], object]]:
+    """Yield the function to call with each report, on the caller's thread.
+
+    Args:
+        option: True to show a bar, or a function that is called.
+
+    Raises:
+        TypeError: `option` is neither a bool nor callable.
+    """
+    check_option(option)
+    if callable(option):
+        yield option
+    elif option:
+        bar = ProgressBar()
+        try:
+            yield bar.show
+        finally:
+            bar.close()
+    else:
+        yield lambda _: None
+
+
+def short(rate: float) -> str:
+    """Format a rate with at least two significant digits."""
+    if rate >= 9.95:
+        return f"{rate:.0f}"
+    return f"{rate:.1f}" if rate >= 0.095 else f"{rate:.2g}"

@@ -1,0 +1,174 @@
+"""Checks of the values of sampling settings that are not single numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Id, argument_of
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import plain_tree
+
+if TYPE_CHECKING:
+    from llamaherd.engine.core.argument import Name
+
+MAX_CHOICES = 100_000  # also of labels
+MAX_SCHEMA = 2_000_000  # characters, see also capi_shim/constraint/llguidance.cpp
+
+
+def _c_string(name: Name, value: object) -> str:
+    text = checks.text(name, value)
+    if "\0" in text:
+        raise ArgumentError("must not contain a NUL character", argument=name)
+    return text
+
+
+def checked_pattern(name: Name, value: object) -> str:
+    """Return the text of a constraint; refuse "", which would constrain no answer."""
+    text = _c_string(name, value)
+    if not text.strip():
+        raise ArgumentError("must not be empty", argument=name, code="empty")
+    return text
+
+
+def checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
+    """Return the texts that end a repetition."""
+    texts = checks.stop_texts(name, breakers)
+    for i, text in enumerate(texts):
+        _c_string(argument_of(name).at(i), text)
+    return texts
+
+
+class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a value
+    """Checked texts whose hash is cached, because a call may have thousands of texts."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[_Texts], tuple[tuple[str, ...]]]:
+        return _Texts, (tuple(self),)  # hashes of texts differ between processes
+
+
+def checked_choices(name: str, choices: object) -> _Texts:
+    """Return sorted choices without duplicates, so that equal settings compare equal."""
+    if isinstance(choices, _Texts):
+        return choices
+    choices = checks.column_as_list(choices)
+    what = "" if isinstance(choices, AbstractSet) else checks.no_list(choices)
+    is_one = isinstance(choices, (str, bytes, bytearray, Mapping))
+    if what or is_one or not isinstance(choices, Collection):
+        raise ArgumentTypeError(
+            f"must be a list of texts, not {what or checks.shown(choices)}",
+            argument=name,
+        )
+    where = argument_of(name)
+    if len(choices) > MAX_CHOICES:
+        raise ArgumentError(
+            f"must have at most {MAX_CHOICES} texts, not {len(choices)}",
+            argument=name,
+            code="too_many",
+        )
+    texts = [_c_string(where.at(i), text) for i, text in enumerate(choices)]
+    if not texts:
+        raise ArgumentError("must have at least one text", argument=name, code="empty")
+    for i, text in enumerate(texts):
+        if not text:
+            raise ArgumentError("must not be empty", argument=where.at(i), code="empty")
+    return _Texts(sorted(set(texts)))
+
+
+def checked_schema(name: str, schema: object) -> str:
+    """Return a JSON Schema as compact JSON, in the order of its keys."""
+    if isinstance(schema, (str, bytes, bytearray)):
+        try:
+            schema = read_json(schema)
+        except DuplicateKeyError as error:
+            raise ArgumentError(
+                f"cannot be used: {error}", argument=name, code="duplicate"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            raise ArgumentError(f"is not valid JSON: {error}", argument=name) from None
+    if not isinstance(schema, (Mapping, bool)):
+        raise ArgumentTypeError(
+            f"must be a JSON Schema, as a mapping or JSON, not {checks.shown(schema)}",
+            argument=name,
+        )
+    try:
+        text = json.dumps(
+            plain_tree(schema),
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(
+            f"cannot be written as JSON: {error}", argument=name
+        ) from None
+    if len(text) > MAX_SCHEMA:
+        raise ArgumentError(
+            f"has {len(text)} characters as JSON, more than {MAX_SCHEMA}",
+            argument=name,
+            code="too_many",
+        )
+    return _c_string(name, text)
+
+
+def checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
+    """Return hashable pairs (token, bias), sorted by token."""
+    if isinstance(bias, Mapping):
+        bias = tuple(bias.items())
+    if not isinstance(bias, (list, tuple)):
+        raise ArgumentTypeError(
+            f"must map token ids to numbers, not be {checks.shown(bias)}",
+            argument=name,
+        )
+    pairs: dict[int, float] = {}
+    for pair in bias:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise ArgumentTypeError(
+                f"must hold pairs of a token id and a number, not {checks.shown(pair)}",
+                argument=name,
+            )
+        token, value = pair
+        step = Id(token) if isinstance(token, int) else str(token)
+        where = argument_of(name).at(step)
+        forbidden = isinstance(value, float) and value == -math.inf
+        number = -math.inf if forbidden else checks.real(where, value, -1e30, 1e30)
+        number_of_token = _checked_token(where, token)
+        if pairs.get(number_of_token, number) != number:
+            raise ArgumentError("is given twice, with different numbers", argument=where)
+        pairs[number_of_token] = number
+    return tuple(sorted(pairs.items()))
+
+
+def checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
+    """Return sorted token ids without duplicates, so that equal settings are equal."""
+    if isinstance(tokens, (str, bytes, bytearray, Mapping)) or not isinstance(
+        tokens, Collection
+    ):
+        raise ArgumentTypeError(
+            f"must be a list of token ids, not {checks.shown(tokens)}", argument=name
+        )
+    where = argument_of(name)
+    found = {_checked_token(where.at(i), token) for i, token in enumerate(tokens)}
+    return tuple(sorted(found))
+
+
+def _checked_token(where: Argument, token: object) -> int:
+    """Convert a key of a mapping to a token id."""
+    problem = "is not for a token id, which is an integer of at least 0"
+    if isinstance(token, bool) or not hasattr(token, "__index__"):
+        raise ArgumentTypeError(problem, argument=where)
+    if operator.index(token) < 0:
+        raise ArgumentError(problem, argument=where, code="out_of_range")
+    return checks.integer(where, token, 0)

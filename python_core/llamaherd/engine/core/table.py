@@ -1,0 +1,153 @@
+"""Tables of results: a row per prompt, a column per field of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from llamaherd.engine.core.failure import CANCELLED, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+
+class Layout(Protocol):
+    """Protocol of the columns that answers have by their schemas."""
+
+    def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
+        """Map names of columns to paths of fields; () stands for the whole answer."""
+        ...
+
+    def kinds(self, *, dotted: bool) -> Mapping[str, str]:
+        """Kinds of the columns: "string", "integer", "number", "boolean" or "json"."""
+        ...
+
+    def held(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, list[Any]], dict[int, str]]:
+        """Replace values that a column cannot store; also return the reasons by row."""
+        ...
+
+    def arrays(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, pa.Array], dict[int, str]]:
+        """Return the columns of `held` as Arrow arrays with the types of the schemas."""
+        ...
+
+
+def columns(
+    values: Sequence[object], layout: Layout, *, dotted: bool
+) -> dict[str, list[object]]:
+    """Return a list of values for each column.
+
+    Args:
+        values: Parsed answers; None for a missing answer.
+        layout: Columns of their schemas.
+        dotted: Whether to expand nested objects into columns such as "author.name".
+    """
+    rows = [_plain(value) for value in values]
+    paths = layout.paths(dotted=dotted)
+    return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
+
+
+def of_kind(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
+    """Return a pandas column whose type depends only on its kind, not on its values.
+
+    Args:
+        values: Parsed JSON; None where a value is missing.
+        kind: "string", "integer", "number" or "boolean". Columns of other kinds hold any
+            objects.
+    """
+    import pandas as pd  # noqa: PLC0415 - optional dependency
+
+    kinds: dict[str, tuple[tuple[type, ...], Any]] = {
+        # Reasons are texts of a subclass. The dtype of texts is object before pandas 3.
+        "string": ((str, Failure), pd.Series([""]).dtype),
+        "integer": ((int,), "Int64"),
+        "number": ((float, int), "float64"),
+        "boolean": ((bool,), "boolean"),
+    }
+    types, dtype = kinds.get(kind, ((), "object"))
+    if not all(value is None or type(value) in types for value in values):
+        dtype = "object"  # values returned by a validator
+    return pd.Series(list(values), dtype=dtype)
+
+
+def index_of(values: object) -> Any:  # noqa: ANN401 - of pandas
+    """Return the index of a pandas Series; None for other values."""
+    index = getattr(values, "index", None)
+    return None if callable(index) or not hasattr(index, "equals") else index
+
+
+def set_index(results: object, index: object) -> None:
+    """Give results the index of the Series that their prompts or texts came from."""
+    if index is not None and hasattr(results, "index_of_prompts"):
+        object.__setattr__(results, "index_of_prompts", index)
+
+
+def with_index(frame: Any, index: Any) -> Any:  # noqa: ANN401 - of pandas
+    """Return a data frame with a row per prompt, with the index of the prompts."""
+    return frame if index is None else frame.set_axis(index, axis=0)
+
+
+def in_pandas(
+    cells: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return columns for pandas, whose types do not depend on the values.
+
+    Args:
+        cells: Values by name of the column.
+        kinds: Kinds of columns, see `of_kind`. Other columns are not changed.
+    """
+    return {
+        name: of_kind(each, kinds[name]) if name in kinds else each
+        for name, each in cells.items()
+    }
+
+
+def reasons(
+    errors: Sequence[str | None], finish_reasons: Sequence[str]
+) -> list[str | None]:
+    """Return the reason why each row lacks a result; None for a row with a result."""
+    return [
+        CANCELLED if error is None and reason == "cancelled" else error
+        for error, reason in zip(errors, finish_reasons, strict=True)
+    ]
+
+
+def free_name(name: str, table: Mapping[str, object]) -> str:
+    """Return the name of a further column, distinct from the names of fields."""
+    while name in table:
+        name = f".{name}"
+    return name
+
+
+def with_columns(
+    table: Mapping[str, Any], more: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """Append columns to a table."""
+    whole = dict(table)
+    for name, values in more.items():
+        whole[free_name(name, whole)] = values
+    return whole
+
+
+def _at(value: object, path: tuple[str, ...]) -> object:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _plain(value: object) -> object:
+    """Convert a value to JSON types; models and dataclasses to their fields."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - imported by the maker of the value
+
+    return to_jsonable_python(value, serialize_unknown=True)

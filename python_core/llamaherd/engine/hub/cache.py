@@ -1,0 +1,176 @@
+"""Model files on this machine: their folders, and the records of downloads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentTypeError, DownloadError
+from llamaherd.engine.core.files import sha256_of
+from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPTIMIZED = "optimized"  # folder for files that model_optimize creates
+# Maximum length of a name in bytes. File systems allow 255 bytes, and an incomplete
+# file has a longer name.
+_LONGEST_NAME = 255 - len("..part.json.lock")
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedModel:
+    """A model file on this machine.
+
+    Attributes:
+        name: Name of the file, or of the first file of a model in several files.
+        path: Path of the file.
+        size_bytes: Size of the file in bytes.
+        modified: Time of the last modification, in UTC.
+        source: Source of the download, such as "hf:owner/repo"; "" if not recorded.
+    """
+
+    name: str
+    path: Path
+    size_bytes: int
+    modified: datetime
+    source: str
+
+
+def model_cache_dir() -> Path:
+    """Return the folder for downloaded models, which may not exist yet.
+
+    The environment variable LLAMAHERD_CACHE_DIR sets another folder.
+    """
+    named = os.environ.get("LLAMAHERD_CACHE_DIR")
+    if named:
+        return Path(named).expanduser()
+    return platformdirs.user_cache_path("llamaherd", appauthor=False) / "models"
+
+
+def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
+    """Return the given folder, or the default folder for None."""
+    if cache_dir is None:
+        return model_cache_dir()
+    if not isinstance(cache_dir, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"must be a path, not {checks.shown(cache_dir)}",
+            argument="cache_dir",
+        )
+    return Path(os.fsdecode(cache_dir)).expanduser()
+
+
+def hub_cache() -> Path:
+    """Return the cache folder of huggingface_hub, which other programs share.
+
+    The package reads these variables only once, when it is imported.
+    """
+    named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+    if named:
+        return Path(named).expanduser()
+    home = os.environ.get("HF_HOME")
+    plain = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(home or plain).expanduser() / "hub"
+
+
+def list_cached_models(
+    cache_dir: str | os.PathLike[str] | None = None,
+) -> list[CachedModel]:
+    """Return the model files in the cache, newest first.
+
+    Args:
+        cache_dir: Folder to search recursively. None searches `model_cache_dir()` and
+            the cache of huggingface_hub.
+
+    Raises:
+        TypeError: `cache_dir` is neither text nor a path.
+    """
+    folders = [cache_folder(cache_dir)] + ([hub_cache()] if cache_dir is None else [])
+    found: dict[Path, CachedModel] = {}
+    for folder in folders:
+        for path in _gguf_files(folder):
+            model = _described(path)
+            if model is not None:
+                found.setdefault(path.resolve(), model)
+    return sorted(found.values(), key=lambda model: model.modified, reverse=True)
+
+
+def note_of(path: Path) -> dict[str, Any]:
+    """Return the record that is stored next to a downloaded file; {} if there is none."""
+    try:
+        note = json.loads(note_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def note_path(path: Path) -> Path:
+    """Return the path of the record of a downloaded file."""
+    return path.with_name(f"{path.name}.json")
+
+
+def safe_name(name: str) -> str:
+    """Return a file name without characters that could lead to another folder."""
+    safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
+    if safe in {"", ".", ".."}:
+        raise DownloadError(f"{name!r} cannot be the name of a file")
+    n_bytes = len(safe.encode(errors="replace"))
+    if n_bytes > _LONGEST_NAME:
+        raise DownloadError(
+            f"the name {name[:60]!r}... has {n_bytes} bytes; the name of a file "
+            f"may have at most {_LONGEST_NAME} here"
+        )
+    return safe
+
+
+def check_content(path: Path, expected: str) -> None:
+    """Check the SHA-256 of a file."""
+    digest = sha256_of(path)
+    if digest != expected:
+        raise DownloadError(
+            f'"{path}" has the SHA-256 {digest}, not {expected}: it is '
+            f"another file, or was changed; {setting('force', True)} downloads "
+            "it again"
+        )
+
+
+def _gguf_files(folder: Path) -> Iterator[Path]:
+    if not folder.is_dir():
+        return
+    for path in folder.rglob("*.gguf"):
+        # Hidden files are incomplete, because a download or a search is still writing
+        # them.
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden and not _LATER_PART.search(path.name):
+            yield path
+
+
+def _described(path: Path) -> CachedModel | None:
+    try:
+        status = path.stat()
+    except OSError:  # the file was removed in the meantime
+        return None
+    return CachedModel(
+        name=path.name,
+        path=path,
+        size_bytes=status.st_size,
+        modified=datetime.fromtimestamp(status.st_mtime, tz=UTC),
+        source=str(note_of(path).get("source", "")) or _source_in_hub_cache(path),
+    )
+
+
+def _source_in_hub_cache(path: Path) -> str:
+    """Return "hf:owner/repo" for .../models--owner--repo/snapshots/COMMIT/name.gguf."""
+    for folder in path.parents:
+        if folder.name.startswith("models--"):
+            return "hf:" + folder.name[len("models--") :].replace("--", "/", 1)
+    return ""

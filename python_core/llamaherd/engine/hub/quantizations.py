@@ -1,0 +1,224 @@
+"""Functions that select a file of a repository by name, type and memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llamaherd.engine.core.errors import ModelLoadError
+from llamaherd.engine.core.words import setting
+from llamaherd.engine.memory import hardware
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# Order of preference if the user names no type: first four to five bits per weight,
+# which cost little quality, then more bits, then all other types.
+PREFERENCE = (
+    *("Q4_K_M", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS"),
+    *("Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0"),
+    *("Q3_K_L", "Q3_K_M", "Q3_K_S", "IQ3_M", "IQ3_XS", "Q2_K"),
+    *("BF16", "F16", "F32"),
+)
+# Models of up to this size (about a billion weights) lose much quality with four bits,
+# and are small even with eight bits.
+_SMALL_BYTES = 1_500_000_000
+# In addition to the weights, a context needs KV cells and compute buffers. This is a
+# rough rule, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
+_REST_SHARE = 0.1
+_LEAST_REST_BYTES = 128_000_000
+
+_TYPE = re.compile(
+    r"(?:^|[-._])((?:I?Q|TQ|MXFP)\d+(?:_[A-Z0-9]+)*|BF16|F16|F32)(?=$|[-._])",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteFile:
+    """A file of a repository.
+
+    Attributes:
+        name: Path in the repository.
+        size_bytes: Size in bytes; None if the hub does not state it.
+        sha256: SHA-256 of the content in hexadecimal; None if the hub does not state it.
+    """
+
+    name: str
+    size_bytes: int | None
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A model in a repository: one file, or several parts.
+
+    Attributes:
+        files: Files in the order of the parts.
+        quantization: Type of the weights in the name of the file, such as "Q4_K_M";
+            None if unknown.
+    """
+
+    files: tuple[RemoteFile, ...]
+    quantization: str | None
+
+    @property
+    def name(self) -> str:
+        """Path of the first file in the repository."""
+        return self.files[0].name
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Total size of all parts in bytes; None if the size of a part is unknown."""
+        sizes = [file.size_bytes for file in self.files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    def __str__(self) -> str:
+        size = self.size_bytes
+        what = self.quantization or self.name
+        return what if size is None else f"{what} ({gigabytes(size)})"
+
+
+def gigabytes(n_bytes: float) -> str:
+    """Format a size in MB or GB."""
+    if n_bytes < 1e9:
+        return f"{n_bytes / 1e6:.0f} MB"
+    return f"{n_bytes / 1e9:.1f} GB"
+
+
+def quantization_of(name: str) -> str | None:
+    """Return the type in a file's name, in capital letters; None if there is none."""
+    stem = _PART.sub("", name.rsplit("/", 1)[-1])
+    stem = re.sub(r"\.gguf$", "", stem, flags=re.IGNORECASE)
+    types = _TYPE.findall(stem)
+    return types[-1].upper() if types else None
+
+
+def offers(files: Iterable[RemoteFile]) -> list[Offer]:
+    """Group the files of a repository into models."""
+    groups: dict[str, list[RemoteFile]] = {}
+    for file in files:
+        base = file.name.rsplit("/", 1)[-1].lower()
+        # Projectors and importance matrices are not models.
+        if base.endswith(".gguf") and not re.search(r"mmproj|imatrix", base):
+            groups.setdefault(_PART.sub("", file.name), []).append(file)
+    return [
+        Offer(
+            files=tuple(sorted(group, key=lambda file: file.name)),
+            quantization=quantization_of(group[0].name),
+        )
+        for group in groups.values()
+    ]
+
+
+def needed_bytes(size_bytes: int) -> int:
+    """Estimate the memory of a model of this size with a modest context."""
+    return size_bytes + max(int(_REST_SHARE * size_bytes), _LEAST_REST_BYTES)
+
+
+def fits(size_bytes: int | None, available_bytes: int | None) -> bool:
+    """Return whether a model fits into memory; True if either size is unknown."""
+    if size_bytes is None or available_bytes is None:
+        return True
+    return needed_bytes(size_bytes) <= available_bytes
+
+
+def available_bytes(check_memory: bool) -> int | None:
+    """Return the available memory in bytes; None if the check is turned off."""
+    return hardware.available_memory() if check_memory else None
+
+
+def choose(
+    source: str, there: Sequence[Offer], wanted: str | None, available: int | None
+) -> Offer:
+    """Return the model to use.
+
+    Args:
+        source: Requested source, for messages.
+        there: Available models of the repository.
+        wanted: A quantization or the name of a file; None for the best model that fits.
+        available: Available memory in bytes; None if the check is turned off.
+
+    Raises:
+        ModelLoadError: No model matches, or the model does not fit; the message names a
+            model that fits.
+    """
+    if not there:
+        raise ModelLoadError(
+            f"{source} has no GGUF files; look for a repository whose name ends in -GGUF"
+        )
+    ranked = sorted(there, key=_rank)
+    if wanted is None:
+        fitting = [offer for offer in ranked if fits(offer.size_bytes, available)]
+        if fitting:
+            return fitting[0]
+        smallest = min(there, key=lambda offer: offer.size_bytes or 0)
+        raise ModelLoadError(
+            f"{source}: none of its files fits into memory. "
+            f"{_shortage(smallest, available)} "
+            "Use a smaller model, close other programs, or pass "
+            f"{setting('check_memory', False)}"
+        )
+    exact = [each for each in ranked if wanted in (file.name for file in each.files)]
+    found = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
+    if not found:
+        have = ", ".join(str(offer) for offer in ranked)
+        raise ModelLoadError(f"{source}: there is no {wanted!r}; there is {have}")
+    names = sorted(offer.name for offer in found)
+    if wanted.lower().endswith(".gguf") and len(names) > 1:
+        raise ModelLoadError(
+            f"{source}: several files have this name: {', '.join(names)}; give "
+            "the path of one of them"
+        )
+    check_fits(source, found[0], ranked, available)
+    return found[0]
+
+
+def check_fits(
+    source: str, offer: Offer, others: Sequence[Offer], available: int | None
+) -> None:
+    """Check that a model fits into memory."""
+    if fits(offer.size_bytes, available):
+        return
+    fitting = [other for other in others if fits(other.size_bytes, available)]
+    largest = max(fitting, key=lambda other: other.size_bytes or 0, default=None)
+    advice = (
+        f"{largest} of the same model would fit: name "
+        f"{largest.quantization or largest.name}"
+        if largest is not None
+        else "Use a smaller model"
+    )
+    raise ModelLoadError(
+        f"{source} does not fit into memory. {_shortage(offer, available)} {advice}, "
+        f"close other programs, or pass {setting('check_memory', False)}"
+    )
+
+
+def _shortage(offer: Offer, available: int | None) -> str:
+    size = offer.size_bytes or 0
+    return (
+        f"{offer} needs about {gigabytes(needed_bytes(size))} with a context, and "
+        f"{gigabytes(available or 0)} are available."
+    )
+
+
+def _is_meant(offer: Offer, wanted: str) -> bool:
+    name = offer.name.lower()
+    word = wanted.lower()
+    if word.endswith(".gguf"):
+        return any(
+            word in (file.name.lower(), file.name.lower().rsplit("/", 1)[-1])
+            for file in offer.files
+        )
+    return (offer.quantization or "").lower() == word or name == word
+
+
+def _rank(offer: Offer) -> tuple[int, str]:
+    size = offer.size_bytes
+    if offer.quantization == "Q8_0" and size is not None and size <= _SMALL_BYTES:
+        return -1, offer.name
+    if offer.quantization in PREFERENCE:
+        return PREFERENCE.index(offer.quantization), offer.name
+    return len(PREFERENCE), offer.name

@@ -1,0 +1,238 @@
+"""Groups of requests that a caller submits together, and their listeners."""
+
+from __future__ import annotations
+
+from array import array
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.engine.core.keeping import copied
+from llamaherd.engine.core.outcome import NO_COST, Counts, Finish, Output
+from llamaherd.engine.core.request import too_long
+from llamaherd.engine.core.stats import RequestStats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from threading import Event
+
+    from llamaherd.engine.core.outcome import Cost, Piece
+    from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.stats import ActorStats, Load
+    from llamaherd.engine.loop.threads import Worker
+    from llamaherd.engine.memory.plan import Plan
+    from llamaherd.engine.schedule.prefix_tree import PrefixTree
+
+
+class Listener(Protocol):
+    """Receiver of the outputs of a group.
+
+    The loop's thread calls it, so it must be fast.
+    """
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Receive the output of request i after the request has ended."""
+
+    def on_piece(self, piece: Piece) -> None:
+        """Receive a new part of the answer of a watched group."""
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Handle the end of the group. With `error`, some requests have no output."""
+
+
+class _Nobody:
+    """Listener that does nothing; set when a group ends, to free the group's listener."""
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Do nothing: the group is over."""
+
+    def on_piece(self, piece: Piece) -> None:
+        """Do nothing: the group is over."""
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Do nothing: the group is over."""
+
+
+class Group:
+    """Requests of a call or a single prompt, with shared prefixes and statistics.
+
+    Args:
+        requests: One or more requests.
+        listener: Receiver of the outputs.
+        tree: Tree of the shared prefixes; None if the tree is not computed yet.
+        is_watched: Whether the listener receives the parts of the answer of a group
+            with one request.
+        is_counted: Whether `counts` is updated while the group runs.
+        n_again: For a single prompt, number of its first tokens that later prompts will
+            share. The KV cells of these tokens are kept.
+
+    Attributes:
+        is_alone: Whether the group has a single prompt, for one or several answers. The
+            layout of the cells then follows the latest prompts.
+        is_cancelled: Whether the group must end.
+        is_stopping: Whether the remaining requests of the group must not start.
+        is_over: Whether `on_end` of the listener was called, or is being called.
+        needs: Number of KV cells of each request with its thought and answer.
+        worker: Thread of the loop that received the group; None before `hand_in`. If
+            this thread dies for lack of memory, a later thread of the loop does not
+            answer the group, except if the group was still in the queue.
+        plan: Plan of the context; None before the loop accepts the group.
+        counts: Counts of the group's batches so far.
+        n_fallbacks: Number of the group's batches that were refused because of their
+            content.
+        actors: Statistics of each process of a cluster.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        listener: Listener,
+        *,
+        tree: PrefixTree | None = None,
+        is_watched: bool = False,
+        is_counted: bool = False,
+        n_again: int = 0,
+    ) -> None:
+        self.requests = requests
+        self.listener: Listener = listener
+        self.tree = tree
+        first = requests[0].tokens
+        self.is_alone = all(request.tokens == first for request in requests)
+        self.is_watched = is_watched
+        self.is_counted = is_counted
+        self.n_again = n_again
+        self.is_cancelled = False
+        self.is_stopping = False
+        self.is_over = False
+        self.needs: Sequence[int] = array("q", (request.n_cells for request in requests))
+        self.worker: Worker | None = None
+        self.plan: Plan | None = None
+        self.counts = Counts()
+        self.n_fallbacks = 0
+        self.actors: tuple[ActorStats, ...] = ()
+        # State of the loop.
+        self.number = -1
+        self.open = dict.fromkeys(range(len(requests)))
+        self.n_running = 0  # requests in the engine, including paused ones
+        self.n_thought_read = 0  # bytes of the thought that were sent
+        self.n_read = (0, 0)  # bytes and tokens of the answer that were sent
+        self.came_s = perf_counter()
+        self._started_s: dict[int, float] = {}
+        self._charged: dict[int, Cost] = {}  # cost of prefixes, by request
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether draft tokens may be used; False for a single prompt."""
+        return len(self.requests) > 1
+
+    def fitting(self, plan: Plan) -> list[int]:
+        """Return the indices of requests that fit into a cache; fail the others."""
+        n_now = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
+        fitting = []
+        for i, request in enumerate(self.requests):
+            # The cache is not enlarged for a request that no cache of the context fits.
+            capacity = plan.capacity if request.n_cells > plan.capacity else n_now
+            problem = request.problem or too_long(
+                request, capacity, "one prompt may have (see n_ctx)"
+            )
+            if problem:
+                rejected = Output(finish=Finish.ERROR, message=problem, is_rejected=True)
+                self.ended(i, rejected, perf_counter())
+            else:
+                fitting.append(i)
+        return fitting
+
+    def started(self, i: int, now_s: float) -> None:
+        """Record that request i got a slot."""
+        self._started_s[i] = now_s
+
+    def charge(self, i: int, cost: Cost) -> None:
+        """Charge request i with the cost of a prefix, which other requests may share."""
+        self._charged[i] = self._charged.get(i, NO_COST) + cost
+
+    def ended(self, i: int, output: Output, now_s: float) -> None:
+        """Record the output of request i."""
+        cost = output.cost + self._charged.pop(i, NO_COST)
+        started_s = self._started_s.pop(i, now_s)
+        queue_s = started_s - self.came_s
+        stats = RequestStats(
+            queue_s=queue_s,
+            first_token_s=queue_s + output.first_token_s if output.tokens else None,
+            wall_s=now_s - self.came_s,
+            prefill_s=cost.prefill_s,
+            decode_s=cost.decode_s,
+            n_prefill_tokens=cost.n_prefill,
+            n_decode_tokens=cost.n_decode,
+            n_draft_tokens=cost.n_draft,
+            n_pauses=cost.n_pauses,
+        )
+        self.deliver(i, output, stats)
+
+    def deliver(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Pass the output and statistics of request i to the listener."""
+        del self.open[i]
+        self.listener.on_output(i, output, stats)
+
+    def end(self, error: BaseException | None) -> None:
+        """End the group, see `Listener`. The listener gets a copy of the error."""
+        self.is_over = True
+        listener, self.listener = self.listener, _Nobody()
+        listener.on_end(None if error is None else copied(error))
+
+
+class GroupLoop(Protocol):
+    """Protocol of a loop that runs groups of requests: `Loop`, or `ClusterLoop`."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """Plan of the current KV cache; None before the first group."""
+        ...
+
+    @property
+    def load(self) -> Load:
+        """Return the number of running and waiting requests."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more groups can be submitted."""
+        ...
+
+    def hand_in(self, group: Group) -> None:
+        """Submit a group of requests; its listener receives their outputs.
+
+        Raises:
+            ContextClosedError: The loop is closed.
+            ForkError: This process was forked.
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+
+    def give_up(self, group: Group) -> None:
+        """End a group soon; other groups continue."""
+
+    def stop(self, group: Group) -> None:
+        """Start no more requests of a group; running requests finish."""
+
+    def watch(self, group: Group) -> None:
+        """Start to send new parts of the group's answer to its listener."""
+
+    def why_lost(self, group: Group) -> MemoryError | None:
+        """Return the error of a group whose thread has ended; None if the thread runs.
+
+        A thread that ends regularly has ended all its groups before. The listener of the
+        group therefore never learns the end if it does not know it after this call.
+        """
+        ...
+
+    def wait_for(self, is_done: Event, group: Group) -> None:
+        """Wait for an event that the listener of a group sets.
+
+        Raises:
+            MemoryError: The thread that received the group died for lack of memory.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+
+    def settle(self) -> None:
+        """Wait until the thread has ended; return at once if it has work."""
+
+    def close(self) -> None:
+        """End all groups with ContextClosedError and free the memory."""

@@ -1,0 +1,251 @@
+"""Planning of a context's sizes for the current work, and creation of the context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.engine.core.errors import ContextError
+from llamaherd.engine.core.words import setting
+from llamaherd.engine.memory.buffers import NO_BUFFERS
+from llamaherd.engine.memory.kv_cells import number_of
+from llamaherd.engine.memory.plan import (
+    AUTO_SLOTS,
+    MAX_HOLD,
+    MEMORY_SHARE,
+    Plan,
+    make_plan,
+)
+from llamaherd.engine.native.engine import EngineParams, NativeEngine
+from llamaherd.engine.native.shim import CELL_BLOCK
+from llamaherd.engine.schedule.decision import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.engine.memory.buffers import Buffers
+    from llamaherd.engine.memory.device import Device
+    from llamaherd.engine.memory.plan import Layout, Sizes
+    from llamaherd.engine.model.model import Model
+    from llamaherd.engine.schedule.engine import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Work for which a context is planned.
+
+    Attributes:
+        needs: Number of KV cells of each prompt together with its answer.
+        n_prefixes: Number of prefixes that can be held at once.
+        n_shared: Number of tokens of the prefix that all prompts share.
+        is_single: Whether the work consists of single prompts, not of a call.
+    """
+
+    needs: Sequence[int]
+    n_prefixes: int = 0
+    n_shared: int = 0
+    is_single: bool = False
+
+
+class Sizing(Protocol):
+    """Protocol: plans and creates engines.
+
+    Attributes:
+        n_sharing: Number of contexts that share the memory equally.
+        keeps_prefixes: Whether calls start from cells of earlier calls.
+    """
+
+    n_sharing: int
+    keeps_prefixes: bool
+
+    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
+        """Plan sizes for the work; use the given layout if it is not None."""
+
+    def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
+        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed.
+
+        Raises:
+            ContextError: Not enough memory.
+        """
+
+    def make(self, plan: Plan) -> Engine:
+        """Create an engine.
+
+        Raises:
+            ContextError: Not enough memory.
+        """
+
+
+def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
+    """Check that the memory can hold a number of cells if nothing else runs.
+
+    Args:
+        n_ctx: Number of cells.
+        bytes_per_cell: Size of a cell, or a lower bound.
+        device: Device of the KV cache.
+
+    Raises:
+        ContextError: The cache is larger than the memory.
+    """
+    n_bytes, total = n_ctx * bytes_per_cell, device.total_memory()
+    if n_bytes > total:
+        raise ContextError(
+            f"a KV cache of {n_ctx} cells takes at least {n_bytes / 1e9:.1f} GB"
+            f"{device.memory_name}, and this machine has {total / 1e9:.1f}: lower n_ctx "
+            f"to at most {total // bytes_per_cell}"
+        )
+
+
+def fixed_memory(
+    sizes: Sizes,
+    device: Device,
+    bytes_per_cell: int,
+    bytes_per_sequence: int,
+    buffers: Buffers,
+) -> int | None:
+    """Return the memory of a fixed `n_ctx` with its buffers in bytes; None without it.
+
+    Args:
+        sizes: Sizes that the user fixed.
+        device: Device of the KV cache.
+        bytes_per_cell: See `kv_cells.bytes_per_cell`.
+        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
+        buffers: Memory that is needed in addition to the cache.
+    """
+    n_ctx = sizes.n_ctx
+    if n_ctx is None:
+        return None
+    n_sequences = (sizes.n_seq_max or device.auto_slots) + MAX_HOLD
+    states = n_sequences * bytes_per_sequence
+    return n_ctx * bytes_per_cell + states + buffers.of(n_ctx)
+
+
+class NativeSizing:
+    """Sizing for a model.
+
+    Args:
+        model: Model, kept alive only by the engines.
+        params: Parameters of the context, without the sizes of a plan.
+        sizes: Sizes that the user fixed.
+        bytes_per_cell: See `kv_cells.bytes_per_cell`.
+        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
+        device: Device of the KV cache.
+        buffers: Memory that is needed in addition to the cache.
+        keeps_prefixes: See `Sizing`.
+
+    Attributes:
+        n_sharing: See `Sizing`, also for `keeps_prefixes`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        params: EngineParams,
+        sizes: Sizes,
+        bytes_per_cell: int,
+        bytes_per_sequence: int,
+        *,
+        device: Device,
+        buffers: Buffers = NO_BUFFERS,
+        keeps_prefixes: bool = True,
+    ) -> None:
+        self._model = model.handle
+        self._params = params
+        self._sizes = sizes
+        self._bytes_per_cell = bytes_per_cell
+        self._bytes_per_sequence = bytes_per_sequence
+        self._device = device
+        self._buffers = buffers
+        self.n_sharing = 1
+        self.keeps_prefixes = keeps_prefixes
+        # Models with two sets of rope factors use the set for long texts if a sequence
+        # may use more cells than this number. In a pool it may use all cells.
+        name = "rope.scaling.original_context_length"
+        self._n_original = number_of(model.metadata, name)
+        # Recurrent states are not shared.
+        self._pools_single = bytes_per_sequence == 0 and self._n_original == 0
+        # Available memory, read once so that equal calls get equal plans.
+        self._memory_bytes = device.available_memory()
+
+    def limit(self, n_bytes: int) -> int:
+        """Limit a cache and its buffers to some bytes, unless the user fixed `n_ctx`.
+
+        A cache has at least the smallest size that libllama allows, even if this size
+        exceeds the limit together with the buffers.
+
+        Returns:
+            Maximum memory of the cache and its buffers in bytes.
+        """
+        cell, buffers = self._bytes_per_cell, self._buffers
+        fixed = fixed_memory(
+            self._sizes, self._device, cell, self._bytes_per_sequence, buffers
+        )
+        if fixed is not None:
+            return fixed
+        least = CELL_BLOCK * (cell + buffers.per_cell)
+        n_left = max(n_bytes - buffers.n_bytes, least)
+        n_cache = n_left * cell // (cell + buffers.per_cell)
+        self._memory_bytes = min(self._memory_bytes, int(n_cache / MEMORY_SHARE))
+        return n_cache + buffers.of(n_cache // cell)
+
+    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
+        """Implement `Sizing`."""
+        params = self._params  # a deterministic batch has one row for each sequence
+        is_uniform = self._sizes.deterministic
+        n_batch = params.n_ubatch if is_uniform else params.n_batch
+        slots = AUTO_SLOTS if is_uniform else self._device.auto_slots
+        make = partial(
+            make_plan,
+            replace(self._sizes, kv_layout=layout) if layout else self._sizes,
+            work.needs,
+            work.n_prefixes,
+            n_batch=n_batch,
+            n_rows=self._device.n_rows,
+            auto_slots=slots,
+            bytes_per_cell=self._bytes_per_cell,
+            bytes_per_sequence=self._bytes_per_sequence,
+            memory_bytes=self._memory_bytes // self.n_sharing,
+        )
+        may_pool = self._pools_single or not work.is_single
+        plan = make(work.n_shared if may_pool else 0)
+        if self._n_original and plan.n_ctx_seq > self._n_original:
+            streams = make(0)
+            return plan if streams.n_ctx_seq > self._n_original else streams
+        return plan
+
+    def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
+        """Implement `Sizing`."""
+        available = self._device.available_memory() + n_bytes_freed
+        if plan.memory_bytes > available:
+            raise ContextError(
+                f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
+                f"takes {plan.memory_bytes / 1e9:.1f} GB{self._device.memory_name}, "
+                f"{available / 1e9:.1f} are available: lower n_ctx (or n_seq_max, for "
+                f"{setting('kv_layout', 'per_sequence')})"
+            )
+
+    def make(self, plan: Plan) -> NativeEngine:
+        """Implement `Sizing`."""
+        params = replace(
+            self._params,
+            n_ctx=plan.n_ctx,
+            n_seq_max=plan.n_sequences,
+            kv_unified=plan.kv_layout == "unified",
+        )
+        return NativeEngine(self._model, params)
+
+
+def as_made(plan: Plan, engine: Engine) -> Plan:
+    """Return a plan with the sizes of the engine, which libllama may have rounded."""
+    return replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+
+
+def limits_of(plan: Plan) -> Limits:
+    """Return what the scheduler has to know of a plan."""
+    is_pool = plan.kv_layout == "unified"
+    return Limits(
+        n_slots=plan.n_seq_max,
+        n_hold=plan.n_hold,
+        n_cells=plan.n_ctx if is_pool else None,
+    )

@@ -1,0 +1,172 @@
+"""Base class of all loops: a thread that ends when there is no work."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from threading import Event, RLock, get_ident
+from typing import TYPE_CHECKING
+
+from llamaherd.engine.core.errors import ContextClosedError, ForkError
+from llamaherd.engine.loop.threads import (
+    check_may_wait,
+    check_not_exiting,
+    enter_loop,
+    start_thread,
+    wait_for,
+)
+from llamaherd.engine.native import shim
+
+if TYPE_CHECKING:
+    from llamaherd.engine.loop.group import Group
+    from llamaherd.engine.loop.threads import Worker
+
+
+class ThreadedLoop(ABC):
+    """Base class of loops: groups of any number of callers, run in one thread.
+
+    Args:
+        name: Name of the host in messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        # Protects the fields below. The lock is reentrant, because garbage collection
+        # may call destructors while it is held.
+        self._lock = RLock()
+        self._worker: Worker | None = None
+        self._has_left = Event()  # set when the thread ends
+        self._has_left.set()
+        self._thread = 0
+        self._is_closed = False
+
+    # ---- any thread ----
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more groups can be submitted."""
+        return self._is_closed
+
+    def why_lost(self, group: Group) -> MemoryError | None:
+        """See `GroupLoop`."""
+        worker = group.worker
+        if worker is None or not worker.is_over:
+            return None
+        if worker is not group.worker:  # a later thread has received the group meanwhile
+            return None
+        return MemoryError(f"the {self._name}'s thread ended because memory ran out")
+
+    def give_up(self, group: Group) -> None:
+        """See `GroupLoop`."""
+        group.is_cancelled = True
+        self._change(group)
+
+    def stop(self, group: Group) -> None:
+        """See `GroupLoop`."""
+        group.is_stopping = True
+        self._change(group)
+
+    def watch(self, group: Group) -> None:
+        """See `GroupLoop`."""
+        if not group.is_watched:
+            group.is_watched = True
+            self._change(group)
+
+    def cancel(self) -> None:
+        """End all current groups."""
+        groups = self._every()
+        for group in groups:  # all before the first change, so that none of them starts
+            group.is_cancelled = True
+        for group in groups:
+            self._change(group)
+
+    def wait_for(self, is_done: Event, group: Group) -> None:
+        """See `GroupLoop`."""
+        if not is_done.is_set():
+            check_may_wait()
+        while not is_done.is_set():
+            wait_for(is_done, None, group.worker)
+            error = self.why_lost(group)
+            if error is not None and not is_done.is_set():
+                raise error
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all work and the loop's thread have ended; return True if they have.
+
+        On the loop's own thread the method returns False at once.
+        """
+        if get_ident() == self._thread:
+            return False
+        return wait_for(self._has_left, timeout_s, self._worker)
+
+    def settle(self) -> None:
+        """See `GroupLoop`.
+
+        R forks without Python's knowledge. A thread that waits for Python's lock at
+        that moment does not exist in the child process. The child would wait forever
+        for this thread to take the lock.
+        """
+        if self._worker is not None and get_ident() != self._thread:
+            self._worker.join(unless=lambda: bool(self._every()))
+
+    def _change(self, group: Group) -> None:
+        if group.is_over:
+            return
+        try:
+            shim.check_process()
+        except ForkError:
+            return  # the thread runs in the parent process
+        with self._lock:
+            if not self._has_left.is_set():  # otherwise the thread has ended
+                self._note(group)
+
+    # ---- for subclasses; callers hold the lock, except in `_every` and `_run` ----
+
+    @abstractmethod
+    def _every(self) -> list[Group]:
+        """Return the groups that have not ended."""
+
+    @abstractmethod
+    def _note(self, group: Group) -> None:
+        """Queue a change of a group for the thread."""
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Main function of the thread.
+
+        It sets `_thread` first and calls `_leave` last.
+        """
+
+    def _check_open(self) -> None:
+        """Check that the loop accepts work.
+
+        Raises:
+            ContextClosedError: The loop is closed.
+            RuntimeError: The interpreter is ending.
+        """
+        check_not_exiting()
+        if self._is_closed:
+            raise ContextClosedError(f"the {self._name} is closed")
+
+    @property
+    def _is_gone(self) -> bool:
+        """Return whether no thread runs, because it has left or has died."""
+        worker = self._worker
+        return worker is None or worker.is_over or self._has_left.is_set()
+
+    def _start(self) -> None:
+        """Starts the thread.
+
+        Raises:
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+        self._worker = start_thread(self, self._run_as_loop)
+        self._has_left.clear()  # the thread needs the lock to end
+
+    def _run_as_loop(self) -> None:
+        enter_loop()
+        self._run()
+
+    def _leave(self) -> None:
+        """Record that the thread has no more work and will end."""
+        self._thread = 0
+        self._has_left.set()

@@ -1,0 +1,257 @@
+"""Threads whose end is always noticed, and warnings about the threads of ggml."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import atexit
+import platform
+import sys
+import threading
+import warnings
+from contextvars import copy_context
+from functools import partial
+from threading import Event, RLock, local
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet, ref
+
+from llamaherd.engine.core.errors import ForkError
+from llamaherd.engine.native import shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SLICE_S = 0.05  # maximum delay until the end of a thread is noticed
+_LOOK_S = 1.0  # maximum delay until asyncio notices that a thread has died
+_GONE_S = 0.0002  # approximate time that a thread needs to end
+
+
+class _Token:
+    """Object that lives as long as its thread."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Worker:
+    """Thread whose end is always noticed, even if it dies for lack of memory.
+
+    `threading.Thread.start()` would wait forever if the new thread had too little
+    memory to report that it runs.
+
+    Args:
+        run: Function of the thread.
+
+    Raises:
+        RuntimeError: The thread cannot be started, usually for lack of memory.
+    """
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        started = _thread.allocate_lock()
+        started.acquire()
+        token = _Token()
+        self._token = ref(token)
+        _thread.start_new_thread(_run_in_thread, (started, run, token))
+        del token  # the only other reference is held by the thread
+        while not started.acquire(timeout=_SLICE_S):
+            if not self.is_over:
+                continue
+            if started.acquire(blocking=False):  # the thread has already ended
+                return
+            raise RuntimeError("can't start new thread: it found no memory")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the thread has ended."""
+        return self._token() is None
+
+    def join(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the thread has ended, or until `unless()` is True."""
+        while not self.is_over and not unless():
+            sleep(_GONE_S)
+
+
+def _run_in_thread(
+    started: _thread.LockType,
+    run: Callable[[], None],
+    token: _Token,
+) -> None:
+    started.release()
+    # `threading` also sets these functions in new threads, for debuggers and coverage.
+    trace, profile = threading.gettrace(), threading.getprofile()
+    if trace is not None:
+        sys.settrace(trace)
+    if profile is not None:
+        sys.setprofile(profile)
+    try:
+        run()
+    finally:
+        del token  # a stored exception would keep this frame alive
+
+
+def wait_for(
+    is_done: Event, timeout_s: float | None, worker: Worker | None = None
+) -> bool:
+    """Wait for work in a thread, in short intervals, so that Ctrl-C is noticed.
+
+    Args:
+        is_done: Event that is set when the work is over.
+        timeout_s: Maximum time to wait in seconds; None for no limit.
+        worker: Thread of the work. If the thread dies, the work is over, too.
+
+    Returns:
+        Whether the work is over.
+
+    Raises:
+        ForkError: This process was forked; the work continues in the parent process.
+    """
+    end = None if timeout_s is None else monotonic() + timeout_s
+    while not is_done.is_set():
+        shim.check_process()  # in a forked child process the event is never set
+        if worker is not None and worker.is_over:
+            return True
+        left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
+        if left <= 0:
+            return False
+        is_done.wait(left)
+    return True
+
+
+async def wait_or_look(event: asyncio.Event, look: Callable[[], object]) -> None:
+    """Wait until the event is set, or for a second; then clear it and call `look`.
+
+    Args:
+        event: Event that a listener of the loop sets.
+        look: Function that checks whether the loop's thread has died. It may raise an
+            error, which ends the wait.
+    """
+    timer = asyncio.get_running_loop().call_later(_LOOK_S, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()
+    event.clear()
+    look()
+
+
+class Cancellable(Protocol):
+    """Work in a thread."""
+
+    def cancel(self) -> None:
+        """End the work soon; returns at once."""
+
+    def wait(self) -> bool:
+        """Wait for the end of the work."""
+        ...
+
+
+class _Place(local):
+    """Whether the current thread is the thread of a loop."""
+
+    is_loop = False
+
+
+_place = _Place()
+
+
+def enter_loop() -> None:
+    """Record that the current thread is the thread of a loop."""
+    _place.is_loop = True
+
+
+def check_may_wait() -> None:
+    """Check that the current thread may wait for requests.
+
+    A callback runs on the thread of a loop. If it waited for a request of this loop, the
+    thread would wait for itself forever.
+
+    Raises:
+        RuntimeError: This is the thread of a loop.
+    """
+    if _place.is_loop:
+        raise RuntimeError(
+            "a callback of add_done_callback cannot wait for results, because it runs on "
+            "the thread of a context, whose requests would wait for the callback: let "
+            "the callback pass the work to a thread of yours, or use submit() with a "
+            "further callback"
+        )
+
+
+_jobs: WeakSet[Cancellable] = WeakSet()
+_jobs_lock = RLock()
+_is_exiting = Event()
+
+
+def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
+    """Start the thread of a job, which is cancelled at interpreter exit.
+
+    Raises:
+        ForkError: This process was forked.
+        RuntimeError: The interpreter is ending, or no thread can be started.
+    """
+    shim.check_process()  # in a forked child process the lock may never be released
+    with _jobs_lock:
+        check_not_exiting()
+        _jobs.add(job)
+        try:
+            # The thread runs in a copy of the caller's `contextvars` context, so that
+            # the job's messages use the notation of the caller's language, Python or R.
+            return Worker(partial(copy_context().run, run))
+        except BaseException:
+            _jobs.discard(job)  # the job has no thread to cancel
+            raise
+
+
+def check_not_exiting() -> None:
+    """Check that the interpreter is not exiting.
+
+    Raises:
+        RuntimeError: The interpreter is exiting.
+    """
+    if _is_exiting.is_set():
+        raise RuntimeError("the interpreter is ending: no new call can start")
+
+
+@atexit.register
+def _cancel_all() -> None:
+    """Cancel all jobs, because native code must not run while the interpreter exits."""
+    try:
+        shim.check_process()
+    except ForkError:
+        return  # the jobs belong to the parent process
+    with _jobs_lock:
+        _is_exiting.set()  # other threads may still try to start jobs
+        jobs = list(_jobs)
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        job.wait()
+
+
+_warned: set[str] = set()
+
+
+def warn_of_foreign(n_threads: int) -> None:
+    """Warn once if other programs could make the threads of ggml many times slower."""
+    if n_threads == 1 or _warned:
+        return
+    message = trouble_with_threads()
+    if message is not None:
+        _warned.add("foreign threads")
+        warnings.warn(message, stacklevel=3)
+
+
+def trouble_with_threads() -> str | None:
+    """Return a problem with the threads of ggml and its remedy; None if there is none."""
+    if (
+        sys.platform != "linux"
+        or platform.machine() not in ("x86_64", "aarch64")
+        or shim.own_threads()
+    ):
+        return None
+    return (
+        "llama-cpp-python was compiled without GCC's OpenMP: while other programs are "
+        "busy, calls may take many times as long. Compile it again: CC=gcc CXX=g++ "
+        "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
+        f"--no-deps llama-cpp-python=={shim.llama_cpp_python()}"
+    )

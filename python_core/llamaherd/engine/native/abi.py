@@ -1,0 +1,175 @@
+"""Location, loading and version checks of libllama."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import os
+import re
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.engine.core import installing
+from llamaherd.engine.core.errors import AbiMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SKIP_VARIABLE = "LLAMAHERD_SKIP_ABI_CHECK"
+_CURE = (
+    f"Reinstall both: {installing.command(options='--force-reinstall --no-cache-dir')} "
+    f"(or set {_SKIP_VARIABLE}=1 to go on at your own risk)"
+)
+
+
+def libllama_folder() -> Path:
+    """Return the folder from which `import llama_cpp` loads libllama.
+
+    Raises:
+        AbiMismatchError: llama-cpp-python is not installed.
+    """
+    override = os.environ.get("LLAMA_CPP_LIB_PATH")
+    if override is not None:
+        return Path(override)
+    spec = find_spec("llama_cpp")
+    if spec is None or spec.origin is None:
+        raise AbiMismatchError(
+            f"llamaherd needs llama-cpp-python, which is not installed. {_CURE}"
+        )
+    return Path(spec.origin).parent / "lib"
+
+
+def libllama_path(folder: Path) -> Path:
+    """Return the path of libllama, which may not exist.
+
+    On Windows the name depends on the compiler: MinGW uses the second name.
+    """
+    names = {"win32": ("llama.dll", "libllama.dll"), "darwin": ("libllama.dylib",)}
+    paths = [folder / name for name in names.get(sys.platform, ("libllama.so",))]
+    return next((path for path in paths if path.exists()), paths[0])
+
+
+def preload(folder: Path) -> None:
+    """Load the libllama that the shim and `llama_cpp` share.
+
+    Without this call, the linker may find a second copy of the library, which cannot
+    share models and contexts with the first copy. After this call, every later request
+    for the library finds the loaded copy.
+
+    Args:
+        folder: Folder of the libraries, see `libllama_folder`.
+    """
+    if sys.platform == "win32":
+        os.add_dll_directory(str(folder))
+        os.add_dll_directory(str(Path(__file__).parents[2]))  # libllamaherd
+    path = libllama_path(folder)
+    # Some builds use another name. Then the shim's own search path is used.
+    if path.exists():
+        ctypes.CDLL(str(path))
+
+
+def compiled_for(folder: Path) -> frozenset[str]:
+    """Return the processor features that libllama was compiled for, such as "AVX2".
+
+    Source: llama_print_system_info of llama.h.
+    """
+    try:
+        library = ctypes.CDLL(str(libllama_path(folder)))
+        print_info = library.llama_print_system_info
+    except (OSError, AttributeError):  # the build uses another file name
+        return frozenset()
+    print_info.restype = ctypes.c_char_p
+    return frozenset(re.findall(r"(\w+) = 1\b", print_info().decode(errors="replace")))
+
+
+def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
+    """Compare the installed llama-cpp-python with the version used in the build.
+
+    Args:
+        version: Version of llama-cpp-python at build time.
+        header_sha256: SHA-256 in hexadecimal of each header that the shim includes.
+
+    Raises:
+        AbiMismatchError: The two differ; the message names both.
+    """
+    if skipped():
+        return
+    try:
+        installed = distribution("llama-cpp-python")
+    except PackageNotFoundError as error:
+        raise AbiMismatchError("llama-cpp-python is not installed") from error
+    # A label, as in 1.2.3+portable, denotes another build of the same sources.
+    if installed.version.partition("+")[0] != version:
+        raise AbiMismatchError(
+            f"llamaherd was compiled for llama-cpp-python {version}, but "
+            f"{installed.version} is installed. {_CURE}"
+        )
+    for name, found in _recorded_sha256(installed, header_sha256).items():
+        if found != header_sha256[name]:
+            raise AbiMismatchError(
+                f"llamaherd was compiled with another {name} (SHA-256 "
+                f"{header_sha256[name]}) than the installed one ({found}). {_CURE}"
+            )
+
+
+def check_shim(loaded: int, compiled: int) -> None:
+    """Compare the C library of the package with the extension module that calls it.
+
+    Args:
+        loaded: `lh_abi_version()` of the loaded library, libllamaherd.
+        compiled: LH_ABI_VERSION of the header that the module was compiled with.
+
+    Raises:
+        AbiMismatchError: The two differ; the message names both.
+    """
+    if loaded != compiled and not skipped():
+        raise AbiMismatchError(
+            f"the loaded libllamaherd has version {loaded} of its C interface, but "
+            f"llamaherd was compiled for version {compiled}: they come from different "
+            f"builds. {_CURE}"
+        )
+
+
+def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
+    """Compare the loaded library with the headers used in the build.
+
+    Args:
+        loaded_commit: `ggml_commit()` of the loaded library.
+        built_commit: Commit of the library at build time, possibly abbreviated.
+        default_n_batch: n_batch of `llama_context_default_params()`: 2048 if the struct
+            has the layout of the header.
+
+    Raises:
+        AbiMismatchError: The two differ; the message names both.
+    """
+    if skipped():
+        return
+    if not loaded_commit.startswith(built_commit):
+        raise AbiMismatchError(
+            f"llamaherd was compiled for llama.cpp {built_commit}, but the loaded "
+            f"libllama was built from {loaded_commit}. {_CURE}"
+        )
+    if default_n_batch != 2048:
+        raise AbiMismatchError(
+            f"libllama's default n_batch reads as {default_n_batch}, not 2048: its "
+            f"structs differ from the headers. {_CURE}"
+        )
+
+
+def skipped() -> bool:
+    """Whether the user disabled the checks."""
+    return os.environ.get(_SKIP_VARIABLE) == "1"
+
+
+def _recorded_sha256(
+    installed: Distribution, expected: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the SHA-256 of files in hexadecimal, as recorded by pip."""
+    return {
+        file.as_posix(): base64.urlsafe_b64decode(file.hash.value + "==").hex()
+        for file in installed.files or ()
+        if file.hash is not None and file.as_posix() in expected
+    }

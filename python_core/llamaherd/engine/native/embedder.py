@@ -1,0 +1,108 @@
+"""Embeddings of texts, on top of llamaherd.h."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal
+
+from llamaherd.engine.native.shim import check, ffi, free_with, lib, sized
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.engine.native._shim import CData
+
+Pooling = Literal["mean", "cls", "last"]
+POOLING: dict[Pooling, int] = {
+    "mean": lib.LH_POOLING_MEAN,
+    "cls": lib.LH_POOLING_CLS,
+    "last": lib.LH_POOLING_LAST,
+}
+
+
+class NativeEmbedder:
+    """A llama_context that computes embeddings.
+
+    Args:
+        model: An `lh_model *`, kept alive.
+        n_embd: Number of dimensions, the `n_embd_out` of the model.
+        pooling: Pooling of the vectors of tokens into one vector.
+        normalize: Whether vectors are scaled to length 1.
+        n_batch: Maximum number of tokens computed at once; for non-causal models it
+            must cover all tokens of a run.
+        n_ctx: Maximum number of tokens of all texts of a run.
+        n_seq_max: Maximum number of texts of a run.
+        n_threads: Number of threads.
+
+    Raises:
+        ModelLoadError: The model computes no embeddings.
+        ContextError: libllama cannot create such a context.
+
+    Attributes:
+        n_at_once: Maximum number of threads that call `run` at the same time.
+        is_whole: Whether no run has failed, and `abort` was not called.
+    """
+
+    n_at_once = 1
+
+    def __init__(
+        self,
+        model: CData,
+        *,
+        n_embd: int,
+        pooling: Pooling,
+        normalize: bool,
+        n_batch: int,
+        n_ctx: int,
+        n_seq_max: int,
+        n_threads: int,
+    ) -> None:
+        params = sized("lh_embedder_params")
+        params.pooling = POOLING[pooling]
+        params.normalize = normalize
+        params.n_batch = n_batch
+        params.n_ctx = n_ctx
+        params.n_seq_max = n_seq_max
+        params.n_threads = n_threads
+        out = ffi.new("lh_embedder **")
+        self._error = ffi.new("lh_error *")
+        check(lib.lh_embedder_new(model, params, out, self._error), self._error)
+        self._embedder = out[0]
+        free_with(self, model, ffi.gc(out[0], lib.lh_embedder_free))
+        self._n_embd = n_embd
+        self.is_whole = True
+
+    def run(self, texts: Sequence[array[int]]) -> array[float]:
+        """Compute the embeddings of some texts together.
+
+        Args:
+            texts: Each an int32[n_tokens].
+
+        Returns:
+            float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.
+
+        Raises:
+            NativeError: libllama refused a text, or `abort` was called.
+        """
+        tokens = array("i")
+        tokens.frombytes(b"".join(map(memoryview, texts)))
+        offsets = array("q", accumulate(map(len, texts), initial=0))
+        vectors = array("f", bytes(4 * len(texts) * self._n_embd))
+        status = lib.lh_embedder_run(
+            self._embedder,
+            ffi.from_buffer("int32_t[]", tokens),
+            ffi.from_buffer("int64_t[]", offsets),
+            len(texts),
+            ffi.from_buffer("float[]", vectors),
+            self._error,
+        )
+        if status != lib.LH_OK:
+            self.is_whole = False
+        check(status, self._error)
+        return vectors
+
+    def abort(self) -> None:
+        """Abort the running `run` and all later calls. Thread-safe."""
+        self.is_whole = False
+        lib.lh_embedder_abort(self._embedder, 1)

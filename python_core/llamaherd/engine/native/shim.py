@@ -1,0 +1,235 @@
+"""The loaded C++ shim: its errors, lifetimes of native objects, library functions."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import ref
+
+from llamaherd.engine.core.errors import (
+    ContextError,
+    ForkError,
+    LlamaHerdError,
+    ModelLoadError,
+    NativeError,
+    NoSpaceError,
+    SamplerError,
+)
+from llamaherd.engine.native import _build_info, abi
+
+abi.check_installation(_build_info.LLAMA_CPP_PYTHON_VERSION, _build_info.HEADER_SHA256)
+abi.preload(abi.libllama_folder())
+
+from llamaherd.engine.native._shim import ffi, lib  # noqa: E402 - after the preload
+
+if TYPE_CHECKING:
+    from array import array
+
+    from llamaherd.engine.native._shim import CData
+
+__all__ = ["ffi", "lib"]  # for the other modules of this package
+
+# Sizes for planning a context, see llamaherd.h.
+CELL_BLOCK = lib.LH_CELL_BLOCK
+UNIFORM_ROWS = lib.LH_UNIFORM_ROWS
+MAX_LOGPROBS = lib.LH_MAX_LOGPROBS
+AMX_ROWS = lib.LH_AMX_ROWS
+MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
+
+Handle: TypeAlias = "CData"  # opaque to other packages
+
+
+def check(status: int, error: CData) -> None:
+    """Raise the exception of an `lh_status`; do nothing for LH_OK.
+
+    Args:
+        status: Return value of a function of the shim.
+        error: The `lh_error *` that the function filled.
+
+    Raises:
+        ValueError: An argument was invalid.
+        LlamaHerdError: Another failure.
+    """
+    if status != lib.LH_OK:
+        raise _exception(status, decoded(ffi.string(error.message)))
+
+
+# Exceptions whose only argument is a message.
+_PLAIN_EXCEPTIONS: dict[int, type[LlamaHerdError | ValueError]] = {
+    lib.LH_INVALID_ARGUMENT: ValueError,
+    lib.LH_MODEL_ERROR: ModelLoadError,
+    lib.LH_CONTEXT_ERROR: ContextError,
+    lib.LH_FORKED: ForkError,
+}
+
+
+def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
+    plain = _PLAIN_EXCEPTIONS.get(status)
+    if plain is not None:
+        return plain(message)
+    if status == lib.LH_NO_SPACE:
+        return NoSpaceError(message, status)
+    if status == lib.LH_SAMPLER_ERROR:
+        return SamplerError(message, status)
+    return NativeError(message, status)
+
+
+def decoded(utf8: bytes) -> str:
+    """Decode UTF-8; invalid bytes become U+FFFD."""
+    return utf8.decode(errors="replace")
+
+
+def text_or_none(pointer: CData) -> str | None:
+    """Return the text of a `char *`; None for NULL."""
+    return None if pointer == ffi.NULL else decoded(ffi.string(pointer))
+
+
+def sized(name: str) -> CData:
+    """Allocate a zeroed struct for the shim and set its struct_size."""
+    struct = ffi.new(f"{name} *")
+    struct.struct_size = ffi.sizeof(name)
+    return struct
+
+
+# Objects to be freed together with an owner.
+_held: dict[ref[object], tuple[object, ...]] = {}
+
+
+def free_with(owner: object, *held: object) -> None:
+    """Keep objects alive until `owner` is freed, then free them in reverse order.
+
+    `ffi.gc` does not suffice: within a garbage cycle, Python calls destructors in any
+    order, even for objects that other objects in the cycle still use. At interpreter
+    exit the order is undefined for the objects here as well; native objects therefore
+    keep their model alive themselves. This function runs no Python code, so that Ctrl-C
+    cannot interrupt it.
+    """
+    _held[ref(owner, _held.pop)] = held
+
+
+def free_early(owner: object) -> None:
+    """Free the objects of `free_with` now, while `owner` is still alive."""
+    _held.pop(ref(owner), None)
+
+
+# ---- library --------------------------------------------------------------------------
+
+
+def backend_init(*, chain: bool = False) -> None:
+    """Start the backends of libllama and redirect its log. May be called repeatedly.
+
+    Args:
+        chain: Whether to pass log lines on to the previous callback.
+    """
+    lib.lh_backend_init(chain)
+
+
+def backend_free() -> None:
+    """Free the global state of libllama. No model or context may be in use."""
+    lib.lh_backend_free()
+
+
+def check_process() -> None:
+    """Check that this process was not forked after a model was loaded.
+
+    Raises:
+        ForkError: This process was forked after a model was loaded.
+    """
+    error = ffi.new("lh_error *")
+    check(lib.lh_process_check(error), error)
+
+
+def is_forked() -> bool:
+    """Return whether this process was forked after a model was loaded.
+
+    Such a process frees nothing: locks may have been held when it was forked.
+    """
+    return bool(lib.lh_process_check(ffi.new("lh_error *")) == lib.LH_FORKED)
+
+
+def own_threads() -> bool:
+    """Return whether ggml runs on the threads of llamaherd, see `lh_own_threads`."""
+    return bool(lib.lh_own_threads())
+
+
+def supports_gpu() -> bool:
+    """Return whether the loaded libllama can use a GPU."""
+    return bool(lib.lh_supports_gpu_offload())
+
+
+def has_amx() -> bool:
+    """Return whether the loaded libllama uses AMX, see `lh_has_amx`."""
+    return bool(lib.lh_has_amx())
+
+
+def llama_cpp_python() -> str:
+    """Return the version of llama-cpp-python that the shim was compiled for."""
+    return _build_info.LLAMA_CPP_PYTHON_VERSION
+
+
+def ggml_commit() -> str:
+    """Return the commit of ggml from which the loaded library was built."""
+    return decoded(ffi.string(lib.lh_ggml_commit()))
+
+
+def derive_seed(seed: int, index: int) -> int:
+    """Return the seed, a uint32, of prompt `index` in a call with seed `seed`."""
+    return lib.lh_derive_seed(seed, index)
+
+
+def _check_library() -> None:
+    abi.check_shim(lib.lh_abi_version(), lib.LH_ABI_VERSION)
+    probe = ffi.new("int32_t[4]")
+    lib.lh_abi_probe(probe)
+    abi.check_library(ggml_commit(), _build_info.LLAMA_BUILD_COMMIT, probe[3])
+
+
+def min_prefix_tokens(n_cells: int) -> int:
+    """Return the minimum length of a prefix in tokens: `lh_min_prefix_tokens`."""
+    return lib.lh_min_prefix_tokens(n_cells)
+
+
+def prefix_tree(
+    tokens: array[int], offsets: array[int], min_tokens: int
+) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
+    """Call `lh_prefix_tree`.
+
+    Args:
+        tokens: int32[offsets[-1]], the concatenated prompts.
+        offsets: int64[n_prompts + 1], start of each prompt in `tokens`.
+        min_tokens: Minimum number of tokens that a node adds to its parent.
+
+    Returns:
+        Arrays order and node_of, each [n_prompts]; parent, length and prompt, each
+        [n_nodes].
+    """
+    n = len(offsets) - 1
+    order, node_of, parent, length, prompt = (ffi.new("int32_t[]", n) for _ in range(5))
+    n_nodes = ffi.new("int32_t *")
+    error = ffi.new("lh_error *")
+    status = lib.lh_prefix_tree(
+        ffi.from_buffer("int32_t[]", tokens),
+        ffi.from_buffer("int64_t[]", offsets),
+        n,
+        min_tokens,
+        order,
+        node_of,
+        parent,
+        length,
+        prompt,
+        n_nodes,
+        error,
+    )
+    check(status, error)
+    return (
+        ffi.unpack(order, n),
+        ffi.unpack(node_of, n),
+        ffi.unpack(parent, n_nodes[0]),
+        ffi.unpack(length, n_nodes[0]),
+        ffi.unpack(prompt, n_nodes[0]),
+    )
+
+
+_check_library()
+# If llama_cpp was imported first, its log callback is still called.
+backend_init(chain="llama_cpp" in sys.modules)

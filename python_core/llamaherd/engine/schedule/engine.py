@@ -1,0 +1,153 @@
+"""Protocol of an engine, implemented by the native one and by a fake in tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.engine.core.outcome import (
+        Counts,
+        Finish,
+        Kept,
+        Output,
+        Piece,
+        RunOutcome,
+    )
+    from llamaherd.engine.core.request import Request
+
+
+class Engine(Protocol):
+    """Step-level engine of llamaherd.h: the functions that run requests."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Total number of KV cells."""
+        ...
+
+    @property
+    def n_ctx_seq(self) -> int:
+        """Maximum number of KV cells of one sequence."""
+        ...
+
+    def submit(
+        self,
+        id_: int,
+        request: Request,
+        fork_from: int | None,
+        *,
+        n_fork: int = 0,
+        keep: bool = False,
+        call: int = 0,
+        may_draft: bool = False,
+        is_watched: bool = False,
+    ) -> None:
+        """Submit a request.
+
+        Args:
+            id_: Identifier, unique among the requests that are not released.
+            request: Request to run.
+            fork_from: Id of a held prefix with which the request's tokens start. If the
+                prefix is a whole prompt, it may equal the tokens of the request. Or id
+                of a request that has ended and kept its cells, see `kept`.
+            n_fork: Number of tokens of the ended request that are not computed again.
+            keep: Whether a request that ends by itself keeps its cells until `release`.
+            call: Id of the call to which the request belongs; `counts(call)` includes
+                the request.
+            may_draft: Whether draft tokens may be computed for the request.
+            is_watched: Whether the first generated token of the request is an event.
+
+        Raises:
+            ValueError: The request cannot be run, for example because its grammar does
+                not parse.
+        """
+
+    def run(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        max_steps: int = 0,
+        max_time_ms: int = 0,
+    ) -> RunOutcome:
+        """Run steps until an event occurs, a limit is reached or all requests have ended.
+
+        Args:
+            ids: Requests to run; None runs all.
+            max_steps: Maximum number of steps; 0 for no limit.
+            max_time_ms: Maximum time in milliseconds; 0 for no limit.
+        """
+
+    def wake(self) -> None:
+        """Make the current or the next call of `run` return after a step. Thread-safe."""
+
+    def pause(self, id_: int) -> int:
+        """Move a request's KV cells to host memory; return the number of cells."""
+
+    def resume(self, id_: int) -> None:
+        """Move the KV cells of a paused request back.
+
+        Raises:
+            NoSpaceError: Too few cells are free.
+        """
+
+    def set_priority(self, id_: int, priority: int) -> None:
+        """Change the priority of a request that runs or is paused."""
+
+    def end(self, id_: int, finish: Finish, message: str) -> None:
+        """End a request as `Finish.CANCELLED` or `Finish.ERROR`."""
+
+    def get(self, id_: int) -> Output:
+        """Return the output of a request so far."""
+
+    def kept(self, id_: int) -> Kept | None:
+        """Return the tokens whose cells an ended request has kept, or None.
+
+        A request that continues them takes over the sequence and the cells.
+        """
+
+    def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
+        """Return the part of an answer after `n_bytes` bytes and `n_tokens` tokens."""
+
+    def read_logprobs(
+        self, id_: int, n_tokens: int
+    ) -> tuple[list[float], list[dict[int, float]]]:
+        """Return the log-probabilities of the tokens of an answer after `n_tokens`.
+
+        The second list has the alternatives of each token. Both lists are empty if the
+        request asks for no log-probabilities.
+        """
+
+    def read_thought(self, id_: int, n_bytes: int) -> Piece:
+        """Return the part of a thought after `n_bytes` bytes of text."""
+
+    def release(self, id_: int) -> None:
+        """Remove a request; end it first if it runs."""
+
+    def reset(self) -> None:
+        """Remove all requests."""
+
+    def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
+        """Replace the KV cache by a cache of another size. All requests must be paused.
+
+        Raises:
+            ContextError: There is not enough memory; the cache keeps its size.
+        """
+
+    def close(self) -> None:
+        """Free all memory. Only `abort` and `wake` may be called afterwards."""
+
+    def abort(self, *, on: bool) -> None:
+        """Abort the current and all later calls of `run`, until on=False."""
+
+    def n_cells_taken(self) -> int:
+        """Return the number of cells in use, or reserved for prompts in prefill."""
+
+    def times(self, id_: int) -> tuple[float, float]:
+        """Return a request's share of the time of batches, for prompt and answer."""
+
+    def counts(self, call: int | None = None) -> Counts:
+        """Return the counts of one call, or of all calls since the engine was created."""
+
+    def forget(self, call: int) -> None:
+        """Remove the counts of a call."""

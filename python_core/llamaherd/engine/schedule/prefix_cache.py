@@ -1,0 +1,172 @@
+"""Cache of prefixes: token sequences whose KV cells several prompts share."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from llamaherd.engine.schedule.client import State
+
+if TYPE_CHECKING:
+    from array import array
+
+    from llamaherd.engine.schedule.client import Client
+
+_HEAD = 8  # minimum number of tokens of a prefix, except prefixes that are whole prompts
+_MAX_GONE = 64  # number of evicted prefixes that are remembered
+_MAX_SEEN = 32  # number of prompts remembered for each head (the first tokens)
+
+
+class Shared(NamedTuple):
+    """What a prompt shares with earlier prompts.
+
+    Attributes:
+        n_tokens: Maximum number of first tokens that an earlier prompt shares.
+        continues: Whether this earlier prompt is a prefix of the prompt, as in a
+            conversation, and no other earlier prompt shares as many tokens.
+    """
+
+    n_tokens: int
+    continues: bool
+
+
+class PrefixCache:
+    """Prefixes of all calls of a context.
+
+    A prefix is pinned as long as a client will still fork from it. A prefix that no
+    client needs is idle; it is held until its slot is needed. The least recently used
+    idle prefix is evicted first.
+
+    Attributes:
+        n_again: Number of prefixes that were inserted again after an eviction.
+    """
+
+    def __init__(self) -> None:
+        self._prefixes: dict[bytes, list[Client]] = {}  # by head
+        self._idle: dict[int, Client] = {}  # least recently used first
+        self._gone: deque[int] = deque(maxlen=_MAX_GONE)  # hashes of evicted prefixes
+        self.n_again = 0
+        # Prompts by head, and whether they are whole.
+        self._seen: dict[bytes, deque[tuple[array[int], bool]]] = {}
+
+    @property
+    def n_idle(self) -> int:
+        """Number of held prefixes that no client needs now."""
+        return len(self._idle)
+
+    @property
+    def held(self) -> list[Client]:
+        """Held prefixes, both pinned and idle."""
+        every = (p for prefixes in self._prefixes.values() for p in prefixes)
+        return [prefix for prefix in every if prefix.state is State.HELD]
+
+    @property
+    def needed(self) -> list[Client]:
+        """Pinned prefixes: held prefixes from which a client will still fork."""
+        return [prefix for prefix in self.held if prefix.id not in self._idle]
+
+    def match(self, tokens: array[int]) -> Client | None:
+        """Return the longest known prefix of a prompt, held or not, or None.
+
+        Args:
+            tokens: int32[n], the prompt. The prefix never includes the last token of
+                the prompt.
+        """
+        best: Client | None = None
+        for prefix in self._prefixes.get(_head(tokens), ()):
+            n = prefix.n_tokens
+            if n < len(tokens) and (best is None or n > best.n_tokens):
+                best = prefix if prefix.request.tokens == tokens[:n] else best
+        return best
+
+    def find(self, tokens: array[int], *, is_whole: bool) -> Client | None:
+        """Return the prefix with these tokens, or None.
+
+        Args:
+            tokens: int32[n].
+            is_whole: Whether the prefix must keep the logits after its last token.
+        """
+        for prefix in self._prefixes.get(_head(tokens), ()):
+            is_enough = prefix.request.is_whole or not is_whole
+            if is_enough and prefix.request.tokens == tokens:
+                return prefix
+        return None
+
+    def insert(self, prefix: Client) -> None:
+        """Add a prefix that will be computed."""
+        self.n_again += _hash(prefix) in self._gone
+        self._prefixes.setdefault(_head(prefix.request.tokens), []).append(prefix)
+
+    def use(self, prefix: Client) -> None:
+        """Pin a prefix from which a client will fork."""
+        self._idle.pop(prefix.id, None)
+
+    def release(self, prefix: Client) -> None:
+        """Make a prefix idle, because no client needs it now."""
+        self._idle[prefix.id] = prefix
+
+    def evict(self, *, for_another: bool = False) -> Client | None:
+        """Remove the least recently used idle prefix and return it; None if none is idle.
+
+        Args:
+            for_another: Whether the slot of the evicted prefix is for another prefix.
+        """
+        if not self._idle:
+            return None
+        prefix = self._idle.pop(next(iter(self._idle)))
+        self.remove(prefix)
+        if for_another:
+            self._gone.append(_hash(prefix))
+        return prefix
+
+    def remove(self, prefix: Client) -> None:
+        """Remove a prefix whose KV cells are gone or will not be computed."""
+        prefix.state = State.ENDED
+        self._idle.pop(prefix.id, None)
+        head = _head(prefix.request.tokens)
+        others = [p for p in self._prefixes.get(head, ()) if p is not prefix]
+        if others:
+            self._prefixes[head] = others
+        else:
+            self._prefixes.pop(head, None)
+
+    def shared(self, tokens: array[int]) -> Shared:
+        """Return what a prompt shares with earlier prompts, see `note`."""
+        most, continues = 0, False
+        for other, is_prompt in self._seen.get(_head(tokens), ()):
+            # Most prompts share no more than an earlier one: a single comparison.
+            if tokens[: most + 1] == other[: most + 1] and most < len(tokens):
+                n = n_common(tokens, other)
+                continues = is_prompt and n == len(other) > most
+                most = n
+            elif continues and tokens[:most] == other[:most]:
+                continues = False  # the earlier prompt was continued in several ways
+        return Shared(most, continues)
+
+    def note(self, tokens: array[int], *, is_prompt: bool) -> None:
+        """Remember the tokens of a prompt, or of a prefix of a call, for `shared`."""
+        head = _head(tokens)
+        seen = self._seen.setdefault(head, deque(maxlen=_MAX_SEEN))
+        seen.append((tokens, is_prompt))
+        if len(self._seen) > _MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+
+
+def _head(tokens: array[int]) -> bytes:
+    return tokens[:_HEAD].tobytes()
+
+
+def _hash(prefix: Client) -> int:
+    return hash(prefix.request.tokens.tobytes())
+
+
+def n_common(a: array[int], b: array[int]) -> int:
+    """Return the number of tokens with which both prompts begin."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,1 +1,0 @@
-"""Model files, their tokens and their chat templates."""

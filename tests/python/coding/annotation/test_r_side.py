@@ -1,0 +1,88 @@
+"""Tests of the functions for R: indices from 1 in messages, columns that R accepts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd import _r
+from llamaherd.calls.chat.dates import template_date
+from plain_forms import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+BOOK = {"question": "Which?", "labels": {"a": "", "b": ""}, "type": "label"}
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield context
+
+
+def coded(context: lh.Context, book: dict[str, Any], **options: Any) -> dict[str, Any]:
+    content = json.dumps(book)
+    status = _r.annotate_start(context, ["x", None, "y"], content, options)
+    assert status["ok"], status
+    status = _r.job_result(status["value"]["job"])
+    assert status["ok"], status
+    return plain(status["value"])
+
+
+def test_places_count_from_one() -> None:
+    examples = [{"text": "x", "label": "a"}, {"text": "y", "label": "c"}]
+    status = _r.codebook_make(json.dumps({**BOOK, "examples": examples}))
+    assert status["error_type"] == "ArgumentError"
+    assert status["message"].startswith("examples$label[2] must be one of the labels")
+
+
+def test_the_date_of_templates_can_be_fixed_and_given_back() -> None:
+    day = template_date(None).date()
+    assert _r.chat_date_enter("2026-01-31")["value"] is None
+    assert template_date(None).date().isoformat() == "2026-01-31"
+    assert _r.chat_date_enter(None)["value"] == "2026-01-31"
+    assert template_date(None).date().isoformat() == "2026-01-31"
+    assert _r.chat_date_enter("1999-12-31")["value"] == "2026-01-31"
+    assert "must be like" in _r.chat_date_enter("31.1.2026")["message"]
+    assert template_date(None).date().isoformat() == "1999-12-31"
+    _r.chat_date_leave("2026-01-31")
+    _r.chat_date_leave(None)
+    assert template_date(None).date() >= day
+
+
+def test_a_contextual_calibration_goes_without_thoughts() -> None:
+    assert _r.contextual_check(None)["ok"]
+    assert _r.contextual_check(False)["ok"]
+    for thinking in (True, 8, {"budget": 8}):
+        status = _r.contextual_check(thinking)
+        assert (status["argument"], status["code"]) == ("method", "conflict")
+
+
+def test_columns_are_those_that_were_told(context: lh.Context) -> None:
+    for book, options in (
+        (BOOK, {}),
+        (BOOK, {"method": "generate"}),
+        ({**BOOK, "type": "multiple"}, {}),
+        ({**BOOK, "type": "ordinal"}, {"calibrate": "batch"}),
+    ):
+        roles = _r.annotate_roles(json.dumps(book), options)["value"]
+        found = coded(context, book, **options, seed=4e9, versions={"R": "4.2.2"})
+        assert list(found["columns"]) == roles
+        assert [label is None for label in found["labels"]] == [False, True, False]
+        for role in set(roles) - {"label", "error"}:
+            assert all(isinstance(value, float) for value in found["columns"][role])
+        assert json.loads(found["run"])["versions"]["R"] == "4.2.2"
+        assert "prompts" in found["stats"]["page"][0]
+
+
+def test_a_codebook_is_described() -> None:
+    made = plain(_r.codebook_make(json.dumps(BOOK))["value"])
+    assert made["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
+    assert made["page"][0].startswith("<llamaherd_codebook> one label per text")
+    preview = plain(_r.codebook_preview(made["content"], "T", None, False)["value"])
+    assert preview["prompt"].endswith("Text: T\nLabel:")
+    assert preview["tokens"] is None

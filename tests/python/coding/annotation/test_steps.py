@@ -1,0 +1,384 @@
+"""Tests of coding in steps: by the model, by a head, and again for unsure texts."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+import tiny_models
+from llamaherd.calls.asks.calibration import Calibration
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.run.embedding import EmbedCall
+from llamaherd.coding.annotation import head_step
+from llamaherd.coding.annotation.head_step import HeadStep
+from llamaherd.coding.statistics.heads import TextHead, least_sure, text_head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+TOPICS = lh.Codebook("Which topic?", ["Sports", "Business", "Rain"])
+UNIQUE = [f"text {i} {'ball' * (i % 3)} {'rain' * (i % 5)}" for i in range(150)]
+TEXTS = [*UNIQUE, None, UNIQUE[0], "  "]
+DATA = {"text": TEXTS}
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
+    with lh.Model(tiny_path("bert")) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("larger") / "larger.gguf"
+    return tiny_models.write(path, "llama", seed=2)
+
+
+@pytest.fixture(scope="module")
+def plain(context: lh.Context) -> lh.Coded:
+    return lh.annotate(DATA, "text", TOPICS, context)
+
+
+@pytest.fixture(scope="module")
+def found(context: lh.Context, encoder: lh.Model) -> lh.Coded:
+    return lh.annotate(DATA, "text", TOPICS, context, until=60, embeddings=encoder)
+
+
+def rows_of(coded: lh.Coded, step: str) -> list[int]:
+    return [i for i, own in enumerate(coded.frame["step"]) if own == step]
+
+
+def test_each_step_labels_its_texts(
+    found: lh.Coded, plain: lh.Coded, encoder: lh.Model
+) -> None:
+    steps = found.frame["step"]
+    assert list(found.columns)[-2:] == ["step", "error"]
+    assert [steps[:150].count(each) for each in ("model", "head", "unsure")] == [
+        60,
+        81,
+        9,
+    ]
+    assert (steps[150], steps[151], steps[152]) == (None, steps[0], None)
+    assert found.probs is not None
+    assert plain.probs is not None
+    for step in ("model", "unsure"):
+        rows = rows_of(found, step)
+        np.testing.assert_allclose(found.probs[rows], plain.probs[rows], atol=1e-3)
+    vectors = lh.embed_parallel(encoder, UNIQUE).vectors
+    sample = [i for i in rows_of(found, "model") if i < 150]
+    rest = [i for i in range(150) if i not in sample]
+    head = text_head(vectors[sample], found.probs[sample], np.random.default_rng(1234))
+    by_head = rows_of(found, "head")
+    expected = head.probs(vectors[by_head]) if 151 not in by_head else None
+    if expected is not None:
+        np.testing.assert_allclose(found.probs[by_head], expected, atol=1e-3)
+    unsure = least_sure(head.probs(vectors[rest]), 9)
+    assert [rest[i] for i in unsure] == [i for i in rows_of(found, "unsure") if i < 150]
+    assert np.isnan(found.frame["coverage"][by_head[0]] or np.nan)
+    assert found.labels[by_head[0]] == TOPICS.names[found.probs[by_head[0]].argmax()]
+    assert found.errors[:152] == [None] * 152
+
+
+def test_the_record_and_the_print_describe_the_steps(
+    found: lh.Coded, tmp_path: Path
+) -> None:
+    steps = found.run["steps"]
+    each = {one["step"]: one for one in steps["each"]}
+    assert [one["n_texts"] for one in steps["each"]] == [60, 81, 9]
+    assert sum(one["share"] for one in steps["each"]) == pytest.approx(1, abs=1e-5)
+    assert each["head"]["agreement"]["n"] == 60
+    assert 0 <= each["head"]["agreement"]["value"] <= 1
+    assert each["unsure"]["agreement"]["n"] == 9
+    assert steps["embeddings"]["sha256"]
+    assert all(one["seconds"] >= 0 for one in steps["each"])
+    assert "llama.gguf labelled 60 texts (40.0%), drawn at random" in repr(found)
+    # `settings` contains the settings of the model's labels
+    assert "until" not in found.run["settings"]
+    page = lh.report(found, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "A classifier on embeddings by bert.gguf" in page
+    assert "81" in page.partition("The agreement of the head")[2]
+
+
+def test_a_second_run_computes_nothing(
+    context: lh.Context,
+    encoder: lh.Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(head_step, "BLOCK", 32)
+    sizes: list[int] = []
+    of_call = EmbedCall.__init__
+
+    def spy(self: EmbedCall, texts: Any, *more: Any) -> None:
+        sizes.append(len(texts))
+        of_call(self, texts, *more)
+
+    monkeypatch.setattr(EmbedCall, "__init__", spy)
+    how: dict[str, Any] = {
+        "until": 60,
+        "embeddings": encoder,
+        "journal": tmp_path / "j",
+        "calibrate": "batch",
+    }
+    first = lh.annotate(DATA, "text", TOPICS, context, **how)
+    assert sizes == [60, 32, 32, 26]  # the remaining texts in blocks of at most 32
+    again = lh.annotate(DATA, "text", TOPICS, context, **how)
+    assert len(sizes) == 4
+    assert again.stats.n_journal == again.stats.n_prompts == 69
+    assert again.labels == first.labels
+    np.testing.assert_array_equal(again.probs, first.probs)
+    assert again.frame["step"] == first.frame["step"]
+    assert again.run["steps"]["each"][1]["n_journal"] == 90
+    assert "from the journal" in repr(again)
+    # Another sample gives another head.
+    lh.annotate(DATA, "text", TOPICS, context, **{**how, "seed": 5})
+    assert len(sizes) == 8
+
+
+def test_an_ended_run_goes_on(
+    context: lh.Context,
+    encoder: lh.Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(head_step, "BLOCK", 32)
+    n_blocks = 0
+    of_call = EmbedCall.__init__
+
+    def ending(self: EmbedCall, texts: Any, *more: Any) -> None:
+        nonlocal n_blocks
+        n_blocks += 1
+        if n_blocks == 3:
+            job.cancel()
+        of_call(self, texts, *more)
+
+    monkeypatch.setattr(EmbedCall, "__init__", ending)
+    how: dict[str, Any] = {"until": 60, "embeddings": encoder, "journal": tmp_path / "j"}
+    job = lh.start_annotate(DATA, "text", TOPICS, context, **how)
+    part = job.results()
+    done = sum(label is not None for label in part.labels)
+    assert 92 <= done <= 93  # the sample and one block; a copy of a text may be added
+    assert "cancelled" in part.error_codes
+    n_blocks = 10
+    whole = lh.annotate(DATA, "text", TOPICS, context, **how)
+    assert whole.run["steps"]["each"][1]["n_journal"] == 32
+    assert None not in whole.labels[:150]
+
+
+def test_the_model_is_calibrated_once(context: lh.Context, encoder: lh.Model) -> None:
+    found = lh.annotate(
+        DATA, "text", TOPICS, context,
+        until=60, embeddings=encoder, calibrate="batch", unsure=0.5,
+    )  # fmt: skip
+    raw = lh.annotate(DATA, "text", TOPICS, context)
+    assert raw.probs is not None
+    calibration = Calibration.from_json(found.run["calibration"])
+    for step in ("model", "unsure"):
+        rows = rows_of(found, step)
+        expected = calibration.apply(raw.probs[rows])
+        np.testing.assert_allclose(found.probs[rows], expected, atol=1e-3)
+    assert len(rows_of(found, "unsure")) >= 45
+
+
+def test_a_larger_model_labels_what_the_first_is_unsure_of(
+    context: lh.Context, plain: lh.Coded, larger: Path
+) -> None:
+    told: list[lh.Progress] = []
+    found = lh.annotate(
+        DATA, "text", TOPICS, context, larger=larger, unsure=0.2, progress=told.append
+    )
+    assert told[-1].n_done == told[-1].n_total == 180
+    with lh.Model(larger) as model, lh.Context(model) as second:
+        other = lh.annotate(DATA, "text", TOPICS, second)
+        same = lh.annotate(DATA, "text", TOPICS, context, larger=second, unsure=0.2)
+    assert plain.probs is not None
+    unsure = set(least_sure(plain.probs[:150], 30).tolist())
+    assert {i for i in rows_of(found, "unsure") if i < 150} == unsure
+    for i in range(150):
+        own = other if i in unsure else plain
+        np.testing.assert_allclose(found.probs[i], own.probs[i], atol=1e-3)
+    assert same.labels == found.labels
+    agreed = np.mean([plain.labels[i] == other.labels[i] for i in unsure])
+    step = found.run["steps"]["each"][1]
+    assert step["agreement"]["value"] == pytest.approx(agreed)
+    assert (step["step"], step["by"], step["n_texts"]) == ("unsure", "larger.gguf", 30)
+    assert found.run["steps"]["larger"]["file"] == "larger.gguf"
+
+
+@pytest.mark.long(reason="codes or estimates many times")
+def test_both_at_once_and_texts_enough(
+    context: lh.Context, encoder: lh.Model, larger: Path
+) -> None:
+    how: dict[str, Any] = {"embeddings": encoder, "larger": larger, "unsure": 0.2}
+    found = lh.annotate(DATA, "text", TOPICS, context, until=50, **how)
+    assert [one["n_texts"] for one in found.run["steps"]["each"]] == [40, 80, 30]
+    assert [one["by"] for one in found.run["steps"]["each"]] == [
+        "llama.gguf", "bert.gguf", "larger.gguf",
+    ]  # fmt: skip
+    all_ = lh.annotate(DATA, "text", TOPICS, context, until=1000, embeddings=encoder)
+    assert set(all_.frame["step"]) == {"model", None}
+    assert "drawn" not in all_.run["steps"]["methods"]
+    nothing = lh.annotate(
+        {"text": [None]}, "text", TOPICS, context, until=50, embeddings=encoder
+    )
+    assert nothing.labels == [None]
+
+
+def sampled(row: int, n: int) -> int:
+    """Return a seed whose sample of 50 of 100 texts contains a row n times (0 or 1)."""
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 100])
+        if (rng.choice(100, 50, replace=False) == row).sum() == n:
+            return seed
+    raise AssertionError
+
+
+def test_failures_keep_their_rows(tiny_path: Any, encoder: lh.Model) -> None:
+    texts = [*UNIQUE[:99], "long " * 400]
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_ctx=200) as small:
+        found = lh.annotate(
+            {"text": texts}, "text", TOPICS, small,
+            until=50, embeddings=encoder, unsure=1, on_error="stop", seed=sampled(99, 0),
+        )  # fmt: skip
+        assert found.errors == [None] * 100
+        # the head can label a text on which the model fails
+        assert found.frame["step"][99] == "head"
+        with pytest.raises(lh.GenerationError, match="row 99 failed") as raised:
+            lh.annotate(
+                {"text": texts}, "text", TOPICS, small,
+                until=50, embeddings=encoder, on_error="stop", seed=sampled(99, 1),
+            )  # fmt: skip
+        assert len(raised.value.results) == 100
+
+
+FIELDS = lh.Codebook(
+    "What?",
+    type="fields",
+    schema={"type": "object", "properties": {"a": {"type": "string"}}},
+)
+SEVERAL = lh.Codebook("Which?", ["a", "b"], type="multiple")
+
+
+@pytest.mark.parametrize(
+    ("codebook", "settings", "kind", "message"),
+    [
+        (TOPICS, {"until": 60}, ValueError, "embeddings must be a model for embeddings"),
+        (
+            TOPICS,
+            {"until": 49, "embeddings": "x"},
+            ValueError,
+            "until must be at least 50",
+        ),
+        (TOPICS, {"embeddings": "x"}, ValueError, "embeddings needs until"),
+        (TOPICS, {"unsure": 0.3}, ValueError, "unsure needs until or larger"),
+        (TOPICS, {"larger": "x", "unsure": 0}, ValueError, "unsure is 0"),
+        (TOPICS, {"larger": "x", "unsure": 2}, ValueError, "unsure must be"),
+        (TOPICS, {"until": 60, "embeddings": 3}, TypeError, "embeddings must be a model"),
+        (TOPICS, {"larger": 3}, TypeError, "larger must be a context or the path"),
+        (SEVERAL, {"larger": "x"}, ValueError, "larger needs probabilities of one label"),
+        (FIELDS, {"until": 60, "embeddings": "x"}, ValueError, "until needs probab"),
+        (
+            TOPICS,
+            {"larger": "x", "evidence": True},
+            ValueError,
+            "evidence cannot be combined",
+        ),
+        (
+            TOPICS,
+            {"larger": "x", "calibrate": "batch"},
+            ValueError,
+            "larger cannot be combined",
+        ),
+        (TOPICS, {"larger": "no.gguf"}, lh.ModelLoadError, "larger names no file"),
+        (
+            TOPICS,
+            {"until": 60, "embeddings": "no.gguf"},
+            lh.ModelLoadError,
+            "embeddings names no file",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together(
+    context: lh.Context,
+    codebook: lh.Codebook,
+    settings: dict[str, Any],
+    kind: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(kind, match=message):
+        lh.annotate(DATA, "text", codebook, context, **settings)
+
+
+def test_a_head_is_read_as_it_was_written() -> None:
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(200, 6)).astype(np.float32)
+    probs = np.exp(2 * vectors[:, :3] + rng.normal(size=(200, 3)))
+    probs /= probs.sum(axis=1, keepdims=True)
+    head = text_head(vectors, probs, rng)
+    again = TextHead.from_dict(head.to_dict())
+    np.testing.assert_array_equal(again.probs(vectors), head.probs(vectors))
+    assert again.agreement() == head.agreement()
+    assert head.agreement().value > 0.7
+    others = rng.normal(size=(5000, 6))
+    seen = 2 * others[:, :3] + rng.normal(size=(5000, 3))
+    hits = head.probs(others).argmax(axis=1) == seen.argmax(axis=1)
+    found = head.agreement()
+    assert found.low < hits.mean() < found.high
+    assert head.agreement(0.7).value > found.value
+
+
+def test_labels_that_cannot_be_stored_are_kept(
+    context: lh.Context,
+    encoder: lh.Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add = Journal.add
+
+    def refusing(self: Journal, entries: list[Any]) -> None:
+        if any("head" in entry.settings for entry in entries):
+            raise sqlite3.OperationalError("database or disk is full")
+        add(self, entries)
+
+    monkeypatch.setattr(Journal, "add", refusing)
+    with pytest.warns(lh.JournalWarning, match="could not be stored in .*disk is full"):
+        found = lh.annotate(
+            DATA, "text", TOPICS, context,
+            until=60, embeddings=encoder, journal=tmp_path / "j",
+        )  # fmt: skip
+    assert None not in found.labels[:150]
+
+
+def test_texts_without_an_embedding_go_to_the_model(
+    context: lh.Context, encoder: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = HeadStep._vectors
+
+    def failing(self: HeadStep, texts: list[str]) -> Any:
+        found = np.array(vectors(self, texts))
+        found[-3:] = np.nan
+        return found
+
+    monkeypatch.setattr(HeadStep, "_vectors", failing)
+    found = lh.annotate(
+        DATA, "text", TOPICS, context, until=60, embeddings=encoder, unsure=0
+    )
+    steps = found.frame["step"][:150]
+    assert [steps.count(each) for each in ("model", "head", "unsure")] == [60, 87, 3]
+    assert found.run["steps"]["each"][1]["n_failed"] == 3
+    assert found.run["steps"]["each"][2]["agreement"]["value"] is None
+    monkeypatch.setattr(
+        HeadStep, "_vectors", lambda _, texts: np.full((len(texts), 4), np.nan)
+    )
+    with pytest.raises(ValueError, match="until must leave at least 30 texts"):
+        lh.annotate(DATA, "text", TOPICS, context, until=60, embeddings=encoder)

@@ -1,0 +1,127 @@
+"""Groups whose texts are all coded: nothing of the model's errors remains."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.coding.statistics.dsl import Problem
+from llamaherd.coding.statistics.label_weight import codes_alone
+
+NUMBERS = ("estimate", "std_error", "low", "high", "df")
+
+
+def study(seed: int = 1, rare: float = 0.1) -> tuple[dict[str, Any], list[str]]:
+    """Return texts of the groups a, b and c with labels, and their codes."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(["a", "b", "c"], [300, 24, 12])
+    codes = np.where(rng.random(336) < rare, "yes", "no")
+    labels = np.where(rng.random(336) < 0.8, codes, "yes")
+    data = {"label": labels.tolist(), "group": groups.tolist()}
+    return data, codes.tolist()
+
+
+def estimated(data: dict[str, Any], gold: Any, **options: Any) -> lh.Estimates:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return lh.estimate(data, gold, by="group", label="label", **options)
+
+
+def row_of(found: lh.Estimates, method: str, group: str) -> lh.Estimate:
+    (row,) = [r for r in found.by(method) if r.group == group]  # type: ignore[arg-type]
+    return row
+
+
+@pytest.mark.parametrize("target", ["population", "texts"])
+@pytest.mark.parametrize("outcome", ["yes", {"yes": 4.0, "no": 1.0}])
+@pytest.mark.parametrize("rare", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("weights", [False, True])
+def test_dsl_is_the_mean_of_the_codes_with_its_interval(
+    target: Any, outcome: Any, rare: float, *, weights: bool
+) -> None:
+    data, codes = study(rare=rare)
+    options: dict[str, Any] = {"target": target, "outcome": outcome}
+    if weights:
+        data["w"] = np.linspace(0.5, 2, 336).tolist()
+        options["weights"] = "w"
+    gold = lh.gold_sample(data, 76, "group", allocation={"a": 40, "b": 24, "c": 12})
+    gold = gold.with_codes([codes[row] for row in gold.rows])
+    found = estimated(data, gold, **options)
+    for group in "bc":
+        wanted = row_of(found, "gold", group)
+        for method in ("dsl", "ppi"):
+            row = row_of(found, method, group)
+            for name in NUMBERS:
+                assert getattr(row, name) == pytest.approx(getattr(wanted, name)), name
+        if target == "texts":
+            assert wanted.low == wanted.estimate == wanted.high
+    if rare == 0.1:  # labels still count in the group with more texts
+        assert row_of(found, "dsl", "a").std_error > 0
+        assert row_of(found, "dsl", "a").high != row_of(found, "gold", "a").high
+    for note in found.notes:
+        assert "code more texts: b" not in note
+
+
+@pytest.mark.parametrize("target", ["population", "texts"])
+@pytest.mark.parametrize("prob", ["simple", "unequal"])
+def test_a_group_that_was_drawn_completely_by_chance(target: Any, prob: str) -> None:
+    data, codes = study(rare=0.4)
+    coded: list[str | None] = [
+        code if i % 3 == 0 or i >= 324 else None for i, code in enumerate(codes)
+    ]
+    probs: Any = prob
+    if prob == "unequal":
+        drawn = np.array([code is not None for code in coded])
+        probs = np.where(np.arange(336) % 2, 0.3, 0.5) * drawn.mean() / 0.4
+    found = estimated(data, coded, prob=probs, target=target, outcome="yes")
+    mean = np.mean([code == "yes" for code in codes[324:]])
+    for method in ("dsl", "gold", "ppi"):
+        row = row_of(found, method, "c")
+        assert row.estimate == pytest.approx(mean)
+        assert (row.high - row.low == 0) == (target == "texts")
+        other = row_of(found, method, "b")
+        assert other.std_error > 0
+
+
+def test_all_texts_coded_by_given_probabilities() -> None:
+    """The texts are known, although the draw could have missed some."""
+    data, codes = study(rare=0.4)
+    probs = np.where(np.arange(336) % 2, 0.9, 0.95)
+    found = estimated(data, codes, prob=probs, target="texts", outcome="yes")
+    for group, own in (("a", codes[:300]), ("b", codes[300:324])):
+        row = row_of(found, "dsl", group)
+        assert row.low == row.high == pytest.approx(np.mean([c == "yes" for c in own]))
+
+
+def test_fewer_codes_give_certain_strata_a_variance() -> None:
+    """With k below 1, texts of a stratum that was drawn completely are left uncoded."""
+    rng = np.random.default_rng(4)
+    sizes, drawn = (60, 400), (60, 80)  # all texts of one stratum, a fifth of the other
+    strata = np.repeat([0, 1], sizes)
+    codes = rng.normal(strata * 2.0, 1.0, 460)
+    rows = np.concatenate([np.arange(60), 60 + np.arange(80)])
+    probs = np.repeat([1.0, 0.2], sizes)
+    made = Problem(
+        kind="ols", x_hat=np.ones((460, 1)), y_hat=np.zeros(460), rows=rows,
+        x=np.ones((140, 1)), y=codes[rows], probs=probs[rows], strata=strata[rows],
+        all_probs=probs, all_strata=strata, target="texts",
+    )  # fmt: skip
+    key = ("y", "mean", "")
+    parts = codes_alone(made, {key: np.ones(1)})
+    own = [codes[rows][h == strata[rows]].var(ddof=1) for h in (0, 1)]
+
+    def variance(k: float) -> float:
+        shares = np.array(sizes) / 460
+        left = [
+            1 / min(k * n, size) - 1 / size for n, size in zip(drawn, sizes, strict=True)
+        ]
+        return float((shares**2 * own) @ left)
+
+    for k in (0.25, 0.5, 1.0, 2.0):
+        ratio = variance(k) / variance(1.0)
+        assert parts.variances[key].ratio(k) == pytest.approx(ratio, rel=0.01)
+        n_codes = sum(min(k * n, size) for n, size in zip(drawn, sizes, strict=True))
+        assert parts.needed(key, ratio) == pytest.approx(n_codes, rel=0.01)

@@ -1,0 +1,612 @@
+"""Tests of estimates from data frames, against estimates from arrays and statsmodels."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import re
+import sys
+import warnings
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import statsmodels.formula.api as smf
+from llamaherd.coding.estimation import notes
+from llamaherd.coding.statistics import dsl, label_weight
+from scipy.stats import t as student_t
+
+N, N_GOLD = 1200, 240
+
+
+def texts() -> pd.DataFrame:
+    """Return texts with three labels; the model calls labels that it misses neutral."""
+    rng = np.random.default_rng(8)
+    party = rng.choice(["A", "B", "C"], N, p=[0.4, 0.4, 0.2])
+    age = rng.integers(20, 80, N).astype(float)
+    names = np.array(["negative", "neutral", "positive"])
+    shares = {"A": [0.5, 0.3, 0.2], "B": [0.3, 0.3, 0.4], "C": [0.2, 0.6, 0.2]}
+    code = np.array([rng.choice(names, p=shares[each]) for each in party])
+    missed = rng.random(N) < np.where(party == "B", 0.35, 0.15)
+    return pd.DataFrame(
+        {
+            "text": [f"Text {i}." for i in range(N)],
+            "label": np.where(missed, "neutral", code),
+            "code": code,
+            "party": party,
+            "age": age,
+            "votes": 10 + 3.0 * (code == "negative") + rng.normal(size=N),
+            "speaker": np.arange(N) // 4,
+        }
+    )
+
+
+DATA = texts()
+
+
+def gold(data: pd.DataFrame = DATA, **options: Any) -> lh.GoldSample:
+    arguments = {"text": "text", "label": "label", "seed": 3, **options}
+    drawn = lh.gold_sample(data, arguments.pop("n", N_GOLD), **arguments)
+    return drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
+
+
+def value(found: lh.Estimates, method: str, **wanted: str) -> lh.Estimate:
+    rows = [
+        row
+        for row in found.by(method)
+        if all(getattr(row, name) == each for name, each in wanted.items())
+    ]
+    assert len(rows) == 1, (wanted, found.rows)
+    return rows[0]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_shares_in_any_data_frame(kind: Any) -> None:
+    data = kind({name: DATA[name].tolist() for name in DATA})
+    drawn = gold()
+    found = lh.estimate(data, drawn)
+    assert (found.n_texts, found.n_gold, found.design) == (N, N_GOLD, "simple")
+    assert len(found) == 12
+    for label in ("negative", "neutral", "positive"):
+        y_hat = (DATA["label"] == label).to_numpy(float)
+        y = (DATA["code"] == label).to_numpy(float)[drawn.rows]
+        assert value(found, "naive", outcome=label).estimate == pytest.approx(
+            y_hat.mean()
+        )
+        assert value(found, "gold", outcome=label).estimate == pytest.approx(y.mean())
+        corrected = y_hat.mean() + (y - y_hat[drawn.rows]).mean()
+        assert value(found, "dsl", outcome=label).estimate == pytest.approx(corrected)
+        others = np.delete(y_hat, drawn.rows)
+        lam = label_weight.best_lam(y, y_hat[drawn.rows], others)
+        wanted = lam * others.mean() + (y - lam * y_hat[drawn.rows]).mean()
+        row = value(found, "ppi", outcome=label)
+        assert (row.estimate, row.lam) == (pytest.approx(wanted, abs=1e-12), lam)
+        errors = np.var(y - lam * y_hat[drawn.rows], ddof=1) / len(y)
+        variance = errors + lam**2 * np.var(others) / len(others)
+        # Few errors may increase the standard error.
+        assert 0.99 < row.std_error / np.sqrt(variance) < 1.1
+    total = sum(row.estimate for row in found.by("dsl"))
+    assert total == pytest.approx(1)
+
+
+@pytest.mark.parametrize("prob", ["simple", "stratified"])
+def test_groups_and_differences(prob: str) -> None:
+    found = lh.estimate(DATA, gold(prob=prob), outcome="negative", by="party")
+    drawn = gold(prob=prob)
+    for method in ("dsl", "gold", "naive", "ppi"):
+        a = value(found, method, group="A")
+        b = value(found, method, group="B")
+        difference = value(found, method, term="difference", group="B - A")
+        assert difference.estimate == pytest.approx(b.estimate - a.estimate)
+        matrix = found.covariance(method)
+        variance = matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1]
+        if method != "naive":
+            assert min(a.df, b.df) < difference.df < a.df + b.df + 1
+        assert difference.std_error == pytest.approx(np.sqrt(variance), rel=0.15)
+    rows = drawn.rows
+    weights = 1 / drawn.probs
+    there = (DATA["party"] == "B").to_numpy()[rows]
+    negative = (DATA["code"] == "negative").to_numpy()[rows]
+    wanted = (weights * there * negative).sum() / (weights * there).sum()
+    assert value(found, "gold", group="B").estimate == pytest.approx(wanted)
+
+
+def test_means_of_an_ordinal_scale() -> None:
+    scale = {"negative": -1, "neutral": 0, "positive": 1}
+    found = lh.estimate(DATA, gold(), outcome=scale)
+    shares = lh.estimate(DATA, gold())
+    for method in ("dsl", "gold", "naive"):
+        parts = {row.outcome: row.estimate for row in shares.by(method)}
+        wanted = parts["positive"] - parts["negative"]
+        assert value(found, method, term="mean").estimate == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="a number for each label, also for positive"):
+        lh.estimate(DATA, gold(), outcome={"negative": -1, "neutral": 0})
+
+
+@pytest.mark.parametrize("model", ["ols", "logit"])
+def test_a_regression_is_that_of_the_arrays(model: str) -> None:
+    formula = "label == 'negative' ~ party + age"
+    drawn = gold(prob="uncertainty", confidence=np.linspace(0, 1, N))
+    found = lh.estimate(DATA, drawn, formula, model=model)
+    naive = {row.term: row for row in found.by("naive")}
+    data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
+    fit = getattr(smf, model)("y ~ party + age", data).fit(disp=False)
+    for term, wanted in fit.params.items():
+        assert naive[term].estimate == pytest.approx(wanted, abs=1e-6)
+    x = np.column_stack(
+        [np.ones(N), DATA["party"] == "B", DATA["party"] == "C", DATA["age"]]
+    ).astype(float)
+    problem = dsl.Problem(
+        kind=model,
+        x_hat=x,
+        y_hat=data["y"].to_numpy(),
+        rows=np.array(drawn.rows),
+        x=x[drawn.rows],
+        y=(DATA["code"] == "negative").to_numpy(float)[drawn.rows],
+        probs=drawn.probs,
+        strata=drawn.strata[drawn.rows],
+    )
+    for method, wanted in (("dsl", dsl.dsl(problem)), ("gold", dsl.gold_alone(problem))):
+        rows = found.by(method)
+        assert [row.estimate for row in rows] == pytest.approx(wanted.theta.tolist())
+        ratios = np.array([row.std_error for row in rows]) / wanted.std_errors
+        # Few errors of a group may increase the standard error.
+        assert (ratios > 1 - 1e-9).all()
+        assert (ratios < 1.5).all()
+        assert max(row.df for row in rows) < N_GOLD
+    assert "ppi" not in found.methods
+    assert any("ppi is left out" in note for note in found.notes)
+    with pytest.raises(ValueError, match="methods must have another method than 'ppi'"):
+        lh.estimate(DATA, drawn, formula, model=model, methods=["ppi"])
+
+
+@pytest.mark.filterwarnings("ignore:240 codes for:UserWarning")
+def test_labels_on_the_right() -> None:
+    found = lh.estimate(DATA, gold(), "votes ~ label + party")
+    assert found.methods == ("dsl", "gold", "naive")
+    assert any("ppi is left out" in note for note in found.notes)
+    truth = smf.ols("votes ~ code + party", DATA).fit()
+    for term in ("neutral", "positive"):
+        wanted = truth.params[f"code[T.{term}]"]
+        right = value(found, "dsl", term=f"label[T.{term}]")
+        assert right.low < wanted < right.high
+    naive = value(found, "naive", term="label[T.neutral]")
+    assert naive.low > truth.params["code[T.neutral]"]
+
+
+def test_a_formula_without_a_left_side_and_a_label_of_another_name() -> None:
+    wanted = lh.estimate(DATA, gold(), "label == 'negative' ~ age")
+    found = lh.estimate(DATA, gold(), "~ age", outcome="negative")
+    assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
+    odd = DATA.rename(columns={"label": "its label"})
+    drawn = gold(odd, label="its label")
+    found = lh.estimate(odd, drawn, "~ age", outcome="negative")
+    assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
+
+
+def test_numbers_as_labels() -> None:
+    data = DATA.assign(label=DATA["label"].str.len(), code=DATA["code"].str.len())
+    found = lh.estimate(data, gold(data), "label ~ party", methods=["naive", "gold"])
+    wanted = smf.ols("label ~ party", data).fit().params
+    assert [row.estimate for row in found.by("naive")] == pytest.approx(list(wanted))
+    codes = data.iloc[gold(data).rows]
+    wanted = smf.ols("code ~ party", codes).fit().params
+    assert [row.estimate for row in found.by("gold")] == pytest.approx(list(wanted))
+
+
+def test_about_these_texts_nothing_is_left_to_chance_when_all_are_coded() -> None:
+    found = lh.estimate(DATA, gold(n=N), target="texts", methods=["dsl", "gold", "ppi"])
+    for row in found.rows:
+        wanted = (DATA["code"] == row.outcome).mean()
+        assert row.estimate == pytest.approx(wanted)
+        assert row.std_error == pytest.approx(0, abs=1e-9)
+    some = lh.estimate(DATA, gold(), target="texts", methods=["gold"])
+    more = lh.estimate(DATA, gold(), methods=["gold"])
+    ratio = some.rows[0].std_error / more.rows[0].std_error
+    assert ratio == pytest.approx(np.sqrt(1 - N_GOLD / N), rel=0.01)
+
+
+def test_clusters() -> None:
+    found = lh.estimate(DATA, gold(), "label == 'negative' ~ age", cluster="speaker")
+    data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
+    fit = smf.ols("y ~ age", data).fit(
+        cov_type="cluster", cov_kwds={"groups": data["speaker"]}
+    )
+    errors = [row.std_error for row in found.by("naive")]
+    assert errors == pytest.approx(list(fit.bse), rel=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
+def test_a_sample_of_unknown_probabilities_is_refused() -> None:
+    codes = [None] * N
+    codes[:100] = DATA["code"][:100]
+    with pytest.raises(ValueError, match=r"no inclusion probabilities.*gold_sample\(\)"):
+        lh.estimate(DATA, codes)
+    with pytest.raises(ValueError, match="no inclusion probabilities"):
+        lh.estimate(DATA.assign(hand=codes), "hand")
+    found = lh.estimate(DATA.assign(hand=codes), "hand", prob="simple")
+    assert found.design == "simple, as the caller says"
+    assert found.n_gold == 100
+    found = lh.estimate(DATA, codes, prob=[100 / N] * N)
+    assert found.design == "probabilities by the caller"
+    with pytest.raises(ValueError, match="gold has a design"):
+        lh.estimate(DATA, gold(), prob="simple")
+
+
+def test_texts_that_could_never_be_drawn_are_named() -> None:
+    probs = np.full(N, 0.2)
+    probs[[4, 9]] = 0
+    codes = [None if i in {4, 9} else code for i, code in enumerate(DATA["code"])]
+    with pytest.raises(ValueError, match=r"2 texts could never be drawn.*ids 5, 10\)"):
+        lh.estimate(DATA, codes, prob=probs)
+    with pytest.raises(ValueError, match="between 0 and 1 for each text"):
+        lh.estimate(DATA, codes, prob=np.full(N, 1.5))
+
+
+def test_a_sample_of_other_texts_is_refused() -> None:
+    drawn = gold()
+    with pytest.raises(ValueError, match="gold was drawn from other data"):
+        lh.estimate(DATA.iloc[::-1], drawn)
+    with pytest.raises(ValueError, match="drawn from 1,200 texts, but the data have 600"):
+        lh.estimate(DATA.iloc[:600], drawn)
+    named = DATA.assign(key=[f"k{i}" for i in range(N)])
+    drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
+    with pytest.raises(ValueError, match="gold was drawn from other data: texts or"):
+        lh.estimate(DATA.iloc[::-1], drawn)  # ids are unknown, texts are known
+    with pytest.raises(ValueError, match="gold has no codes yet"):
+        lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
+
+
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
+def test_partial_codes_count_as_a_random_part() -> None:
+    full = gold(prob="stratified")
+    codes = list(full.gold)
+    codes[::3] = [None] * len(codes[::3])
+    with pytest.warns(
+        UserWarning, match="80 of 240 texts of the gold sample have no code"
+    ):
+        found = lh.estimate(DATA, full.with_codes(codes), methods=["gold"])
+    assert found.n_gold == 160
+    # The weights still sum to the number of texts.
+    assert sum(row.estimate for row in found.rows) == pytest.approx(1)
+    all_ = lh.estimate(DATA, full, methods=["gold"])
+    for one, other in zip(found.rows, all_.rows, strict=True):
+        assert one.estimate == pytest.approx(other.estimate, abs=0.1)
+        assert one.std_error > other.std_error
+
+
+def test_several_coders() -> None:
+    one = gold()
+    other = ["neutral"] * N_GOLD
+    drawn = one.with_codes({"b": one.gold, "c": other})
+    same = lh.estimate(DATA, drawn)
+    wanted = lh.estimate(DATA, one)
+    assert [row.estimate for row in same.rows] == [row.estimate for row in wanted.rows]
+
+
+def test_rows_with_something_missing_are_left_out() -> None:
+    data = DATA.copy()
+    drawn = gold()
+    data.loc[drawn.rows[0], "age"] = np.nan
+    data.loc[[2, 7], "label"] = None
+    with pytest.warns(UserWarning, match="The column 'age' has no value for 1 of"):
+        found = lh.estimate(data, drawn, "label == 'negative' ~ age")
+    assert found.n_texts == N - 3
+    assert any("3 of 1,200 texts are left out: they" in note for note in found.notes)
+    left = data.dropna(subset=["age", "label"])
+    y = (left["label"] == "negative").astype(float)
+    fit = smf.ols("y ~ age", left.assign(y=y)).fit().params
+    assert [row.estimate for row in found.by("naive")] == pytest.approx(list(fit))
+
+
+@pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
+@pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
+def test_few_codes_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="few codes, so intervals may be too short"):
+        lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
+    with pytest.warns(UserWarning, match=r"too few codes \(20\) for 4 coefficients"):
+        lh.estimate(DATA, gold(n=20), "label == 'negative' ~ party + age")
+    codes = ["neutral"] * (N_GOLD - 1) + ["negative"]
+    drawn = gold().with_codes(codes)
+    with pytest.warns(
+        UserWarning, match="People gave the label 'negative' 1 time in 240"
+    ):
+        lh.estimate(DATA, drawn, outcome="negative")
+
+
+def test_a_method_without_a_solution_leaves_the_others() -> None:
+    drawn = gold()
+    codes = ["negative" if party == "A" else "neutral" for party in DATA["party"]]
+    drawn = drawn.with_codes([codes[i] for i in drawn.rows])
+    with pytest.warns(UserWarning, match=r"gold gives no estimate: .*separated"):
+        found = lh.estimate(
+            DATA,
+            drawn,
+            "label == 'negative' ~ party",
+            model="logit",
+            methods=["gold", "naive"],
+        )
+    assert np.isnan([row.estimate for row in found.by("gold")]).all()
+    assert not np.isnan([row.estimate for row in found.by("naive")]).any()
+    assert "not estimated: see the notes" in str(found)
+    assert found.to_dicts()[-1]["method"] == "naive"
+    with pytest.raises(
+        ValueError, match="no method gives an estimate: naive gives no estimate"
+    ):
+        lh.estimate(
+            DATA, drawn, "label == 'negative' ~ age + I(2 * age)", methods=["naive"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"formula": "label"}, "formula must be like 'y ~ x'"),
+        ({"formula": "label == 'negative' ~ colour"}, "cannot be evaluated.*colour"),
+        ({"formula": "label == 'negative' ~ (age"}, "cannot be read"),
+        ({"formula": "votes ~ label", "model": "logit"}, "must be 0 or 1.*'votes'"),
+        ({"formula": "votes ~ age", "model": "mean"}, "cannot be used with a formula"),
+        ({"formula": "votes ~ age", "by": "party"}, "by cannot be used with a formula"),
+        ({"formula": "votes ~ age", "outcome": "neutral"}, "without a left side"),
+        ({"model": "ols"}, "needs a formula"),
+        ({"outcome": "sad"}, "outcome must be among the labels negative, neutral"),
+        ({"methods": ["magic"]}, "methods must be one of 'dsl'"),
+        ({"level": 95}, "level must be above 0 and below 1, not 95"),
+        ({"target": "all"}, "target must be one of"),
+        ({"by": "colour"}, "by must be a column"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        lh.estimate(DATA, gold(), **options)
+
+
+def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(ImportError, match=r'pip install "llamaherd\[research\] @ git'):
+        lh.estimate(DATA, gold(), "votes ~ age")
+
+
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
+def test_the_result_is_told_in_many_ways() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*few coded texts have a wrong label")
+        found = lh.estimate(DATA, gold(), outcome=["negative", "positive"], by=["party"])
+    table = found.to_pandas()
+    assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
+    assert len(table) == len(found) == 2 * 5 * 4
+    assert "negative share party: A" in str(found)
+    worth = round(found.gold_worth("dsl"))
+    assert f"short intervals with {worth} texts (dsl), " in str(found)
+    assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
+    assert repr(found).startswith("<Estimates: mean of 1,200 texts with 240 codes")
+    assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
+    assert found.gold_worth("gold") == pytest.approx(N_GOLD)
+
+    # For these texts alone, the variance of m codes is proportional to 1 / m - 1 / N.
+    here = lh.estimate(DATA, gold(), outcome="negative", target="texts")
+    errors = {row.method: row.std_error for row in here.rows}
+    ratio = (errors["dsl"] / errors["gold"]) ** 2
+    wanted = 1 / (1 / N + (1 / N_GOLD - 1 / N) * ratio)
+    assert here.gold_worth("dsl") == pytest.approx(wanted)
+    assert N_GOLD < wanted < N
+    assert found.covariance("dsl", "negative").shape == (3, 3)
+    with pytest.raises(ValueError, match="outcome must be one of 'negative', 'positive'"):
+        found.covariance("dsl")
+    labels = DATA["label"].tolist()
+    codes = [DATA["code"][i] if i % 5 == 0 else None for i in range(N)]
+    assert lh.estimate(labels, codes, prob="simple").n_gold == N_GOLD
+
+
+@pytest.mark.filterwarnings("ignore:These groups have few codes:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
+@pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
+def test_a_group_that_nobody_coded_has_no_corrected_estimate() -> None:
+    data = DATA.assign(party=np.where(np.arange(N) < 3, "D", DATA["party"]))
+    codes = [DATA["code"][i] if i % 5 == 4 else None for i in range(N)]
+    found = lh.estimate(data, codes, outcome="negative", by="party", prob="simple")
+    for method in ("dsl", "ppi", "gold"):
+        assert np.isnan(value(found, method, group="D").estimate)
+        assert np.isnan(value(found, method, group="D - A").std_error)
+    others = lh.estimate(
+        DATA[3:], codes[3:], outcome="negative", by="party", prob="simple"
+    )
+    for method in ("dsl", "gold", "ppi", "naive"):
+        one, other = (value(each, method, group="B - A") for each in (found, others))
+        assert one.estimate == pytest.approx(other.estimate, abs=2e-3)
+        assert one.std_error == pytest.approx(other.std_error, rel=1e-2)
+    assert value(found, "naive", group="D").std_error >= 0
+    with pytest.warns(
+        UserWarning, match="dsl gives no estimate: column 4 of the model is 0"
+    ):
+        found = lh.estimate(
+            data,
+            codes,
+            "label == 'negative' ~ party",
+            prob="simple",
+            methods=["dsl", "naive"],
+        )
+    assert np.isnan([row.estimate for row in found.by("dsl")]).all()
+
+
+def test_when_all_texts_are_coded_there_is_nothing_to_predict() -> None:
+    drawn = gold(n=N)
+    with pytest.warns(UserWarning, match="ppi gives no estimate: all texts have codes"):
+        found = lh.estimate(DATA, drawn, outcome="negative", methods=["dsl", "ppi"])
+    assert not np.isnan([row.std_error for row in found.by("dsl")]).any()
+
+
+def test_a_column_may_be_called_frame() -> None:
+    data = DATA.assign(frame="x")
+    assert lh.estimate(data, gold()).n_texts == N
+    with pytest.raises(ValueError, match="cluster requires target='population'"):
+        lh.estimate(data, gold(), cluster="speaker", target="texts")
+
+
+def groups(data: Any, **options: Any) -> list[str]:
+    found = lh.estimate(
+        data, gold(), outcome="negative", by="party", methods=["naive"], **options
+    )
+    return [row.group for row in found.rows]
+
+
+def test_the_order_of_groups() -> None:
+    assert groups(DATA) == ["A", "B", "C", "B - A", "C - A"]
+    wanted = ["C", "A", "B", "A - C", "B - C"]
+    names = ["C", "never", "A", "B"]
+    assert groups(DATA, order={"party": names}) == wanted
+    ordered = DATA.assign(party=pd.Categorical(DATA["party"], categories=names))
+    assert groups(ordered) == wanted
+    columns = {name: DATA[name].tolist() for name in DATA}
+    assert groups(pl.DataFrame(columns).cast({"party": pl.Enum(names)})) == wanted
+    assert groups(columns) == groups(DATA)
+    with pytest.raises(ValueError, match="order of 'party' lacks 'C'"):
+        groups(DATA, order={"party": ["A", "B"]})
+    with pytest.raises(ValueError, match=r"order must name only columns in by, not age"):
+        groups(DATA, order={"age": [1]})
+
+
+def test_a_formula_must_use_the_labels_as_they_are_spelled() -> None:
+    with pytest.raises(ValueError, match="must use the column of labels, 'label'"):
+        lh.estimate(DATA, gold(), "age ~ party")
+    for model in ("ols", "logit"):
+        with pytest.raises(ValueError, match="is 0 for all labels and codes: check"):
+            lh.estimate(DATA, gold(), "label == 'Negative' ~ party", model=model)
+
+
+@pytest.mark.parametrize("prob", ["simple", "unequal"])
+def test_intervals_of_shares_stay_within_what_shares_can_be(prob: str) -> None:
+    """The normal intervals of a rare label's share would begin below 0."""
+    n, n_gold = 400, 60
+    label = ["rare" if i % 40 == 0 else "common" for i in range(n)]
+    code: list[str | None] = [None] * n
+    for i in range(n_gold):
+        code[i] = "rare" if i in {0, 7} else "common"
+    data = {"label": label, "group": [i % 2 for i in range(n)]}
+    probs = [n_gold / n * (1.2 if i % 2 else 0.8) for i in range(n)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = lh.estimate(
+            data, code, by="group", prob=prob if prob == "simple" else probs
+        )
+    shares = [row for row in fit.rows if row.term == "share"]
+    assert all(0 <= row.low <= row.high <= 1 for row in shares)
+    assert any(row.low == 0 for row in shares)
+    for row in fit.rows:
+        least = 0 if row.term == "share" else -1
+        assert least <= row.low <= row.estimate <= row.high <= 1
+    for row in fit.by("naive"):
+        reach = student_t.ppf(0.975, row.df) * row.std_error
+        least = 0 if row.term == "share" else -1
+        assert row.low == pytest.approx(max(row.estimate - reach, least))
+        assert row.high == pytest.approx(min(row.estimate + reach, 1))
+
+
+def test_means_and_coefficients_have_no_ends() -> None:
+    data = {"label": ["a", "b"] * 100, "x": [float(i % 7) for i in range(200)]}
+    code = ["a" if i % 3 else "b" for i in range(100)] + [None] * 100
+    scale = {"a": -100.0, "b": 100.0}
+    fit = lh.estimate(data, code, outcome=scale, prob="simple")
+    assert min(row.low for row in fit.rows) < -1
+    fit = lh.estimate(data, code, "(label == 'a') * 50 ~ x", prob="simple")
+    assert max(row.high for row in fit.rows) > 1
+
+
+def test_a_share_that_cannot_be_is_told() -> None:
+    label = ["rare"] * 2 + ["common"] * 198
+    code = ["common" if i < 100 else None for i in range(200)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = lh.estimate(
+            {"label": label}, code, outcome=["rare"], methods=["dsl"], prob="simple"
+        )
+    assert fit.rows[0].estimate < 0
+    assert fit.rows[0].low == 0
+    assert any("outside 0 to 1" in note for note in fit.notes)
+
+
+def test_warnings_name_the_line_of_the_caller() -> None:
+    data = {
+        "text": [f"text {i}" for i in range(60)],
+        "label": ["a", "b", "a"] * 20,
+        "x": list(range(60)),
+    }
+    gold = lh.gold_sample(data, 12, text="text", label="label", seed=1)
+    gold = gold.with_codes([data["label"][row] for row in gold.rows])
+    for formula in (None, "label == 'a' ~ x"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            lh.estimate(data, gold, formula)
+        assert {each.filename for each in caught} == {__file__}
+
+
+def test_texts_without_a_group_are_warned_of_and_named() -> None:
+    data = DATA.copy()
+    data.loc[[5, 6, 9], "party"] = None
+    data.loc[4, "speaker"] = np.nan
+    drawn = gold()
+    with pytest.warns(
+        UserWarning,
+        match=r"The column 'party' has no value for 3 of 1,200 texts with a label, "
+        "which are left out",
+    ):
+        found = lh.estimate(data, drawn, outcome="negative", by="party")
+    assert found.n_texts == N - 3
+    with pytest.warns(
+        UserWarning, match=r"'speaker' .* 1 of .* which is left out .cluster"
+    ):
+        lh.estimate(data, drawn, outcome="negative", cluster="speaker")
+
+
+def test_a_text_with_several_missing_values_is_counted_once() -> None:
+    data = DATA.assign(w=1.0)
+    data.loc[[5, 6, 9, 20], "party"] = None
+    data.loc[[5, 6, 30, 40], "speaker"] = np.nan
+    data.loc[[9, 40, 50], "w"] = 0.0  # these texts count nowhere
+    options: Any = {"outcome": "negative", "by": "party", "cluster": "speaker"}
+    with pytest.warns(
+        UserWarning,
+        match=r"The columns 'party' \(3\), 'speaker' \(3\) have no value "
+        r"for 4 of 1,197 texts with a label and a weight above 0, which are left out",
+    ) as caught:
+        found = lh.estimate(data, gold(), weights="w", **options)
+    assert sum("no value" in str(each.message) for each in caught) == 1
+    assert found.n_texts == N - 3 - 4
+    data["party"] = DATA["party"]
+    data.loc[9, "party"] = None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*'party' has no value")
+        lh.estimate(data, gold(), outcome="negative", by="party", weights="w")
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(1, r"codes \(1\) for 2 co"), (2, r"\(2\)")])
+def test_few_codes_are_counted_in_english(n: int, wanted: str) -> None:
+    (note,) = notes.few_coefficients(n, 2)
+    assert re.search(wanted, note)
+    assert "1 code" not in note
+
+
+def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
+    found = lh.estimate(DATA, gold(), outcome="negative", by="party")
+    first, *rest = found.by("dsl")
+    nan = float("nan")
+    odd = dataclasses.replace(first, std_error=nan, low=nan, high=nan)
+    none = dataclasses.replace(rest[0], estimate=nan, std_error=nan, low=nan, high=nan)
+    text = str(dataclasses.replace(found, rows=(odd, none, *rest[1:])))
+    assert "nan" not in text
+    assert f"{first.estimate:8.4f}  no std. error: the codes show no variance" in text
+    assert "not estimated: fewer than two codes" in text
+    other = [
+        dataclasses.replace(
+            row, outcome="other", estimate=nan if row.method == "dsl" else row.estimate
+        )
+        for row in found.rows
+    ]
+    text = str(dataclasses.replace(found, rows=(*found.rows, *other)))
+    assert text.count("not estimated: see the notes") == len(found.by("dsl"))
+    assert "fewer than two codes" not in text

@@ -1,0 +1,211 @@
+"""Tests of Bradley-Terry strengths: other software, simulations, and designs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from llamaherd.coding.pairs.bradley_terry import (
+    components,
+    dyadic_variance,
+    first_pairs,
+    fit_strengths,
+    next_pairs,
+    random_pairs,
+    spread,
+)
+from llamaherd.coding.pairs.design import ComparedPair, PairDesign
+from scipy.optimize import minimize
+
+if TYPE_CHECKING:
+    from llamaherd.coding.pairs.design import Design
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) -> Any:
+    """Return pairs of objects, and random shares of wins with given means."""
+    rng = np.random.default_rng(seed)
+    drawn = PairDesign(len(true), m, design, seed)
+    while pairs := drawn.next():
+        p = np.array([1 / (1 + np.exp(true[j] - true[i])) for i, j in pairs])
+        y = np.clip(rng.beta(p * noise, (1 - p) * noise), 1e-9, 1 - 1e-9)
+        odds = np.log(y) - np.log1p(-y)
+        drawn.take(
+            [
+                ComparedPair(
+                    first=i,
+                    second=j,
+                    round=drawn.round,
+                    forward=d,
+                    backward=d,
+                    coverage=1,
+                )
+                for (i, j), d in zip(pairs, odds.tolist(), strict=True)
+            ]
+        )
+    first = np.array([each.first for each in drawn.results])
+    second = np.array([each.second for each in drawn.results])
+    return first, second, np.array([each.prob for each in drawn.results])
+
+
+def of_pairs(first: Any, second: Any, n: int) -> Floats:
+    """Return covariates of a logistic regression without the first object."""
+    x = np.zeros((len(first), n))
+    x[np.arange(len(first)), first], x[np.arange(len(first)), second] = 1, -1
+    return x[:, 1:]
+
+
+@pytest.mark.parametrize("noise", [5, 1])
+def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> None:
+    true = np.random.default_rng(1).normal(0, 1.2, 8)
+    first, second, y = compared(true, 20, "random", 1, noise)
+    x = of_pairs(first, second, 8)
+    other = sm.GLM(y, x, family=sm.families.Binomial()).fit(tol=1e-12)
+    found = fit_strengths(first, second, y, 8)
+    assert found.is_converged
+    assert found.df == 20 - 7
+    phi = other.pearson_chi2 / 13
+    assert found.dispersion == pytest.approx(phi)
+
+    # Negative penalized quasi-likelihood, which scipy minimizes.
+    def loss(theta: Floats) -> float:
+        odds = x @ theta
+        p = 1 / (1 + np.exp(-odds))
+        value = (y * odds - np.logaddexp(0, odds)).sum()
+        information = (x.T * (p * (1 - p))) @ x
+        return -float(value + min(phi, 1) / 2 * np.linalg.slogdet(information)[1])
+
+    theta = minimize(loss, other.params, method="BFGS", options={"gtol": 1e-9}).x
+    theirs = np.concatenate([[0], theta])
+    np.testing.assert_allclose(found.strengths, theirs - theirs.mean(), atol=1e-5)
+    assert (
+        np.abs(found.strengths).max() < np.abs(other.params - other.params.mean()).max()
+    )
+    # Errors of differences from the first object do not depend on the constraint: they
+    # equal HC3 errors by the definition, at the reduced estimates.
+    zeros, others = np.zeros(7, dtype=int), np.arange(1, 8)
+    p = 1 / (1 + np.exp(-x @ (found.strengths[1:] - found.strengths[0])))
+    bread = np.linalg.inv((x.T * (p * (1 - p))) @ x)
+    plain = np.diag(bread)
+    np.testing.assert_allclose(spread(found.information, zeros, others), plain, rtol=1e-6)
+    h = np.einsum("ij,jk,ik->i", x, bread, x) * p * (1 - p)
+    meat = (x.T * ((y - p) / (1 - h)) ** 2) @ x
+    sandwich = np.diag(bread @ meat @ bread)
+    own = spread(found.covariance, zeros, others)
+    np.testing.assert_allclose(own, sandwich, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wins", [0, 3, 10])
+def test_two_objects_have_the_share_of_jeffreys(wins: int) -> None:
+    """Reduced log-odds of k wins in m pairs are log((k + 1/2) / (m - k + 1/2))."""
+    y = np.array([1.0] * wins + [0.0] * (10 - wins))
+    found = fit_strengths(np.zeros(10, dtype=int), np.ones(10, dtype=int), y, 2)
+    if wins in {0, 10}:  # results do not vary: there is no bias to reduce
+        assert found.dispersion == pytest.approx(0, abs=1e-3)
+        return
+    assert found.dispersion == pytest.approx(10 / 9, rel=1e-4)
+    expected = np.log((wins + 0.5) / (10 - wins + 0.5))
+    assert found.strengths[0] - found.strengths[1] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
+def test_strengths_are_not_exaggerated() -> None:
+    """The slope of fitted on true strengths is near 1; without correction it is 1.10."""
+    slopes, of_maximum = [], []
+    for seed in range(40):
+        true = np.random.default_rng(seed).normal(0, 1.5, 20)
+        first, second, y = compared(true, 120, "random", seed, 2)
+        own = fit_strengths(first, second, y, 20).strengths
+        x = of_pairs(first, second, 20)
+        theirs = sm.GLM(y, x, family=sm.families.Binomial()).fit().params
+        theirs = np.concatenate([[0], theirs])
+        true -= true.mean()
+        slopes.append(own @ true / (true @ true))
+        of_maximum.append(theirs @ true / (true @ true))
+    assert np.mean(slopes) == pytest.approx(1, abs=0.03)
+    assert np.mean(of_maximum) > 1.06
+
+
+def test_wins_alone_give_finite_strengths() -> None:
+    first, second = np.array([0, 1, 2]), np.array([1, 2, 0])
+    found = fit_strengths(first, second, np.array([1.0, 1.0, 0.0]), 3)
+    assert found.is_converged
+    assert np.isfinite(found.strengths).all()
+    assert list(np.argsort(-found.strengths)) == [0, 1, 2]
+    alone = fit_strengths(np.array([0]), np.array([1]), np.array([0.75]), 2)
+    assert alone.strengths[0] - alone.strengths[1] == pytest.approx(np.log(3))
+    assert alone.df == 0
+    assert np.isnan(alone.covariance).all()
+
+
+def test_parts_are_found_and_the_largest_is_first() -> None:
+    first, second = np.array([0, 3, 4]), np.array([1, 4, 5])
+    assert components(first, second, 7).tolist() == [1, 1, 2, 0, 0, 0, 3]
+    assert components(np.array([], dtype=int), np.array([], dtype=int), 2).tolist() == [
+        0,
+        1,
+    ]
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_the_start_connects_all_objects(n: int) -> None:
+    pairs = first_pairs(n, np.random.default_rng(3))
+    first, second = np.array(pairs).T
+    assert len(pairs) == (1 if n == 2 else n)
+    assert not components(first, second, n).any()
+
+
+def test_the_next_pairs_are_new_close_and_disjoint() -> None:
+    true = np.linspace(-6, 6, 12)
+    rng = np.random.default_rng(1)
+    pairs = first_pairs(12, rng)
+    first, second = np.array(pairs).T
+    y = 1 / (1 + np.exp(true[second] - true[first]))
+    fit = fit_strengths(first, second, y, 12)
+    known = {(min(p), max(p)) for p in pairs}
+    drawn = next_pairs(fit, known, 5, rng)
+    assert len(drawn) == 5
+    assert not known & {(min(p), max(p)) for p in drawn}
+    assert len({i for pair in drawn for i in pair}) == 10
+    far = np.mean([abs(true[i] - true[j]) for i, j in random_pairs(12, known, 6, rng)])
+    assert np.mean([abs(true[i] - true[j]) for i, j in drawn]) < far
+
+
+def test_a_design_draws_each_pair_once_and_ends() -> None:
+    first, second, _ = compared(np.zeros(6), 15, "adaptive", 4)
+    assert len({frozenset(pair) for pair in zip(first, second, strict=True)}) == 15
+    again = compared(np.zeros(6), 15, "adaptive", 4)
+    assert first.tolist() == again[0].tolist()
+    other = compared(np.zeros(6), 15, "adaptive", 5)
+    assert first.tolist() != other[0].tolist()
+
+
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
+@pytest.mark.parametrize("design", ["adaptive", "random"])
+def test_intervals_cover_the_strengths(design: Design) -> None:
+    """benchmarks/coverage_pairs.py has the exact table; this test finds large errors."""
+    hits = []
+    for seed in range(60):
+        true = np.random.default_rng(seed).normal(0, 1.2, 12)
+        true -= true.mean()
+        found = fit_strengths(*compared(true, 48, design, seed), 12)
+        errors = np.sqrt(np.diag(found.covariance))
+        hits.append(np.abs(found.strengths - true) < 2.03 * errors)  # t quantile, 37 df
+    assert 0.9 < np.mean(hits) < 0.98
+
+
+def test_the_variance_of_a_mean_over_pairs_counts_common_objects() -> None:
+    pairs = [(i, j) for i, j in pairwise(range(5))]
+    first, second = np.array(pairs).T
+    alike = dyadic_variance(np.array([1.0, 1, -1, -1]), first, second, 5)
+    apart = dyadic_variance(np.array([1.0, -1, 1, -1]), first, second, 5)
+    assert alike == pytest.approx((4 + 2) / 16 * 4 / 3)
+    assert apart == pytest.approx(4 / 16 * 4 / 3)  # not less than for independent pairs

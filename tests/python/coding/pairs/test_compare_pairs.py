@@ -1,0 +1,256 @@
+"""Tests of comparing texts in pairs: result, checks and agreement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import pytest
+from llamaherd.coding.pairs.question import PairQuestion
+from same_results import same_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Made = Callable[[list[float], list[tuple[int, int, float]]], Any]
+
+TEXTS = {
+    "calm": "The train leaves at nine.",
+    "angry": "I hate this!",
+    "glad": "What a lovely day.",
+    "sad": "She cried.",
+    "dull": "It is grey.",
+}
+QUESTION = "Which text is angrier?"
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:the model favours", "ignore:.*of 5 texts won"
+)
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def found(context: lh.Context) -> lh.PairComparison:
+    return lh.compare_pairs(TEXTS, QUESTION, context)
+
+
+def test_a_pair_is_scored_in_both_orders(
+    context: lh.Context, found: lh.PairComparison
+) -> None:
+    names = list(TEXTS)
+    asked = PairQuestion(question=QUESTION)
+    pair = found.pairs[0]
+    texts = [TEXTS[names[i]] for i in (pair.first, pair.second)]
+    prompts = [asked.prompt(*texts), asked.prompt(*reversed(texts))]
+    scored = lh.classify_parallel(context, prompts, ["A", "B"])
+    odds = scored.logprobs[:, 0] - scored.logprobs[:, 1]
+    assert pair.forward == pytest.approx(odds[0], abs=0.01)
+    assert pair.backward == pytest.approx(-odds[1], abs=0.01)
+    assert pair.log_odds == pytest.approx((odds[0] - odds[1]) / 2, abs=0.01)
+    assert pair.position_bias == pytest.approx((odds[0] + odds[1]) / 2, abs=0.01)
+    assert pair.is_consistent == (odds[0] * odds[1] < 0)
+    assert 0 < pair.coverage < 1
+
+
+def test_all_pairs_of_few_texts_are_compared(found: lh.PairComparison) -> None:
+    assert len(found.pairs) == 10
+    assert found.is_connected
+    assert found.is_converged
+    assert [each.name for each in found.strengths] == list(TEXTS)
+    assert sum(each.strength for each in found.strengths) == pytest.approx(0, abs=1e-9)
+    assert sorted(each.rank or 0 for each in found.strengths) == [1, 2, 3, 4, 5]
+    assert all(each.low < each.strength < each.high for each in found.strengths)
+    assert all(each.n_pairs == 4 for each in found.strengths)
+    table = found.to_pandas()
+    assert table["name"].tolist() == list(TEXTS)
+    assert len(found.pairs_to_pandas()) == 10
+    page = str(found)
+    assert "5 texts, 10 pairs" in page
+    assert "position bias" in page
+    assert "connected      yes" in found.summary()
+
+
+def test_the_same_seed_draws_the_same_pairs(
+    context: lh.Context, found: lh.PairComparison, tmp_path: Path
+) -> None:
+    journal = tmp_path / "pairs.journal"
+    one = lh.compare_pairs(TEXTS, QUESTION, context, n_pairs=7, journal=journal)
+    seen: list[lh.Progress] = []
+    two = lh.compare_pairs(
+        TEXTS, QUESTION, context, n_pairs=7, journal=journal, progress=seen.append
+    )
+    assert one.pairs == two.pairs
+    assert one.strengths == two.strengths
+    assert seen[-1].n_done == seen[-1].n_total == 14
+    assert len(lh.journal_read(journal)) == 14
+    other = lh.compare_pairs(TEXTS, QUESTION, context, n_pairs=7, seed=5)
+    assert [(p.first, p.second) for p in other.pairs] != [
+        (p.first, p.second) for p in one.pairs
+    ]
+    job = lh.start_compare_pairs(TEXTS, QUESTION, context)
+    assert job.results().strengths == found.strengths
+
+
+def test_an_interval_that_is_unknown_is_not_printed(context: lh.Context) -> None:
+    with pytest.warns(UserWarning, match="There are no standard errors"):
+        found = lh.compare_pairs(["good", "bad"], QUESTION, context)
+    (line,) = [each for each in str(found).splitlines() if "position bias" in each]
+    assert "nan" not in line
+    assert "log-odds for the text" in line
+
+
+def test_a_pair_that_fails_is_left_out(context: lh.Context) -> None:
+    texts = {**TEXTS, "long": "word " * 5000}
+    with pytest.warns(UserWarning, match="5 of 15 pairs failed|pairs do not connect"):
+        found = lh.compare_pairs(texts, QUESTION, context)
+    assert found.n_failed == 5
+    assert not found.is_connected
+    assert found.n_parts == 2
+    lost = found.strengths[-1]
+    assert math.isnan(lost.strength)
+    assert lost.rank is None
+    assert sorted(each.rank or 0 for each in found.strengths) == [0, 1, 2, 3, 4, 5]
+
+
+def test_braces_and_marks_in_texts_are_text() -> None:
+    asked = PairQuestion.of(
+        "Q {first}?", ["1", "2"], "{question}|{a}:{first}|{b}:{second}"
+    )
+    assert asked.prompt("{second}", r"\1") == r"Q {first}?|1:{second}|2:\1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"texts": ["one"]}, "texts must have 2 to 5,000 texts, not 1"),
+        ({"texts": "one"}, "texts must be a list of texts"),
+        ({"texts": ["one", " "]}, r"texts\[1\] must not be blank"),
+        ({"texts": ["one", None]}, r"texts\[1\] must be"),
+        ({"question": " "}, "question must not be blank"),
+        ({"labels": ["A", "A"]}, "labels must be two different texts"),
+        ({"labels": "AB"}, "labels must be two texts"),
+        ({"layout": "{first}"}, r"layout must have \{question\}, \{second\}"),
+        ({"n_pairs": 3}, "n_pairs must be between 5 and 10, not 3"),
+        ({"design": "best"}, "design must be one of 'adaptive', 'random'"),
+        ({"level": 2}, "level must be between"),
+        ({"on_error": "stop"}, "there is no argument 'on_error'"),
+    ],
+)
+def test_bad_arguments_are_named(
+    context: lh.Context, arguments: dict[str, Any], message: str
+) -> None:
+    given = {"texts": TEXTS, "question": QUESTION, **arguments}
+    with pytest.raises((ValueError, TypeError), match=message):
+        lh.compare_pairs(**given, context=context)
+
+
+@pytest.fixture
+def made(found: lh.PairComparison) -> Made:
+    """Return a function that makes a comparison from strengths and log-odds of pairs."""
+
+    def make(strengths: list[float], pairs: list[tuple[int, int, float]]) -> Any:
+        texts = [
+            lh.TextStrength(
+                name=f"t{i}",
+                text="",
+                strength=each,
+                std_error=0.1,
+                low=each - 1,
+                high=each + 1,
+                rank=1,
+                n_pairs=1,
+            )
+            for i, each in enumerate(strengths)
+        ]
+        results = [
+            lh.ComparedPair(
+                first=i, second=j, round=1, forward=d, backward=d, coverage=1.0
+            )
+            for i, j, d in pairs
+        ]
+        return replace(found, strengths=tuple(texts), pairs=tuple(results))
+
+    return make
+
+
+def test_agreement_with_pairs_of_people(made: Made) -> None:
+    x = made([2, 1, 0, -3], [(0, 1, -1.0), (3, 2, -2.0)])
+    people = [
+        ("t0", "t1", "t0"),
+        ("t2", "t3", "t2"),
+        ("t1", "t3", "t3"),
+        ("t0", "t2", None),
+    ]
+    agreement = lh.pair_agreement(x, people)
+    accuracy, direct = (agreement.measures[name] for name in ("accuracy", "direct"))
+    assert (accuracy.value, accuracy.n) == (pytest.approx(2 / 3), 3)
+    assert (direct.value, direct.n) == (0.5, 2)
+    assert 0 <= accuracy.low < accuracy.value < accuracy.high <= 1
+    assert agreement.n_ties == 1
+    frame = pd.DataFrame(people, columns=["first", "second", "winner"])
+    assert lh.pair_agreement(x, frame).measures == agreement.measures
+    assert "1 pair without a winner is left out" in str(agreement)
+
+
+def test_pairs_with_a_common_text_widen_the_interval(made: Made) -> None:
+    """Pairs with a common text are not independent."""
+    x = made([0.0, *range(1, 21)], [])
+    hub = [("t0", f"t{i}", "t0" if i % 2 else f"t{i}") for i in range(1, 21)]
+    disjoint = [
+        (f"t{i}", f"t{i + 1}", f"t{i + 1 - i // 2 % 2}") for i in range(0, 20, 2)
+    ] * 2
+    one, two = (
+        lh.pair_agreement(x, each).measures["accuracy"] for each in (hub, disjoint)
+    )
+    assert one.value == two.value == 0.5
+    assert one.n == two.n == 20
+    alone = np.array([0.299, 0.701])  # Wilson's interval for 20 independent pairs
+    np.testing.assert_allclose([one.low, one.high], alone, atol=0.01)
+    assert two.high - two.low > 0.5  # each pair occurs twice
+
+
+def test_agreement_with_known_scores(made: Made) -> None:
+    x = made([2.0, 1.0, 0.5, -3.0], [])
+    known = {"t0": 5.0, "t1": 4.0, "t3": -1.0, "t2": 3.9}
+    by_name = lh.pair_agreement(x, known=known).measures
+    by_order = lh.pair_agreement(x, known=[5, 4, 3.9, -1]).measures
+    assert same_results(by_name, by_order)
+    assert by_name["spearman"].value == pytest.approx(1)
+    expected = np.corrcoef([2, 1, 0.5, -3], [5, 4, 3.9, -1])[0, 1]
+    assert by_name["pearson"].value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "pairs must be given"),
+        ({"pairs": [("t0", "x", "x")]}, r"pairs\[0\] must have names of texts, not 'x'"),
+        ({"pairs": [("t0", "t1", "t2")]}, r"pairs\[0\] must have two texts"),
+        ({"pairs": [("t0", "t1")]}, r"pairs\[0\] must be a first text"),
+        ({"known": [1]}, "known must have 3 numbers"),
+        ({"known": {"x": 1}}, "known must have names of texts, not 'x'"),
+        ({"known": ["a", 1, 2]}, r"known\[0\] must be"),
+    ],
+)
+def test_bad_codes_of_people_are_named(
+    made: Made, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        lh.pair_agreement(made([2, 1, 0], []), **arguments)
+
+
+def test_strengths_are_drawn(found: lh.PairComparison, made: Made) -> None:
+    axes = lh.plot(found)
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert sorted(shown) == sorted(TEXTS)
+    many = made([float(i) for i in range(80)], [])
+    assert "25 strongest" in lh.plot(many).get_title(loc="left")

@@ -1,0 +1,220 @@
+"""Tests of the checklist: items are answered from the data, or open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd.coding.references import GUIDELINES
+from llamaherd.coding.reports.methods import (
+    PARTS,
+    ChecklistItem,
+    checklist_blocks,
+    checklist_of,
+    facts_of,
+    methods_of,
+)
+from llamaherd.coding.reports.report_data import sha256_of
+from llamaherd.coding.reports.report_file import read_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+# The model is random, so a batch calibration changes many labels.
+pytestmark = pytest.mark.filterwarnings("ignore:calibrate='batch' gave:UserWarning")
+
+N = 60
+TEXTS = [f"Text number {i} & <{i % 7}>." for i in range(N)]
+LABELS = ["yes", "no"]
+
+
+@pytest.fixture(scope="module")
+def coded(tiny_path: Callable[[str], Path]) -> Iterator[lh.Coded]:
+    book = lh.Codebook("Which?", LABELS, examples=[("A.", "yes")])
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield lh.annotate({"text": TEXTS}, "text", book, context, calibrate="batch")
+
+
+@pytest.fixture(scope="module")
+def results(coded: lh.Coded) -> tuple[lh.Validation, lh.Estimates]:
+    gold = lh.gold_sample(coded, 40, seed=7)
+    codes = [LABELS[row % 2] for row in gold.rows]
+    other = ["yes" if i % 5 == 0 else code for i, code in enumerate(codes)]
+    gold = gold.with_codes(codes, "ann").with_codes(other, "bo")
+    return lh.validate(coded, gold), lh.estimate(coded, gold)
+
+
+@pytest.fixture(scope="module")
+def contents(coded: lh.Coded, tmp_path_factory: Any) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("methods") / "r.json"
+    return read_report(lh.report(coded, path))
+
+
+def changed(contents: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    run = contents["run"]
+    kept = {**run["settings"], **settings}
+    return {**contents, "run": {**run, "settings": kept}}
+
+
+def test_the_checklist_is_open_where_the_data_are_silent(
+    coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates]
+) -> None:
+    alone = lh.methods_text(coded).checklist
+    whole = lh.methods_text(coded, *results).checklist
+    assert [item.question for item in alone] == [item.question for item in whole]
+    newly = {
+        a.question for a, b in zip(alone, whole, strict=True) if a.is_open > b.is_open
+    }
+    assert "How were these texts drawn?" in newly
+    assert "Are results corrected for errors of the labels?" in newly
+    always = {item.question for item in whole if item.is_open}
+    assert "Why a language model, and this one?" in always
+    for item in whole:
+        assert item.answer
+        assert item.state == ("open" if item.is_open else "answered")
+
+
+def answers(contents: dict[str, Any]) -> dict[str, ChecklistItem]:
+    whole = {**dict.fromkeys(PARTS), **contents}
+    return {item.question: item for item in checklist_of(facts_of(whole))}
+
+
+@pytest.fixture(scope="module")
+def validated(
+    contents: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
+) -> dict[str, Any]:
+    return {**contents, "validation": results[0].to_dict()}
+
+
+def test_errors_and_people_are_answered_from_a_validation(
+    validated: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
+) -> None:
+    found = answers(validated)
+    errors = found["Which errors are most frequent?"]
+    accuracy = results[0].accuracy
+    table = [
+        (int(accuracy.confusion[i, j]), f"\u201c{LABELS[i]}\u201d for \u201c{LABELS[j]}")
+        for i, j in ((0, 1), (1, 0))
+    ]
+    shown = [text for n, text in sorted(table, reverse=True) if n]
+    assert shown
+    places = [errors.answer.index(text) for text in shown]
+    assert places == sorted(places)
+    people = found[
+        "Does the model agree with people as often as people agree with each other?"
+    ]
+    ceiling = results[0].ceiling
+    assert ceiling is not None
+    assert f"a coder in {ceiling.model.value:.2f}" in people.answer
+    least = min(accuracy.per_label, key=lambda each: each.n_gold)
+    rarest = found["How many codes does the rarest label have?"]
+    assert rarest.answer.startswith(f"{least.n_gold}, of \u201c{least.label}\u201d")
+    assert ("fewer than 20" in rarest.answer) == (least.n_gold < 20)
+    good = found["How good are the labels, overall and for each label, with intervals?"]
+    assert "kappa" in good.answer
+    assert "alpha" in good.answer
+
+
+def test_no_error_and_a_rare_label_are_said(validated: dict[str, Any]) -> None:
+    question = "Which errors are most frequent?"
+    validation = validated["validation"]
+    right = {**validation["accuracy"], "confusion": [[19, 0], [0, 21]]}
+    right["per_label"] = [
+        {**each, "n_gold": n}
+        for each, n in zip(right["per_label"], (19, 21), strict=True)
+    ]
+    found = answers({**validated, "validation": {**validation, "accuracy": right}})
+    assert found[question].answer.startswith("none in ")
+    rarest = found["How many codes does the rarest label have?"].answer
+    assert rarest.startswith("19, of ")
+    assert "fewer than 20" in rarest
+    several = {**validation["accuracy"], "confusion": []}
+    found = answers({**validated, "validation": {**validation, "accuracy": several}})
+    assert found[question].is_open
+
+
+def test_runs_vary_where_answers_are_sampled(contents: dict[str, Any]) -> None:
+    question = "Do labels differ between runs?"
+    assert "not sampled" in answers(contents)[question].answer
+    drawn = {"method": "generate", "temperature": 0.7, "seed": 3}
+    assert answers(changed(contents, **drawn))[question].is_open
+    greedy = answers(changed(contents, **{**drawn, "temperature": 0.0}))
+    assert "temperature 0" in greedy[question].answer
+    runs = [{"settings": {"seed": seed}} for seed in (1, 2)]
+    variants = {"variants": ["a", "b"], "agreement": 0.9, "runs": runs}
+    tried = changed({**contents, "robustness": variants}, **drawn)
+    assert answers(tried)[question].answer.startswith("2 seeds, mean agreement 90%")
+    same = {**variants, "runs": runs[:1] * 2}
+    assert answers({**tried, "robustness": same})[question].is_open
+
+
+def test_examples_among_the_texts_leave_an_item_open(contents: dict[str, Any]) -> None:
+    question = (
+        "Are the prompt's examples excluded from the texts that measure its accuracy?"
+    )
+    assert (
+        answers(contents)[question].answer == "yes: no example is one of the coded texts"
+    )
+    data = contents["data"]
+    texts = {**contents, "data": {**data, "texts": [*data["texts"], " A. "]}}
+    assert answers(texts)[question].is_open
+    hashed = {k: v for k, v in data.items() if k != "texts"}
+    for text, is_open in (("A.", True), ("B.", False)):
+        hashes = {**hashed, "texts_sha256": [sha256_of(text)]}
+        found = answers({**contents, "data": hashes})
+        assert found[question].is_open is is_open
+    run = contents["run"]
+    bare = {k: v for k, v in run["codebook"]["content"].items() if k != "examples"}
+    codebook = {**run["codebook"], "content": bare}
+    none = answers({**contents, "run": {**run, "codebook": codebook}})
+    assert none[question].answer == "the prompt has no examples"
+
+
+def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]) -> None:
+    found = answers(contents)
+    assert (
+        "calibrated (batch)"
+        in found["Were the model's labels changed afterwards?"].answer
+    )
+    alone = found["Was each text coded independently of the other texts?"].answer
+    assert "calibration uses the probabilities of all texts" in alone
+    plain = answers(changed(contents, calibrate=None))
+    assert (
+        "of all texts"
+        not in plain["Was each text coded independently of the other texts?"].answer
+    )
+    changed_labels = plain["Were the model's labels changed afterwards?"].answer
+    assert changed_labels == "no: labels are the model's own"
+    run = contents["run"]
+    lora = {"file": "a.gguf", "scale": 1.0, "sha256": None}
+    metadata = {**run["model"]["metadata"], "general.license": "mit"}
+    model = {**run["model"], "loras": [lora], "metadata": metadata}
+    found = answers({**contents, "run": {**run, "model": model}})
+    assert "a.gguf" in found["Was the model fine-tuned or changed?"].answer
+    exact = found["Which model exactly, and is its file identified?"].answer
+    assert "licence mit" in exact
+
+
+def test_a_ready_codebook_answers_for_its_concept(contents: dict[str, Any]) -> None:
+    question = "Is the concept defined, and is the definition grounded in theory?"
+    assert answers(contents)[question].is_open
+    book = lh.ready_codebook("populism")
+    codebook = {"hash": book.hash, "content": book.to_dict()}
+    found = answers({**contents, "run": {**contents["run"], "codebook": codebook}})
+    assert "Mudde 2004 and Hawkins 2009" in found[question].answer
+
+
+def test_each_guideline_asks_something_and_is_listed(contents: dict[str, Any]) -> None:
+    asked = {source for item in answers(contents).values() for source in item.sources}
+    assert asked == {each.short for each in GUIDELINES}
+    blocks = checklist_blocks(methods_of(contents).checklist)
+    table, last = blocks[1], blocks[-1]
+    assert table is not None
+    assert last is not None
+    for number, each in enumerate(GUIDELINES, start=1):
+        assert f"[{number}] {each.short} ({each.address})" in last["text"]
+    rows = {row[0]: row for row in table["rows"]}
+    assert rows["Was each text coded independently of the other texts?"][3] == "3"
+    assert len(rows) == len(answers(contents))

@@ -1,0 +1,174 @@
+"""What examples in the prompt cost or gain is measured and stated."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd._r.composites import choose_examples
+from llamaherd.coding.selection import examples, measures
+from llamaherd.coding.selection.measures import (
+    ExamplesEffect,
+    PairedDifference,
+    n_more_examples,
+)
+from llamaherd.coding.selection.part_codes import GivenLabels
+from plain_forms import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+N = 90
+DATA = {"text": [f"Text {i} of these." for i in range(N)]}
+CODES = ["a" if i % 2 else "b" for i in range(N)]
+BOOK = lh.Codebook("Which?", ["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def gold() -> lh.GoldSample:
+    sample = lh.gold_sample(DATA, N, text="text", names=["a", "b"], seed=1)
+    sample = sample.with_codes([CODES[row] for row in sample.rows])
+    return lh.gold_split(sample, 0.4, 0.3, 0.3, seed=2)
+
+
+def right_with(
+    monkeypatch: pytest.MonkeyPatch, share: Callable[[lh.Codebook], float]
+) -> None:
+    """Let a codebook give the right label for this share of the texts."""
+
+    def annotated(
+        data: dict[str, list[str]], text: str, book: lh.Codebook, *_: Any, **__: Any
+    ) -> dict[str, Any]:
+        n = len(data[text])
+        truth = [CODES[DATA["text"].index(each)] for each in data[text]]
+        wrong = {"a": "b", "b": "a"}
+        labels = [t if i < share(book) * n else wrong[t] for i, t in enumerate(truth)]
+        return {"texts": data[text], "labels": labels}
+
+    def given(coded: dict[str, Any]) -> GivenLabels:
+        made = {"names": ("a", "b"), "probs": None, "expected": None, "thoughts": None}
+        return GivenLabels(**coded, **made, codebook=None, run={})
+
+    monkeypatch.setattr(examples, "annotated", annotated)
+    monkeypatch.setattr(examples, "GivenLabels", type("Given", (), {"of": given}))
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"),
+    [
+        ((1.0, 0.1), r"from 1.00 to 0.12 \(-0.88 \[.*: labels become worse. Try other"),
+        ((0.5, 0.6), r"from 0.50 to 0.62 \(\+0.12 \[.*: this may be chance. Try other"),
+        ((0.1, 1.0), ""),
+    ],
+)
+def test_the_change_on_other_texts_is_measured(
+    gold: lh.GoldSample,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shares: tuple[float, float],  # of right labels without and with examples
+    told: str,
+) -> None:
+    right_with(monkeypatch, lambda book: shares[bool(book.examples)])
+    context: Any = object()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        book = lh.choose_examples(gold, 4, BOOK, context=context)
+    assert book == lh.choose_examples(gold, 4, BOOK)
+    said = "The 4 examples change the accuracy on 32 other texts of explore "
+    if told:
+        (warning,) = caught
+        assert str(warning.message).startswith(said)
+        assert warning.filename == __file__
+        assert re.search(told, str(warning.message))
+    else:
+        assert not caught
+        line = capsys.readouterr().err
+        assert line.startswith(f"llamaherd: {said}")
+        assert line.endswith(": labels become better\n")
+
+
+def test_a_model_is_asked_with_the_settings(
+    gold: lh.GoldSample, tiny_path: Callable[[str], Path]
+) -> None:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        with pytest.warns(UserWarning, match=r"The 2 examples change the accuracy on"):
+            lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
+        options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
+        found = choose_examples(gold, 2, BOOK, **options, context=context)
+    made = plain(found)
+    assert made["effect"].startswith("The 2 examples change the accuracy")
+    assert made["is_gain"] in {True, False}
+    with pytest.raises(TypeError, match="calibrate is used only with a context"):
+        lh.choose_examples(gold, 2, BOOK, calibrate="batch")
+
+
+def test_no_other_texts_are_left(gold: lh.GoldSample) -> None:
+    context: Any = object()
+    with pytest.warns(UserWarning, match="is not measured: explore has no other"):
+        lh.choose_examples(gold, 36, BOOK, context=context)
+
+
+def test_a_comparison_states_the_effect_of_examples(
+    gold: lh.GoldSample, tiny_path: Callable[[str], Path]
+) -> None:
+    shots = lh.choose_examples(gold, 3, BOOK)
+    tried = {"shots": shots, "plain": BOOK, "other": lh.Codebook("What?", ["a", "b"])}
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        found = lh.compare_codebooks(DATA, tried, gold, context)
+    (told,) = found.effects
+    value = {each.name: each.value.value for each in found.candidates}
+    assert told.startswith(
+        "The 3 examples that 'shots' has and 'plain' lacks change the "
+    )
+    assert f"from {value['plain']:.2f} to {value['shots']:.2f} (" in told
+    assert told[:40] in str(found)
+
+
+def difference(value: float, half: float) -> PairedDifference:
+    low, high = value - half, value + half
+    return PairedDifference(
+        first=1, second=0, value=value, low=low, high=high, differ=0.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "half", "verdict"),
+    [
+        ("accuracy", 0.3, 0.1, "better"),
+        ("accuracy", -0.3, 0.1, "worse"),
+        ("accuracy", -0.3, 0.4, "uncertain"),
+        ("mae", 0.3, 0.1, "worse"),  # an error that grows
+        ("mae", -0.3, 0.1, "better"),
+        ("kappa", 0.3, float("nan"), "uncertain"),
+    ],
+)
+def test_the_verdict_follows_the_interval(
+    measure: Any, value: float, half: float, verdict: str
+) -> None:
+    made = ExamplesEffect(
+        n_examples=1,
+        measure=measure,
+        before=0.5,
+        after=0.5 + value,
+        difference=difference(value, half),
+    )
+    assert made.verdict == verdict
+    assert made.told().startswith(f"changes the {measures.TITLES[measure]} from 0.50 to ")
+
+
+def test_only_codebooks_that_differ_in_examples_are_compared() -> None:
+    one, two = ({"text": "x", "label": "a"}, {"text": "y", "label": "b"})
+    plain = {"question": "Which?", "labels": {"a": "", "b": ""}}
+    assert n_more_examples({**plain, "examples": [one, two]}, plain) == 2
+    assert n_more_examples(
+        {**plain, "examples": [one, two]}, {**plain, "examples": [one]}
+    )
+    assert not n_more_examples({**plain, "examples": [one]}, {**plain, "examples": [two]})
+    assert not n_more_examples(plain, {**plain, "examples": [one]})
+    assert not n_more_examples(
+        {**plain, "examples": [one]}, {**plain, "question": "Who?"}
+    )

@@ -1,0 +1,294 @@
+"""Tests of estimates from wrong labels and a few codes."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llamaherd.coding.statistics import dsl, label_weight, sampling
+from llamaherd.coding.statistics.regression import FitError, fitted
+from scipy.optimize import linprog
+from statsmodels.api import GLM, OLS, families
+from thorough import sized
+
+BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
+
+
+def load_coverage() -> Any:
+    spec = importlib.util.spec_from_file_location("coverage_", BENCHMARKS / "coverage.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["coverage_"] = module  # dataclasses look for annotations here
+    with pytest.MonkeyPatch.context() as patched:
+        # coverage.py imports a module from this folder
+        patched.syspath_prepend(str(BENCHMARKS))
+        spec.loader.exec_module(module)
+    return module
+
+
+coverage = load_coverage()
+
+
+def problem(kind: str = "logit", design: str = "simple", seed: int = 0) -> dsl.Problem:
+    rng = np.random.default_rng(seed)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    draw = coverage.drawn(texts, design, rng)
+    named = {name: made for name, made, _ in coverage.problems(texts, draw)}
+    return named[kind]
+
+
+@pytest.mark.parametrize("kind", ["ols", "logit"])
+def test_regressions_of_labels_as_statsmodels_has_them(kind: str) -> None:
+    made = problem(kind)
+    found = dsl.naive(made)
+    if kind == "ols":
+        wanted = OLS(made.y_hat, made.x_hat).fit(cov_type="HC0")
+    else:
+        model = GLM(made.y_hat, made.x_hat, family=families.Binomial())
+        wanted = model.fit(cov_type="HC0", tol=1e-12)
+    n, p = made.x_hat.shape
+    errors = wanted.bse * np.sqrt(n / (n - p))
+    np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
+    np.testing.assert_allclose(found.std_errors, errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ols", "logit"])
+def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
+    made = problem(kind)
+    found = dsl.gold_alone(made)
+    family = families.Gaussian() if kind == "ols" else families.Binomial()
+    wanted = GLM(made.y, made.x, family=family).fit(cov_type="HC1", tol=1e-12)
+    np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
+    np.testing.assert_allclose(found.std_errors, wanted.bse, rtol=0.02)
+    if kind == "ols":  # about the texts of a population, of which few are coded
+        rare = dataclasses.replace(made, probs=np.full(len(made.y), 1e-9), strata=None)
+        exact = OLS(made.y, made.x).fit(cov_type="HC2")
+        np.testing.assert_allclose(dsl.gold_alone(rare).std_errors, exact.bse, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mean", "ols", "logit", "covariate"])
+def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None:
+    rng = np.random.default_rng(2)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    n = coverage.N_TEXTS
+    draw = sampling.Draw(
+        rows=np.arange(n), all_probs=np.ones(n), strata=np.zeros(n, dtype=int)
+    )
+    named = {name: made for name, made, _ in coverage.problems(texts, draw)}
+    made = named[name]
+    wanted = fitted(made.kind, made.x, made.y, np.ones(n))
+    for method in (dsl.dsl, dsl.gold_alone):
+        np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
+    exact = dataclasses.replace(made, target="texts")
+    np.testing.assert_allclose(dsl.dsl(exact).std_errors, 0, atol=1e-12)
+
+
+def test_the_mean_by_hand() -> None:
+    # Labels are 1, 1, 1, 0; texts 0 and 3 have the codes 0 and 0, each drawn with 1/2.
+    # The mean label 3/4 is corrected by ((0 - 1) / (1/2) + 0) / 4.
+    made = dsl.Problem(
+        kind="ols",
+        x_hat=np.ones((4, 1)),
+        y_hat=np.array([1.0, 1, 1, 0]),
+        rows=np.array([0, 3]),
+        x=np.ones((2, 1)),
+        y=np.zeros(2),
+        probs=np.full(2, 0.5),
+    )
+    assert dsl.dsl(made).theta == pytest.approx([0.25])
+    # The terms of the equation are -1.25, 0.75, 0.75, -0.25; their squares sum to 2.75.
+    # The draw contributes 2 of this sum, (1 - 1/2) (-1)^2 / (1/2)^2. The draw's part is
+    # multiplied by n / (n - 1) = 2.
+    assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    # In a simple sample the draw's part is a mean's variance: (1 - 1/2) var(-1, 0) / 2.
+    simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
+    assert dsl.dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
+
+
+def test_a_stratified_sample_has_the_textbooks_variance() -> None:
+    made = problem("mean", "stratified")
+    exact = dataclasses.replace(made, target="texts")
+    variance = 0.0
+    for h in np.unique(made.strata):
+        codes, prob = made.y[made.strata == h], made.probs[made.strata == h][0]
+        n_texts = len(codes) / prob
+        variance += n_texts**2 * (1 - prob) * np.var(codes, ddof=1) / len(codes)
+    found = dsl.gold_alone(exact).covariance[0, 0]
+    assert found == pytest.approx(variance / coverage.N_TEXTS**2, rel=1e-9)
+
+
+def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
+    made = problem("mean")
+    others = np.setdiff1d(np.arange(coverage.N_TEXTS), made.rows)
+    wanted = label_weight.best_lam(made.y, made.y_hat[made.rows], made.y_hat[others])
+    found = label_weight.tuned_means(made)
+    # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
+    # times lam of DSL.
+    assert wanted == pytest.approx(found.lam * 0.9, rel=0.05)
+
+
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+def test_the_best_lam_has_the_smallest_variance(design: str) -> None:
+    made = problem("mean", design, 4)
+    best = label_weight.tuned_means(made).covariance[0, 0]
+    for lam in (0.0, 0.3, 0.6, 1.0):
+        assert best < dsl.rectified(made, lam).covariance[0, 0] * 1.03
+
+
+def in_groups(seed: int, design: str) -> dsl.Problem:
+    """Return shares in two groups; labels are nearly always right in the first group."""
+    rng = np.random.default_rng(seed)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    right = rng.random(coverage.N_TEXTS) < np.where(texts.group == 1, 0.6, 0.95)
+    texts = dataclasses.replace(texts, label=np.where(right, texts.code, 1 - texts.code))
+    draw = coverage.drawn(texts, design, rng)
+    x = (texts.group[:, None] == np.arange(2)).astype(float)
+    return dsl.Problem(
+        kind="ols",
+        x_hat=x,
+        y_hat=texts.label,
+        rows=draw.rows,
+        x=x[draw.rows],
+        y=texts.code[draw.rows],
+        probs=draw.probs,
+        strata=draw.strata[draw.rows],
+        all_probs=draw.all_probs,
+        all_strata=draw.strata,
+    )
+
+
+@pytest.mark.parametrize("design", ["stratified", "uncertainty"])
+def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> None:
+    made = in_groups(5, design)
+    best = label_weight.tuned_means(made)
+    for lam in (0.0, 0.3, 0.6, 1.0):
+        other = dsl.rectified(made, lam)
+        same = dsl.rectified(made, np.full(2, lam))
+        np.testing.assert_allclose(same.theta, other.theta)
+        np.testing.assert_allclose(same.covariance, other.covariance)
+        assert (best.std_errors < other.std_errors * 1.02).all()
+    assert best.lams[0] > best.lams[1]  # labels of the first group are nearly all right
+    assert np.isnan(best.lam)
+
+
+def test_a_weight_for_each_group_is_a_fit_of_each_group() -> None:
+    """Means of two groups with two weights are those of each group, also covariances."""
+    made = in_groups(6, "stratified")
+    both = dsl.rectified(made, np.array([0.9, 0.2]))
+    for g, lam in enumerate((0.9, 0.2)):
+        alone = dsl.rectified(made, lam)
+        assert both.theta[g] == pytest.approx(alone.theta[g])
+        assert both.covariance[g, g] == pytest.approx(alone.covariance[g, g])
+    assert abs(both.covariance[0, 1]) < both.covariance[0, 0]
+
+
+def test_clusters_make_intervals_wider() -> None:
+    made = problem("mean")
+    rng = np.random.default_rng(1)
+    alone = dataclasses.replace(made, strata=None)
+    each = dataclasses.replace(alone, clusters=np.arange(coverage.N_TEXTS))
+    single, separate = dsl.dsl(alone).std_errors, dsl.dsl(each).std_errors
+    assert separate == pytest.approx(single, rel=1e-2)
+    # Speakers who repeat themselves: twenty texts each, sorted by label.
+    sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(coverage.N_TEXTS) / 2))
+    wide = dataclasses.replace(alone, clusters=sorted_ // 20)
+    assert (dsl.dsl(wide).std_errors > 1.1 * single).all()
+    assert (dsl.naive(wide).std_errors > 2 * dsl.naive(alone).std_errors).all()
+
+
+def test_what_has_no_solution_is_said() -> None:
+    made = problem("logit")
+    perfect = dataclasses.replace(made, y=(made.x[:, 1] > 0).astype(float))
+    with pytest.raises(FitError, match=r"separated.*column [12] of the model"):
+        dsl.gold_alone(perfect)
+    double = np.column_stack([made.x_hat, made.x_hat[:, 1]])
+    with pytest.raises(FitError, match="linearly dependent"):
+        dsl.naive(dataclasses.replace(made, x_hat=double))
+    none = np.column_stack([made.x_hat, np.zeros(len(made.y_hat))])
+    with pytest.raises(FitError, match="column 4 of the model is 0 everywhere"):
+        dsl.naive(dataclasses.replace(made, x_hat=none))
+    with pytest.raises(FitError, match="2 rows for 3 coefficients"):
+        dsl.gold_alone(
+            dataclasses.replace(
+                made, rows=made.rows[:2], x=made.x[:2], y=made.y[:2], probs=made.probs[:2]
+            )
+        )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_large_log_odds_are_not_separated(seed: int) -> None:
+    """A linear program shows without any threshold whether an outcome is separated."""
+    rng = np.random.default_rng(seed)
+    n = 60 if seed % 2 else 3000
+    x = np.column_stack([np.ones(n), rng.lognormal(0, 1.2, n), rng.normal(size=n)])
+    y = (rng.random(n) < 1 / (1 + np.exp(-x @ [-1.0, 0.9, 0.5]))).astype(float)
+    if seed >= 6:  # only a few of the texts have this covariate
+        x[:, 2] = np.arange(n) < 3
+        y[:3] = 1
+    sides = (2 * y - 1)[:, None] * x
+    best = linprog(-sides.sum(axis=0), -sides, np.zeros(n), bounds=[(-1, 1)] * 3).fun
+    if best < -1e-9:
+        with pytest.raises(FitError, match=r"separated.*column 3 of"):
+            fitted("logit", x, y, np.ones(n))
+        return
+    found = fitted("logit", x, y, np.ones(n))
+    wanted = GLM(y, x, family=families.Binomial()).fit(tol=1e-12).params
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
+@pytest.mark.more(reason="simulates studies: a fifth as many")
+def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
+    draws = sized(40, 200)
+    samples = [(design, coverage.N_GOLD) for design in coverage.DESIGNS]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = coverage.measured(draws, 3, samples)
+    assert set(found["n_failed"].values()) == {0}
+    error = 4 * np.sqrt(0.95 * 0.05 / draws)
+    valid = [row for row in found["rows"] if row["method"] != "naive"]
+    assert {row["method"] for row in valid} == {"gold", "ppi", "dsl"}
+    regressions = {"ols", "logit", "covariate"}
+    assert not [r for r in valid if r["method"] == "ppi" and r["estimate"] in regressions]
+    for row in valid:
+        assert row["coverage"] == pytest.approx(0.95, abs=error), row
+    naive = {
+        row["estimate"]: row["coverage"]
+        for row in found["rows"]
+        if row["method"] == "naive" and row["coefficient"] == 0
+    }
+    assert naive.pop("mean") < 0.8
+    assert set(naive) == {"difference", "ols", "logit", "covariate"}
+    assert max(naive.values()) < 0.2
+
+
+@pytest.mark.more(reason="simulates studies: a fifth as many")
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
+    rng = np.random.default_rng(11)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    ones = np.ones((coverage.N_TEXTS, 1))
+    groups = np.column_stack([ones, texts.group])
+    truths = {
+        "mean": fitted("ols", ones, texts.code, ones[:, 0]),
+        "difference": fitted("ols", groups, texts.code, ones[:, 0])[1:],
+    }
+    draws = sized(60, 300)
+    held = dict.fromkeys(truths, 0)
+    for generator in rng.spawn(draws):
+        draw = coverage.drawn(texts, design, generator)
+        for name, made, which in coverage.problems(texts, draw):
+            if name in truths:
+                found = dsl.dsl(dataclasses.replace(made, target="texts"))
+                low, high = found.interval(0.95)
+                truth = truths[name][0]
+                held[name] += int(low[which][0] <= truth <= high[which][0])
+    for n in held.values():
+        assert n / draws == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / draws))

@@ -1,0 +1,158 @@
+"""Numbers of codes that t intervals of skewed numbers need."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.coding.estimation.notes import skewed
+from llamaherd.coding.statistics import dsl
+from llamaherd.coding.statistics.dsl import Problem
+from llamaherd.coding.statistics.influences import Influences
+from scipy import stats
+
+
+def problem_of(
+    y: np.ndarray, hat: np.ndarray, rows: np.ndarray, target: Any = "population"
+) -> Problem:
+    """Return the mean of all texts, by the codes of a simple sample."""
+    n_texts, probs = len(y), np.full(len(y), len(rows) / len(y))
+    return Problem(
+        kind="ols",
+        x_hat=np.ones((n_texts, 1)),
+        y_hat=hat,
+        rows=rows,
+        x=np.ones((len(rows), 1)),
+        y=y[rows],
+        probs=probs[rows],
+        strata=np.zeros(len(rows), dtype=np.int64),
+        all_probs=probs,
+        target=target,
+    )
+
+
+def influences(made: Problem, lam: float = 0.0) -> Influences:
+    return Influences.of(made, lam, dsl.solution_at(made, lam), np.ones((1, 1)))
+
+
+@pytest.mark.parametrize("n_texts", [60, 300, 6000])
+def test_codes_alone_need_as_many_as_by_cochrans_rule(n_texts: int) -> None:
+    y = np.random.default_rng(1).lognormal(size=n_texts)
+    made = problem_of(y, np.zeros(n_texts), np.arange(50))
+    needed = influences(made).codes_needed()
+    assert needed == pytest.approx([25 * stats.skew(y[:50], bias=False) ** 2])
+
+
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
+@pytest.mark.parametrize("target", ["population", "texts"])
+@pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
+def test_the_third_moment_is_that_of_the_estimates(lam: float, target: Any) -> None:
+    rng = np.random.default_rng(2)
+    n_texts, n, n_draws = 80, 30, 20_000
+    y = rng.gamma(0.2, size=(n_draws, n_texts))
+    hat = 0.5 * y + rng.gamma(0.2, size=(n_draws, n_texts))
+    codes, rest = y[:, :n], hat[:, :n]  # the texts are exchangeable
+    found = lam * hat.mean(axis=1) + (codes - lam * rest).mean(axis=1)
+    found -= 0.2 if target == "population" else y.mean(axis=1)
+    told = []
+    for i in range(3000):
+        made = problem_of(y[i], hat[i], np.arange(n), target)
+        told.append(np.concatenate(influences(made, lam).moments()))
+    third, variance = np.mean(told, axis=0)
+    variance *= n / (n - 1)
+    assert variance == pytest.approx(found.var(), rel=0.06)
+    skew = third * n**2 / (n - 1) / (n - 2) / variance**1.5
+    assert skew == pytest.approx(stats.skew(found), abs=0.07)
+
+
+def test_a_sum_of_clusters_is_one_number() -> None:
+    y = np.random.default_rng(3).lognormal(size=240)
+    made = problem_of(y, np.zeros(240), np.arange(240))
+    single = influences(made).codes_needed()
+    alone = replace(made, clusters=np.arange(240))
+    assert influences(alone).codes_needed() == pytest.approx(single)
+    four = replace(made, clusters=np.arange(240) // 4)
+    assert (influences(four).codes_needed() != single).all()
+
+
+def test_two_values_and_constant_values_need_no_more() -> None:
+    y = np.arange(200) % 50 == 0
+    made = problem_of(y.astype(float), np.zeros(200), np.arange(100))
+    assert np.isnan(influences(made).codes_needed()).all()
+    whole = problem_of(np.arange(40.0), np.zeros(40), np.arange(40), "texts")
+    assert influences(whole).codes_needed().tolist() == [0]
+
+
+def test_the_note_names_method_group_and_numbers() -> None:
+    needed = {"gold": np.array([700.0, 20.0]), "dsl": np.array([30.0, 40.0])}
+    (note,) = skewed("score", ["a", "b"], np.array([60.0, 29.0]), needed)
+    assert "gold: a (60 codes, about 700 needed)." in note
+    assert "dsl" not in note  # a group of 29 codes has a note of its own
+    assert "b (" not in note
+    assert skewed("score", [""], np.array([60.0]), {"gold": np.array([np.nan])}) == []
+
+
+def notes_of(values: np.ndarray, **options: Any) -> list[str]:
+    """Return the notes on skewness of a mean by 100 of 400 codes."""
+    rng = np.random.default_rng(4)
+    data = {
+        "label": (values * rng.uniform(0.1, 1, 400)).round(6).tolist(),  # too low
+        "group": ["ab"[i % 2] for i in range(400)],
+        "x": rng.normal(size=400).tolist(),
+    }
+    codes = [float(values[i]) if i % 4 < 2 else None for i in range(400)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = lh.estimate(data, codes, prob="simple", label="label", **options)
+    return [note for note in found.notes if "so skewed" in note]
+
+
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
+@pytest.mark.parametrize(
+    "options", [{"outcome": "mean"}, {"by": "group"}, {"formula": "label ~ x"}]
+)
+def test_means_of_heavy_tails_are_told(options: dict[str, Any]) -> None:
+    """With the normal distribution no method has too few codes, with lognormal all."""
+    rng = np.random.default_rng(5)
+    assert notes_of(10 + rng.normal(size=400).round(6), **options) == []
+    (note,) = notes_of(rng.lognormal(0, 1.5, 400).round(6), **options)
+    methods = ("dsl", "gold") if "formula" in options else ("dsl", "ppi", "gold")
+    assert all(f"{method}: " in note for method in methods)
+    assert notes_of(rng.lognormal(0, 1.5, 400).round(6), outcome="median") == []
+
+
+def test_only_the_skewed_group_is_named() -> None:
+    rng = np.random.default_rng(6)
+    values = np.where(
+        np.arange(400) % 2, rng.lognormal(0, 1.5, 400), rng.normal(10, 1, 400)
+    )
+    (note,) = notes_of(values.round(6), by="group")
+    assert "b (100 codes" in note
+    assert "a (" not in note
+
+
+def test_an_unseen_case_on_a_slope_has_not_the_most_extreme_covariates() -> None:
+    """It had, so that few texts with extreme covariates made intervals wide."""
+    rng = np.random.default_rng(2)
+    n_texts, rows = 2000, np.arange(200)
+    y = (rng.random(n_texts) < 0.3).astype(np.float64)
+    sizes = {}
+    for far in (0.0, 30.0):
+        x = np.column_stack([np.ones(n_texts), rng.choice([-1.0, 1.0], n_texts)])
+        x[-20:, 1] += far  # not coded
+        made = replace(problem_of(y, y, rows), x_hat=x, x=x[rows])
+        found = Influences.of(made, 1.0, dsl.solution_at(made, 1.0), np.eye(2))
+        (case, _) = found.cases((0.0, 1.0), 0.95)
+        pull = np.abs(x[:, 1] - x[:, 1].mean()) / ((x[:, 1] - x[:, 1].mean()) ** 2).sum()
+        usual = np.sqrt((pull**2).mean()) * n_texts / len(rows)
+        sizes[far] = case.size[1] / usual
+    assert sizes[0.0] == pytest.approx(1, rel=0.05)
+    assert sizes[30.0] == pytest.approx(1, abs=0.5)  # of the farthest: 9

@@ -1,0 +1,66 @@
+"""Exact coverage of the rule for intervals, without simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from llamaherd.coding.statistics.uncertainty import Cases, Spread, heaviest
+from scipy import stats
+
+
+def shares_of(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return limits of a share for each number of hits in n codes, float64[n + 1]."""
+    k = np.arange(n + 1)
+    p = k / n
+    spread = Spread(
+        variance=p * (1 - p) / (n - 1),
+        third=p * (1 - p) * (1 - 2 * p) / n**2,
+        df=np.full(n + 1, n - 1.0),
+        cases=(
+            Cases.of((1 - p) / n, (1 - p) / n, k * ((1 - p) / n) ** 2),
+            Cases.of(p / n, -p / n, (n - k) * (p / n) ** 2),
+        ),
+    )
+    low, high, errors = spread.limits(p, 0.95)
+    assert (errors >= np.sqrt(spread.variance)).all()
+    return np.maximum(low, 0), np.minimum(high, 1)
+
+
+@pytest.mark.parametrize("n", [30, 50, 100, 200, 500])
+def test_intervals_of_a_share_cover_as_wilsons_do_and_are_as_short(n: int) -> None:
+    low, high = shares_of(n)
+    k = np.arange(n + 1)
+    p_hat, far = k / n, stats.t.ppf(0.975, n - 1)
+    wald = far * np.sqrt(p_hat * (1 - p_hat) / (n - 1))
+    covered, plain = [], []
+    for p in np.linspace(0.01, 0.5, 50):
+        chance = stats.binom.pmf(k, n, p)
+        covered.append(chance[(low <= p) & (p <= high)].sum())
+        plain.append(chance[abs(p_hat - p) <= wald].sum())
+        if n * p >= 5:
+            width = chance @ (high - low)
+            assert width < 1.05 * (chance @ (2 * wald))
+    assert np.mean(covered) > 0.945
+    assert np.min(covered) > 0.92
+    assert np.min(covered) > np.min(plain) + 0.05
+
+
+def test_a_case_fades_with_the_cases_seen() -> None:
+    size = np.full(6, 0.1)
+    cases = Cases.of(size, size, np.arange(6) * 0.01)
+    assert cases.fade == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0])
+    none = Spread(variance=np.zeros(6), third=np.zeros(6), df=np.full(6, 50.0))
+    low, high, errors = none.limits(np.zeros(6), 0.95)
+    assert not np.any([low, high, errors])
+    one = Spread(variance=none.variance, third=none.third, df=none.df, cases=(cases,))
+    low, high, _ = one.limits(np.zeros(6), 0.95)
+    assert high[0] == pytest.approx(0.1 * (1 + stats.t.ppf(0.975, 50)))
+    assert (np.diff(high) < 0).all()
+    assert high[5] == pytest.approx(0, abs=1e-6)
+    assert low == pytest.approx(0, abs=1e-6)  # such a case raises estimates only
+
+
+def test_one_text_that_is_hardly_ever_drawn_does_not_decide() -> None:
+    probs = np.array([1e-6, *[0.1] * 1000])
+    assert heaviest(1 / probs, probs, 0.95) == pytest.approx(10, rel=0.03)
+    assert heaviest(np.zeros(0), np.zeros(0), 0.95) == 0

@@ -1,0 +1,553 @@
+"""Tests of validations: inputs, results and warnings."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from llamaherd.coding.statistics.intervals import share_limits
+from same_results import same_results
+
+NAMES = ("positive", "neutral", "negative")
+
+
+@dataclass
+class Labelled:
+    """The fields of a result of `annotate` that validations use."""
+
+    labels: list[str | None]
+    probs: Any = None
+    names: tuple[str, ...] = NAMES
+    frame: dict[str, list[Any]] = field(default_factory=dict)
+    text: str | None = None
+
+
+@dataclass
+class Gold:
+    rows: list[int]
+    codes: list[list[Any]]
+    probs: list[float] | None
+
+
+def study(
+    n: int = 600, seed: int = 0
+) -> tuple[Labelled, list[str], np.ndarray[Any, Any]]:
+    """Return texts with labels and calibrated probabilities, and the true labels."""
+    generator = np.random.default_rng(seed)
+    raw = generator.normal(scale=2, size=(n, 3))
+    probs = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    cut = np.cumsum(probs, axis=1)
+    truth = [NAMES[j] for j in (generator.random((n, 1)) < cut).argmax(axis=1)]
+    labels: list[str | None] = [NAMES[j] for j in probs.argmax(axis=1)]
+    frame = {"text": [f"text {i}" for i in range(n)]}
+    return Labelled(labels, probs, frame=frame, text="text"), truth, probs
+
+
+def people(truth: list[str], rows: Any, error: float, seed: int = 0) -> list[str]:
+    generator = np.random.default_rng(seed)
+    return [
+        truth[i] if generator.random() > error else str(generator.choice(NAMES))
+        for i in rows
+    ]
+
+
+def test_all_of_it() -> None:
+    coded, truth, probs = study()
+    pi = np.where(probs.max(axis=1) < 0.7, 0.6, 0.3)
+    rows = np.flatnonzero(np.random.default_rng(1).random(600) < pi).tolist()
+    codes = [people(truth, rows, 0.1, 2), people(truth, rows, 0.1, 3)]
+    found = lh.validate(coded, Gold(rows, codes, pi[rows].tolist()))
+    assert (found.n_texts, found.n_gold, found.coders) == (
+        600,
+        len(rows),
+        ("coder 1", "coder 2"),
+    )
+    assert found.is_weighted
+    assert found.labels == NAMES
+    # On a tie the code of the first coder is right.
+    hits = np.array([coded.labels[i] == r for i, r in zip(rows, codes[0], strict=True)])
+    known = np.array([a == b for a, b in zip(*codes, strict=True)])
+    w = 1 / pi[rows]
+    assert found.accuracy.accuracy.value == pytest.approx(np.average(hits, weights=w))
+    assert [a.name for a in found.model_agreement] == ["percent", "kappa", "alpha", "ac1"]
+    assert found.coder_agreement[0].value == pytest.approx(np.average(known, weights=w))
+    assert found.coder_agreement[1].value == pytest.approx(
+        lh.cohen_kappa(*codes, unit_weights=w).value
+    )
+    assert found.ceiling is not None
+    assert found.ceiling.people.value == pytest.approx(np.average(known, weights=w))
+    one = [
+        (coded.labels[i] == codes[0][g]) / 2 + (coded.labels[i] == codes[1][g]) / 2
+        for g, i in enumerate(rows)
+    ]
+    assert found.ceiling.model.value == pytest.approx(np.average(one, weights=w))
+    assert found.ceiling.difference.low < found.ceiling.difference.value
+    assert found.brier is not None
+    assert found.calibration is not None
+    assert found.calibration.ece < 0.12  # the probabilities are calibrated
+    assert len(found.wrong) == (~hits).sum()
+    sure = [each.prob for each in found.wrong]
+    assert sure == sorted(sure, reverse=True)
+    first = found.wrong[0]
+    assert first.text == f"text {first.row}"
+    assert coded.labels[first.row] == first.label != first.truth
+    assert any("decided by the first coder" in told for told in found.warnings)
+
+
+def test_weights_make_the_numbers_those_of_all_texts() -> None:
+    # Errors are drawn four times as often: without weights the accuracy is much too low.
+    coded, truth, _ = study(4000)
+    wrong = np.array([a != b for a, b in zip(coded.labels, truth, strict=True)])
+    pi = np.where(wrong, 0.8, 0.2)
+    rows = np.flatnonzero(np.random.default_rng(5).random(4000) < pi).tolist()
+    codes = [[truth[i] for i in rows]]
+    found = lh.validate(coded, Gold(rows, codes, pi[rows].tolist())).accuracy.accuracy
+    assert found.low < (~wrong).mean() < found.high
+    naive = lh.validate(coded, Gold(rows, codes, None))
+    assert naive.accuracy.accuracy.high < (~wrong).mean() - 0.05
+    assert any("unknown probabilities" in told for told in naive.warnings)
+
+
+def test_people_take_what_the_model_is_not_sure_of() -> None:
+    coded, truth, probs = study(2000)
+    coded.labels[7] = None
+    coded.probs[7] = math.nan
+    found = lh.validate(coded, [truth[i] if i < 1500 else None for i in range(2000)])
+    rows = found.for_people(0.9)
+    assert rows[0] == 7
+    sure = probs.max(axis=1)
+    kept = sorted(set(range(2000)) - set(rows))
+    assert sure[kept].min() > max(sure[i] for i in rows[1:])
+    judged = [i for i in kept if i < 1500]
+    share = np.mean([coded.labels[i] == truth[i] for i in judged])
+    assert 0.9 <= share < 0.92
+    assert len(found.for_people(0.9, sure=True)) > len(rows)
+    assert len(found.for_people(1.0, sure=True)) == 2000
+    plain = lh.validate(coded.labels, truth)
+    assert plain.calibration is None
+    with pytest.raises(ValueError, match="prob is needed: validate with"):
+        plain.for_people(0.9)
+
+
+def test_labels_come_in_many_kinds() -> None:
+    coded, truth, _ = study(200)
+    sure = coded.probs.max(axis=1)
+    columns = {"mine": coded.labels, "hers": truth, "p": sure.tolist()}
+    base = lh.validate(coded.labels, truth, prob=sure, labels=NAMES)
+    assert base.accuracy.accuracy.value == pytest.approx(
+        np.mean([a == b for a, b in zip(coded.labels, truth, strict=True)])
+    )
+    assert (base.accuracy.accuracy.low, base.accuracy.accuracy.high) == pytest.approx(
+        share_limits(base.accuracy.accuracy.value, 200, 0.95)
+    )
+    categorical = pd.Series(pd.Categorical(coded.labels, categories=list(NAMES)))
+    for frame in (
+        columns,
+        pd.DataFrame(columns),
+        pl.DataFrame(columns),
+        pa.table(columns),
+        pd.DataFrame(columns).assign(mine=categorical),
+    ):
+        found = lh.validate(frame, label="mine", truth="hers", prob="p", labels=NAMES)
+        assert repr(found) == repr(base)
+        again = lh.validate(frame, truth, label="mine", prob=sure, labels=NAMES)
+        assert repr(again) == repr(base)
+    matrix = lh.validate(coded.labels, truth, prob=coded.probs, labels=NAMES)
+    assert matrix.brier is not None
+    assert base.brier is None
+    coded.text = None
+    assert repr(lh.validate(coded, pd.Series(truth))) == repr(matrix)
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame])
+def test_the_column_of_labels_is_found_as_in_estimate(kind: Any) -> None:
+    labels, codes = ["a", "b", "a", "b"] * 10, ["a", "b", "b", "b"] * 10
+    frame = kind({"text": [f"t{i}" for i in range(40)], "label": labels})
+    expected = lh.validate(labels, codes).accuracy.accuracy
+    assert lh.validate(frame, codes).accuracy.accuracy == expected
+    other = kind({"text": [f"t{i}" for i in range(40)], "mine": labels, "label": codes})
+    gold = lh.gold_sample(other, 40, label="mine", seed=1)
+    gold = gold.with_codes([codes[row] for row in gold.rows])
+    found = lh.validate(other, gold)
+    assert found.accuracy.accuracy.value == 0.75
+    assert lh.validate(other, codes).accuracy.accuracy.value == 1
+
+
+def test_codes_of_several_people_come_in_many_kinds() -> None:
+    coded, truth, _ = study(80)
+    a, b = people(truth, range(80), 0.1, 1), people(truth, range(80), 0.2, 2)
+    some = [code if i % 2 else None for i, code in enumerate(b)]
+    base = lh.validate(coded, {"a": a, "b": some})
+    assert base.coders == ("a", "b")
+    assert base.n_gold == 80
+    as_list = lh.validate(coded, [a, some])
+    assert as_list.coders == ("coder 1", "coder 2")
+    assert as_list.to_pandas()["value"].equals(base.to_pandas()["value"])
+    coded.frame |= {"a": a, "b": some}
+    for found in (
+        lh.validate(coded, pd.DataFrame({"a": a, "b": some})),
+        lh.validate(coded, truth=["a", "b"]),
+    ):
+        assert repr(found) == repr(base)
+    assert base.coder_agreement[0].n_units == 40
+
+
+def test_each_two_of_several_people_are_compared() -> None:
+    coded, truth, _ = study(120)
+    codes = {name: people(truth, range(120), 0.1 * i, i) for i, name in enumerate("abc")}
+    codes["c"] = [None, *codes["c"][1:]]
+    found = lh.validate(coded, codes)
+    pairs = {(pair.first, pair.second): pair.coefficients for pair in found.pairs}
+    assert list(pairs) == [
+        *(("model", each) for each in "abc"),
+        *(("a", "b"), ("a", "c"), ("b", "c")),
+    ]
+    columns = {"model": coded.labels, **codes}
+    for (first, second), (alike, kappa) in pairs.items():
+        assert kappa == lh.cohen_kappa(columns[first], columns[second], levels=NAMES)
+        assert alike.n_units == 120 - (second == "c")
+    page = repr(found).splitlines()
+    at = next(i for i, line in enumerate(page) if line.split()[-3:] == ["a", "b", "c"])
+    assert [line.split()[0] for line in page[at + 1 : at + 4]] == ["model", "a", "b"]
+    assert page[at + 3].count("[") == 1
+    table = found.to_pandas()
+    row = table[(table["label"] == "a / c") & (table["measure"] == "kappa")]
+    assert row["value"].item() == pairs["a", "c"][1].value
+    many = {f"a coder of a long name {i}": codes["a"] for i in range(6)}
+    assert max(map(len, repr(lh.validate(coded, many)).splitlines())) <= 88
+    assert lh.validate(coded, truth).pairs == ()
+    ordinal = lh.validate(coded, codes, scale="ordinal", labels=NAMES)
+    assert [each.name for each in ordinal.pairs[0].coefficients] == [
+        *("percent", "kappa", "weighted kappa")
+    ]
+
+
+def test_what_most_people_say_is_right() -> None:
+    found = lh.validate(
+        ["x", "x", "y", "y"],
+        [["x", "x", "y", "x"], ["x", "y", "y", "y"], ["y", "x", None, None]],
+    )
+    assert found.accuracy.n == 4  # on the last text people tie: the first coder decides
+    assert found.accuracy.accuracy.value == 0.75
+    note = "1 of 4 codes is a tie, decided by the first coder (coder 1 before coder 2, co"
+    assert any(told.startswith(note) for told in found.warnings)
+
+
+def test_ordered_labels() -> None:
+    coded = ["low", "mid", "high", "low", "high", "mid"] * 5
+    gold = ["low", "mid", "high", "mid", "high", "low"] * 5
+    levels = ["low", "mid", "high"]
+    found = lh.validate(coded, gold, labels=levels, scale="ordinal")
+    names = [a.name for a in found.model_agreement]
+    assert names == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    weighted = lh.cohen_kappa(coded, gold, weights="quadratic", levels=levels)
+    assert same_results(found.model_agreement[2], weighted)
+    alpha = lh.krippendorff_alpha([coded, gold], scale="ordinal", levels=levels)
+    assert same_results(found.model_agreement[3], alpha)
+    with pytest.raises(ValueError, match="levels must give the order"):
+        lh.validate(coded, gold, scale="ordinal")
+    with pytest.raises(ValueError, match=r"all labels in their order.*\['high'\]"):
+        lh.validate(coded, gold, labels=levels[:2], scale="ordinal")
+    numbers = lh.validate([1, 2, 3, 3], [1, 2, 3, 2], scale="interval")
+    assert numbers.model_agreement[3].value == pytest.approx(
+        lh.krippendorff_alpha([[1, 2, 3, 3], [1, 2, 3, 2]], scale="interval").value
+    )
+
+
+def test_a_sample_knows_the_order_of_labels_that_are_text() -> None:
+    coded = ["low", "mid", "high", "low", "high", "mid"] * 5
+    codes = ["low", "mid", "high", "mid", "high", "low"] * 5
+    levels = ["low", "mid", "high"]
+    gold = SimpleNamespace(
+        rows=list(range(30)),
+        codes=[codes],
+        probs=None,
+        names=tuple(levels),
+        design={"scale": "ordinal"},
+    )
+    found = lh.validate(coded, gold)
+    alpha = lh.krippendorff_alpha([coded, codes], scale="ordinal", levels=levels)
+    assert same_results(found.model_agreement[3], alpha)
+
+
+def test_codes_that_equal_no_label_are_reported() -> None:
+    found = lh.validate(["good", "bad"] * 30, [1, 2] * 30)
+    (line,) = (line for line in found.warnings if line.startswith("No code equals"))
+    assert "Labels: bad, good; codes: 1, 2." in line
+    alike: list[tuple[list[object], list[object]]] = [
+        (["good", "bad"], ["good", "x"]),
+        ([1, 1], [0, 2]),  # numbers of a scale
+    ]
+    for labels, codes in alike:
+        found = lh.validate(labels * 30, codes * 30)
+        assert not any(line.startswith("No code equals") for line in found.warnings)
+
+
+def test_a_model_with_one_label_is_not_a_model_of_other_labels() -> None:
+    labels = pd.Categorical(["good"] * 60, ["good", "bad"])
+    found = lh.validate(
+        pd.DataFrame({"label": labels, "truth": ["bad"] * 60}), truth="truth"
+    )
+    assert not any(line.startswith("No code equals") for line in found.warnings)
+    labels = pd.Categorical(["good"] * 60, ["good", "bad"])
+    found = lh.validate(
+        pd.DataFrame({"label": labels, "truth": ["b"] * 60}), truth="truth"
+    )
+    assert any(line.startswith("No code equals") for line in found.warnings)
+
+
+def test_no_texts_with_probabilities_are_no_error() -> None:
+    found = lh.validate(Labelled([], np.zeros((0, 3))), [])
+    assert found.n_texts == 0
+
+
+def test_warnings() -> None:
+    coded = Labelled(["positive"] * 30 + ["neutral"] * 8 + [None, None])
+    gold: list[Any] = (
+        ["positive"] * 28 + ["neutral"] * 2 + ["other"] * 8 + ["neutral"] * 2
+    )
+    told = "\n".join(lh.validate(coded, gold).warnings)
+    assert "Only 38 texts are compared" in told
+    assert "neutral (2), negative (0), other (8)" in told
+    assert "Only one coder" in told
+    assert "2 texts with codes have no label" in told
+    assert "labels that the model cannot give: other" in told
+    part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
+    assert any("1 text of the sample has no code" in told for told in part.warnings)
+    always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
+    assert any("no better than always giving 'a'" in told for told in always.warnings)
+    random = np.random.default_rng(0).choice(["a", "b"], (2, 100)).tolist()
+    low = lh.validate(random[0], random)
+    assert any("People agree little" in told for told in low.warnings)
+    none = lh.validate(["a", "b"], [None, None])
+    assert none.warnings[0].startswith("No text has both")
+    assert none.n_gold == 0
+    assert "0 of 2 texts" in repr(none)
+
+
+def test_where_all_are_right_intervals_have_a_width() -> None:
+    found = lh.validate(["a", "b", "a"] * 20, ["a", "b", "a"] * 20)
+    page = repr(found)
+    assert "[1.00, 1.00]" not in page
+    assert any(
+        line.startswith("macro F1") and "[0.9" in line for line in page.splitlines()
+    )
+    rare = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 55 + ["b"] * 43 + ["c"] * 2)
+    assert any("too few for reliable results: c (2)" in t for t in rare.warnings)
+
+
+def test_it_can_be_stored_and_read() -> None:
+    coded, truth, _ = study(100)
+    found = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
+    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert stored["accuracy"]["accuracy"]["value"] == found.accuracy.accuracy.value
+    assert len(stored["coverage"]["threshold"]) == len(found.coverage.threshold)
+    table = found.to_pandas()
+    assert list(table.columns) == [
+        "part",
+        "measure",
+        "label",
+        "value",
+        "low",
+        "high",
+        "n",
+    ]
+    f1 = table[(table["measure"] == "f1") & (table["label"] == "neutral")]
+    assert f1["value"].item() == found.accuracy.per_label[1].f1.value
+    parts = set(table["part"])
+    assert parts == {
+        "accuracy",
+        "baseline",
+        "label",
+        "model and people",
+        "between people",
+        "pair",
+        "ceiling",
+        "calibration",
+    }
+
+
+def test_the_page_is_for_a_terminal() -> None:
+    coded, truth, _ = study(300)
+    coded.frame["text"] = ["a long text " * 20] * 300
+    page = repr(lh.validate(coded, [truth, people(truth, range(300), 0.2)]))
+    plain = page.splitlines()
+    assert max(map(len, plain)) <= 88
+    assert "300 of 300 texts coded by 2 people" in plain[0]
+    for title in ("accuracy", "macro F1", "always", "two people agree", "Brier score"):
+        assert any(line.startswith(title) for line in plain), title
+    assert any("Krippendorff's alpha" in line and line.count("[") == 2 for line in plain)
+    wide = lh.validate(list("abcdefghij") * 3, list("abcdefghij") * 3)
+    assert "model \\ people" not in repr(wide)
+
+
+def test_numbers_are_what_people_wrote_as_text() -> None:
+    labels = [1, 2, 3, 2.0, None]
+    base = lh.validate(labels, [1, 2, 2, 2, 1], scale="ordinal")
+    found = lh.validate(labels, ["1", "2", "2", "2.0", "1"], scale="ordinal")
+    assert repr(found) == repr(base)
+    text = lh.validate(labels, ["1", "2", "2", "none", "1"])
+    assert text.accuracy.accuracy.value == 0.5
+    assert text.labels == ("1", "2", "3", "none")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"coded": ["a"]}, "gold must have people's codes, or truth"),
+        ({"coded": {"x": ["a"]}, "gold": ["a"]}, "label must be the name of the column"),
+        ({"coded": {"x": ["a"]}, "gold": ["a"], "label": "y"}, "label must be a column"),
+        ({"coded": ["a", "b"], "gold": ["a"]}, "for each of 2 texts, not 1"),
+        ({"coded": ["a"], "gold": Gold([1], [["a"]], None)}, "has the row 1"),
+        ({"coded": ["a"], "gold": Gold([0], [["a", "b"]], None)}, "as many codes"),
+        ({"coded": ["a"], "gold": Gold([0], [], None)}, "the sample has none yet"),
+        ({"coded": ["a"], "gold": Gold([0], [["a"]], [0.0])}, "above 0, up to 1"),
+        ({"coded": ["a"], "gold": ["a"], "prob": [0.1, 0.2]}, "for each of 1 text,"),
+        ({"coded": ["a"], "gold": ["a"], "prob": [[0.1]]}, r"each label \(none\), not 1"),
+        ({"coded": ["a"], "gold": ["a"], "level": 95}, "level must be between"),
+        ({"coded": ["a"], "gold": ["a"], "scale": "metric"}, "scale must be one of"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lh.validate(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": 5}, "weights must be a list of numbers, not 5"),
+        ({"weights": True}, "weights must be a list of numbers, not True"),
+        ({"weights": ["x", "y"]}, r"weights\[0\] must be a number, not 'x'"),
+        ({"weights": [1, [2]]}, r"weights\[1\] must be a number, not \[2\]"),
+        ({"prob": 0.5}, "prob must be a list of numbers, not 0.5"),
+        ({"prob": [0.5, "x"]}, r"prob\[1\] must be a number, not 'x'"),
+    ],
+)
+def test_numbers_of_other_types_are_named(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        lh.validate(["a", "b"], ["a", "b"], **arguments)
+
+
+def test_weights_with_two_dimensions_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 values, one for each text, not 2 x 2"):
+        lh.validate(["a", "b"], ["a", "b"], weights=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, pd.NA])
+def test_a_missing_weight_is_refused_with_its_row(missing: object) -> None:
+    with pytest.raises(ValueError, match=r"weights\[1\] must be finite"):
+        lh.validate(["a", "b"], ["a", "b"], weights=[1, missing])
+
+
+def test_weights_of_units_that_are_no_numbers_are_named() -> None:
+    for weights in (5, "ab", ["a", "b"]):
+        with pytest.raises(TypeError, match="unit_weights"):
+            lh.krippendorff_alpha([["a", "b"], ["a", "b"]], unit_weights=weights)  # type: ignore[arg-type]
+
+
+def test_what_is_no_list_is_refused() -> None:
+    with pytest.raises(TypeError, match="coded must be a list"):
+        lh.validate("a", ["a"])
+    with pytest.raises(TypeError, match="gold must be a list"):
+        lh.validate(["a"], 3)
+
+
+def test_gold_of_other_rows_is_refused() -> None:
+    texts = [f"text {i}" for i in range(30)]
+    data = pd.DataFrame({"text": texts, "label": ["a", "b", "c"] * 10})
+    gold = lh.gold_sample(data, 12, text="text", label="label", seed=1)
+    gold = gold.with_codes([str(data["label"][i]) for i in gold.rows])
+    right = lh.validate(data, gold, label="label")
+    assert right.accuracy.accuracy.value == 1
+    others = [data[::-1], data.sort_values("label"), data[:20], data[1:]]
+    for other in [*others, pl.from_pandas(data[::-1])]:
+        with pytest.raises(ValueError, match="gold was drawn from other data: "):
+            lh.validate(other, gold, label="label")
+    # The texts are unknown here, but their number is known.
+    with pytest.raises(ValueError, match="gold was drawn from other data"):
+        lh.validate(data["label"].tolist()[:25], gold)
+
+
+def test_a_wrong_probability_is_named_with_its_row() -> None:
+    with pytest.raises(lh.ArgumentError) as caught:
+        lh.validate(["a", "b"], ["a", "a"], prob=[0.5, 2.0])
+    assert str(caught.value) == "prob[1] must be between 0 and 1, not 2"
+    assert (caught.value.argument, caught.value.place) == ("prob", (1,))
+
+
+def test_codes_may_be_a_column_of_the_labelled_data() -> None:
+    data = pd.DataFrame({"label": ["a", "b", "a", "b"], "anna": ["a", "b", "b", None]})
+    by_name = lh.validate(data, "anna")
+    assert by_name.accuracy.accuracy.value == pytest.approx(2 / 3)
+    assert str(by_name) == str(lh.validate(data, truth="anna"))
+    with pytest.raises(ValueError, match="ben"):
+        lh.validate(data, "ben")
+
+
+@pytest.mark.parametrize("n_wrong", [0, 1])
+def test_codes_that_may_be_a_copy_of_the_labels_are_told(n_wrong: int) -> None:
+    labels = [NAMES[i % 3] for i in range(120)]
+    codes = [NAMES[1] if i < n_wrong else label for i, label in enumerate(labels)]
+    found = lh.validate(labels, {"ann": codes, "ben": [NAMES[0], *[None] * 119]})
+    told = [each for each in found.warnings if "equal the model's labels" in each]
+    assert len(told) == (n_wrong == 0)
+    assert all("'ann'" in each and "'ben'" not in each for each in told)
+    half = [None if i % 2 else code for i, code in enumerate(codes * 2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of few errors
+        notes = lh.estimate({"label": labels * 2}, half, prob=np.full(240, 0.5)).notes
+    assert any("equal the model's labels" in each for each in notes) == (n_wrong == 0)
+
+
+@pytest.mark.parametrize(("n", "n_rare"), [(99, 33), (300, 9)])
+def test_codes_of_a_good_model_are_no_copies(n: int, n_rare: int) -> None:
+    """Few codes, or few codes of rare labels, may all be right by chance."""
+    labels = [NAMES[0] if i < n_rare else NAMES[1] for i in range(n)]
+    found = lh.validate(labels, {"ann": labels})
+    assert not any("equal the model's labels" in each for each in found.warnings)
+
+
+@pytest.mark.parametrize("given", [{"gold": "label"}, {"truth": ["code", "label"]}])
+def test_the_labels_are_no_codes_of_people(given: dict[str, Any]) -> None:
+    data = {"label": ["a", "b"] * 30, "code": ["a", "b"] * 30}
+    (name,) = given
+    with pytest.raises(ValueError, match=f"^{name} must be codes of people: 'label' is"):
+        lh.validate(data, **given)
+
+
+def test_texts_that_the_data_leave_out_are_told() -> None:
+    n = 40
+    frame = pd.DataFrame(
+        {
+            "id": [f"t{i}" for i in range(n)],
+            "text": [f"text {i}" for i in range(n)],
+            "label": ["a", "b"] * (n // 2),
+        }
+    )
+    gold = lh.gold_sample(frame, 20, id="id", seed=1)
+    gold = gold.with_codes({"ann": ["a", "b"] * 10})
+    note = "30 of 40 texts from which the sample was drawn are used, "
+    found = lh.validate(frame[:30], gold)
+    (told,) = (line for line in found.warnings if line.startswith(note))
+    assert told.endswith("of the 20 drawn: results describe only the texts used.")
+    assert not any(note in line for line in lh.validate(frame, gold).warnings)
+
+
+@pytest.mark.parametrize("argument", ["consensus", "n_imputations"])
+def test_a_model_of_coders_was_removed(argument: str) -> None:
+    with pytest.raises(lh.ArgumentTypeError, match=r"was removed.*majority") as caught:
+        lh.validate(["a", "b"], ["a", "b"], **{argument: 5})  # type: ignore[arg-type] # removed
+    assert caught.value.code == "removed"
