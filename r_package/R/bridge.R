@@ -228,11 +228,18 @@ warn <- function(
   cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
 }
 
+# Issues a warning with a text of Python. A template of cli would take ten times as long, which
+# counts in a loop of single calls.
+warn_text <- function(text, kind, error_call = public_frame()) {
+  class <- c(paste0("llamaherd_warning_", kind), "llamaherd_warning")
+  rlang::warn(text, class = class, call = error_call, use_cli_format = TRUE)
+}
+
 # Issues one warning for all warnings of a call of Python; none without any.
 warn_python <- function(texts, kind = "python", error_call = public_frame()) {
   texts <- unique(texts)
   if (length(texts) == 1) {
-    warn("{texts}", kind, error_call)
+    warn_text(texts, kind, error_call)
   } else if (length(texts) > 1) {
     bullets <- rlang::set_names(sprintf("{texts[[%d]]}", seq_along(texts)), "*")
     warn(c("{length(texts)} warnings:", bullets), kind, error_call)
