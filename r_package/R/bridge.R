@@ -69,9 +69,17 @@ call_slowly <- function(fun, arguments) {
   })
 }
 
-# Returns a function of the module. A package of another version may lack the function.
+# Returns a function of the module, which is looked up once, because each call of R calls several. A
+# package of another version may lack the function.
 python_function <- function(module, fun) {
-  tryCatch(module[[fun]], error = \(cnd) abort_version(fun))
+  if (!identical(module, the$called)) {
+    the$called <- module
+    the$functions <- list()
+  }
+  if (is.null(the$functions[[fun]])) {
+    the$functions[[fun]] <- tryCatch(module[[fun]], error = \(cnd) abort_version(fun))
+  }
+  the$functions[[fun]]
 }
 
 # Returns the frame of the function that the user called, which errors name: the innermost exported
