@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.decimals import percents
+from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.asks.texts import Text
 from llamaherd.calls.chat.conversations import Refused, listed
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embed_job import EmbedWork
+from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import NativeError, ServerError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure, NativeError, ServerError
 from llamaherd.remote.request import SentRequest, as_json, content_hash
 
 if TYPE_CHECKING:

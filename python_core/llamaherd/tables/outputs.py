@@ -7,12 +7,10 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.journal.disks import network_type
-from llamaherd.calls.journal.file import shown
+from llamaherd.calls.journal.file import network_type, shown
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import sha256_of
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.locks import LockHeldError, take_lock
+from llamaherd.engine.core.files import LockHeldError, sha256_of, take_lock
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.tables.record import SAME
 from llamaherd.tables.table import METADATA_KEY
 

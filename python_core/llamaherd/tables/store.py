@@ -12,7 +12,7 @@ import numpy as np
 
 from llamaherd.calls.journal import file as journal_file
 from llamaherd.calls.journal.file import RUN_TABLES, DamagedError, refusals, shown
-from llamaherd.calls.journal.sqlite_access import connect, look
+from llamaherd.calls.journal.sqlite import connect, look
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.tables.record import Record
 

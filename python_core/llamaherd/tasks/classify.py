@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.calls.api.classify import prepare_classify
-from llamaherd.calls.asks.coverage import low_coverage
+from llamaherd.calls.asks.calibration import low_coverage
 from llamaherd.calls.asks.labels import checked_labels
 from llamaherd.calls.asks.rendering import shown_rendered
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING, Column

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from llamaherd.calls.run import slow_file
-from llamaherd.calls.run.slow_file import MANY, note_slow_file
+from llamaherd.calls.run import host as slow_file
+from llamaherd.calls.run.host import MANY, note_slow_file
 from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.engine.core.words import R, spoken_in
 

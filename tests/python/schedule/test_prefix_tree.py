@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.engine.core.request import Request
-from llamaherd.engine.loop.prefixes import find_prefixes
+from llamaherd.engine.loop.group import find_prefixes
 from llamaherd.engine.schedule.prefix_cache import PrefixCache
 from llamaherd.engine.schedule.queue import make_clients
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llamaherd.calls.api.conversation import Conversation
-from llamaherd.calls.api.cut_off import warn_of_cut
-from llamaherd.calls.api.generate import generate_parallel, start_parallel
-from llamaherd.calls.api.questions import make_batch, make_question, options_of
-from llamaherd.calls.api.replies import Reply
+from llamaherd.calls.api.conversation import (
+    Conversation,
+    make_batch,
+    make_question,
+    options_of,
+)
+from llamaherd.calls.api.generate import generate_parallel, start_parallel, warn_of_cut
 from llamaherd.calls.api.turns import (
+    Reply,
     last_question,
     n_exchanges,
 )
@@ -19,10 +22,10 @@ from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.run.context import Context, as_context
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.interrupts import Interrupts
+from llamaherd.calls.run.job import Interrupts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.keeping import keeping
-from llamaherd.engine.core.process_bound import ClosedByWith
+from llamaherd.engine.core.process import ClosedByWith
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.sampling import DEFAULT_SEED
 from llamaherd.engine.core.stats import Stats
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
-    from llamaherd.calls.api.questions import Question
+    from llamaherd.calls.api.conversation import Question
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Job
 

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.running import none_answered, run_to_end, start
 from llamaherd.calls.api.scoring import made_requests, open_context, scoring
-from llamaherd.calls.asks.calibration import METHODS, Calibration, calibrate_batch
+from llamaherd.calls.asks.calibration import (
+    METHODS,
+    Calibration,
+    calibrate_batch,
+    coverage_cause,
+    low_coverage,
+)
 from llamaherd.calls.asks.calibration import calibrate_contextual as _contextual
-from llamaherd.calls.asks.coverage import coverage_cause, low_coverage
 from llamaherd.calls.asks.keywords import ClassifySettings
 from llamaherd.calls.asks.labels import check_different, checked_labels, classified
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
-from llamaherd.calls.asks.scored_thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.chat.conversations import Refused, listed
-from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.run.host import Elsewhere, note_slow_file
 from llamaherd.calls.run.hosted import HostedCall
-from llamaherd.calls.run.slow_file import note_slow_file
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError

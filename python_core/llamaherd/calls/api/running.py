@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.interrupts import Interrupts, wait_for_end
-from llamaherd.calls.run.job import Job
+from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
 from llamaherd.engine.core.progress import reporter
 from llamaherd.engine.core.results import Result, Results
@@ -17,7 +16,7 @@ from llamaherd.engine.core.stats import Stats
 if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.request import Request
 
 _R = TypeVar("_R")

@@ -18,16 +18,16 @@ from llamaherd.calls.asks.keywords import PerplexitySettings, ScoreSettings
 from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.scored_thoughts import thought_of
 from llamaherd.calls.asks.scoring import text_request
 from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.calls.chat.conversations import listed
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.thinking import Thinking
-from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.scored_thoughts import BehindThoughts
 from llamaherd.calls.asks.scoring import scoring_request
+from llamaherd.calls.asks.thoughts import BehindThoughts
 from llamaherd.calls.chat.chat import answer_space
 from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.scoring import Scored, Scoring
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
     from array import array
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.options import CallOptions, ScoreOptions, Space
     from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.calls.asks.trees import Continuations
+    from llamaherd.calls.asks.scoring import Continuations
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.core.request import Request

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.engine.core.errors import AnswerError, CutOffError, GenerationError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import (
+    AnswerError,
+    CutOffError,
+    Failure,
+    GenerationError,
+)
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.results import Result
 from llamaherd.engine.native import shim

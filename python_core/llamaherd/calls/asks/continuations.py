@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.calls.asks.scores import OfPrompts
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.results import KINDS
 from llamaherd.engine.core.table import in_pandas, reasons, with_index
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import Stats
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.calls.asks.scored_thoughts import thought_of
 from llamaherd.calls.asks.scores import ClassifyResults, Normalize, softmax
+from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.sampling_values import MAX_CHOICES
+from llamaherd.engine.core.values import MAX_CHOICES
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
-    from llamaherd.calls.asks.trees import Continuations
+    from llamaherd.calls.asks.scoring import Continuations
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason, Result, Results
     from llamaherd.engine.core.stats import RequestStats, Stats
 

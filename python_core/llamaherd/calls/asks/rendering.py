@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from llamaherd.calls.asks.chat_options import check_no_chat
+from llamaherd.calls.asks.options import check_no_chat
 from llamaherd.calls.chat.chat import chat_prompts, chat_renderer
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.chat.thinking import plan_thinking

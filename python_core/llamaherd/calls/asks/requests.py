@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from llamaherd.calls.asks.answers import seeded, seeded_thought
 from llamaherd.calls.asks.choices import ChoiceCuts
-from llamaherd.calls.asks.constraints import Constraints
-from llamaherd.calls.asks.quotes import with_sources
+from llamaherd.calls.asks.constraints import (
+    Constraints,
+    stop_problem,
+    warn_idle,
+    with_schemas,
+    with_sources,
+)
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.settings import params_of_call, params_of_prompts
-from llamaherd.calls.asks.shown_schemas import with_schemas
 from llamaherd.calls.asks.thoughts import (
     Thoughts,
     capacity_of,
@@ -25,14 +29,13 @@ from llamaherd.calls.asks.thoughts import (
 )
 from llamaherd.calls.chat.conversations import Refused, listed
 from llamaherd.engine.core.argument import Argument, Id
-from llamaherd.engine.core.effects import stop_problem, warn_idle
 from llamaherd.engine.core.errors import (
     ArgumentError,
     ArgumentTypeError,
+    Failure,
     SamplerError,
     TokenizeError,
 )
-from llamaherd.engine.core.failure import Failure
 from llamaherd.engine.core.request import ChoicePaths, Request, too_long
 from llamaherd.engine.core.sampling import (
     CONSTRAINTS,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from llamaherd.calls.chat.conversations import Refused, listed
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import TokenizeError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.engine.native import vocabulary
 

@@ -15,8 +15,7 @@ from llamaherd.calls.chat.messages import (
 )
 from llamaherd.calls.chat.thinking_format import format_of
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError, Failure
 from llamaherd.engine.core.plain import is_missing, plain
 from llamaherd.engine.native import vocabulary
 
@@ -35,7 +34,7 @@ class Refused:
 
     Attributes:
         reason: Reason of the refusal.
-        code: Code of the failure, see `core.failure`.
+        code: Code of the failure, see `core.errors`.
     """
 
     reason: str

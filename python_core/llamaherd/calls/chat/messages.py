@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.preparing import check_wanted
+from llamaherd.engine.core.request import check_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llamaherd.calls.chat.messages import with_thought
-from llamaherd.calls.chat.switches import Switch, Switches
-from llamaherd.calls.chat.template_cache import TemplateCache
+from llamaherd.calls.chat.templating import Switch, Switches, TemplateCache
 from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:

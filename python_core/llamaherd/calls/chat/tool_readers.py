@@ -1,4 +1,4 @@
-"""Readers of tool calls in JSON. `FORMATS` has the readers of all formats."""
+"""Readers of tool calls in the formats of chat templates, and the search for a format."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from llamaherd.calls.chat.templating import TemplateCache
 from llamaherd.calls.chat.tool_arguments import json_value
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
@@ -14,6 +15,7 @@ from llamaherd.calls.chat.tool_calls import (
     ToolFormat,
     WrittenCall,
     call_in_json,
+    parse_tool_calls,
 )
 from llamaherd.calls.chat.tool_markup import (
     read_gemma,
@@ -23,11 +25,14 @@ from llamaherd.calls.chat.tool_markup import (
     read_minimax_m3,
     read_xml,
 )
+from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from llamaherd.calls.chat.renderer import Renderer
     from llamaherd.calls.chat.tool_calls import Pieces
+
 
 _BETWEEN = re.compile(r"[\s,;]*")
 _SPACES = re.compile(r"\s*")
@@ -272,3 +277,46 @@ FORMATS = (
     ToolFormat("minimax-m3", read_minimax_m3),
     ToolFormat("llama", _read_llama),
 )
+
+
+_NAME, _ARGUMENTS = "look_up_7", {"word": "Ww7Ww"}
+_ASKED: dict[str, object] = {"role": "user", "content": "Qq7Qq"}
+_CALL: dict[str, object] = {
+    "id": "call00001",
+    "type": "function",
+    "function": {"name": _NAME, "arguments": _ARGUMENTS},
+}
+_CALLED: dict[str, object] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
+_FORMATS: TemplateCache[str, ToolFormat | None] = TemplateCache()
+
+
+def tool_format_of(renderer: Renderer) -> ToolFormat | None:
+    """Find the format in which a template writes tool calls.
+
+    The result is the first format whose reader can read back a call that the template
+    wrote.
+
+    Args:
+        renderer: Renderer of the template.
+
+    Returns:
+        The format; None if the template writes no calls, or writes them in another
+        format.
+    """
+    return _FORMATS.get(renderer.source, lambda: _found(renderer))
+
+
+def _found(renderer: Renderer) -> ToolFormat | None:
+    try:
+        whole = renderer.probe({}).render([_ASKED, _CALLED], add_generation_prompt=False)
+    except ChatTemplateError:
+        return None
+    answer = whole.rpartition("Qq7Qq")[2]
+    for each in FORMATS:
+        # For an answer that consists only of a call, the header of the turn comes
+        # first.
+        start = answer.find('{"name"') if each.name == "llama" else 0
+        calls = parse_tool_calls(answer[max(0, start) :], each).calls
+        if [(c.name, dict(c.arguments)) for c in calls] == [(_NAME, _ARGUMENTS)]:
+            return each
+    return None

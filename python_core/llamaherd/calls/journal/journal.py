@@ -20,21 +20,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.calls.journal import entry as thoughts
 from llamaherd.calls.journal import file as journal_file
-from llamaherd.calls.journal import thoughts
 from llamaherd.calls.journal.entry import JournalEntry, entry_of, row_of
 from llamaherd.calls.journal.file import refusals, shown
 from llamaherd.calls.journal.key import MIXED_UP
-from llamaherd.calls.journal.sqlite_access import (
-    SHM,
-    WAL,
-    beside,
-    connect,
-    identity,
-    look,
-)
+from llamaherd.calls.journal.sqlite import SHM, WAL, beside, connect, identity, look
 from llamaherd.engine.core.errors import JournalError, JournalWarning
-from llamaherd.engine.core.plurals import MOST_ROWS, count_of, first_rows
+from llamaherd.engine.core.phrases import MOST_ROWS, count_of, first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

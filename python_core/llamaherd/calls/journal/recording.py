@@ -5,15 +5,17 @@ The thread of the call passes finished results to a writer thread and continues.
 
 from __future__ import annotations
 
+from array import array
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.journal.entry import JournalEntry
-from llamaherd.calls.journal.file import refusals
+from llamaherd.calls.journal.file import DamagedError, refusals
 from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
 from llamaherd.calls.journal.key import journal_key, settings_json, settings_of
-from llamaherd.calls.journal.numbers import numbers_of, with_numbers
 from llamaherd.calls.journal.writer import Writer
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
@@ -30,8 +32,60 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.results import FinishReason, Results
     from llamaherd.engine.core.stats import Progress
     from llamaherd.engine.loop.group import GroupLoop
-    from llamaherd.engine.model.adapters import Lora
-    from llamaherd.engine.model.file import ModelFile
+    from llamaherd.engine.model.file import Lora, ModelFile
+
+
+_WRONG = "the log-probabilities stored for a prompt do not match its tokens"
+
+
+def numbers_of(output: Output) -> array[float]:
+    """Return the log-probabilities to store for a score or for an answer's tokens.
+
+    For an answer, the alternatives of each token follow: their number, then pairs of
+    token and log-probability.
+    """
+    if output.scores is not None:
+        return array("d", output.scores)
+    if output.logprobs is None:
+        return array("d")
+    others = output.top_logprobs or [{} for _ in output.logprobs]
+    rows = ([len(row), *chain.from_iterable(row.items())] for row in others)
+    return array("d", [*output.logprobs, *chain.from_iterable(rows)])
+
+
+def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
+    """Return an output with its stored log-probabilities.
+
+    Raises:
+        DamagedError: The numbers do not fit the request.
+    """
+    if request.tree is not None:
+        if len(numbers) != len(request.tree.tokens):
+            raise DamagedError(_WRONG)
+        return replace(output, scores=array("d", numbers))
+    if request.logprobs is None:
+        return output
+    try:
+        logprobs, top = _read(len(output.tokens), numbers)
+    except (ValueError, OverflowError, IndexError):
+        raise DamagedError(_WRONG) from None
+    return replace(output, logprobs=logprobs, top_logprobs=top)
+
+
+def _read(n: int, numbers: Sequence[float]) -> tuple[list[float], list[dict[int, float]]]:
+    top: list[dict[int, float]] = []
+    at = n
+    while at < len(numbers):
+        end = at + 1 + 2 * int(numbers[at])
+        if not at < end <= len(numbers):
+            raise ValueError
+        pairs = numbers[at + 1 : end]
+        top.append(dict(zip(map(int, pairs[::2]), pairs[1::2], strict=True)))
+        at = end
+    if len(top) != n:
+        raise ValueError
+    return list(numbers[:n]), top
+
 
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.journal.file import shown
-from llamaherd.calls.journal.sqlite_access import is_locked
+from llamaherd.calls.journal.sqlite import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

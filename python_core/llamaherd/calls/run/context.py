@@ -16,8 +16,8 @@ from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import NativeSizing
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import kv_cells
+from llamaherd.engine.model.loading import check_llama
 from llamaherd.engine.model.model import Model, model_of_llama
-from llamaherd.engine.model.of_llama import check_llama
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.context_settings import ContextSettings
     from llamaherd.engine.memory.plan import Layout
-    from llamaherd.engine.model.rope import ScalingType
+    from llamaherd.engine.model.loading import ScalingType
 
 
 class Context(Host):

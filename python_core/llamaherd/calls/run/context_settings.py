@@ -10,8 +10,8 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.words import setting, words
 from llamaherd.engine.loop.sizing import check_cells, fixed_memory
 from llamaherd.engine.memory import hardware, kv_cells
-from llamaherd.engine.memory.buffers import buffers_of
 from llamaherd.engine.memory.device import device_of
+from llamaherd.engine.memory.kv_cells import buffers_of
 from llamaherd.engine.memory.plan import (
     AUTO_SLOTS,
     MAX_CTX,
@@ -21,14 +21,14 @@ from llamaherd.engine.memory.plan import (
     Layout,
     Sizes,
 )
-from llamaherd.engine.model import rope
+from llamaherd.engine.model import loading
 from llamaherd.engine.native.engine import EngineParams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.engine.memory.buffers import Buffers
     from llamaherd.engine.memory.device import Device, Placement
+    from llamaherd.engine.memory.kv_cells import Buffers
     from llamaherd.engine.native.models import ModelInfo
 
 FLASH_ATTN: dict[object, int] = {"auto": -1, False: 0, True: 1}
@@ -53,7 +53,7 @@ class ContextSettings:
     sizes: Sizes
     params: EngineParams
     keeps_prefixes: bool
-    rope: dict[str, Any]
+    loading: dict[str, Any]
     type_k: str
     type_v: str
 
@@ -119,8 +119,8 @@ def checked_settings(
     for name in ("n_ctx", "kv_layout", "flash_attn"):
         if isinstance(own[name], str) and own[name] == "auto":
             own[name] = told.get(name, "auto")
-    ropes = {name: told[name] for name in rope.NAMES if name in told}
-    ropes |= rope.checked({name: own[name] for name in rope.NAMES})
+    ropes = {name: told[name] for name in loading.NAMES if name in told}
+    ropes |= loading.checked({name: own[name] for name in loading.NAMES})
     layout = checks.choice("kv_layout", own["kv_layout"], _LAYOUTS)
     deterministic = own["deterministic"]
     sizes = Sizes(
@@ -158,7 +158,7 @@ def checked_settings(
         type_k=kv_cells.TYPES[keys][0],
         type_v=kv_cells.TYPES[values][0],
         deterministic=deterministic,
-        **rope.engine_params(ropes),
+        **loading.engine_params(ropes),
     )
     return ContextSettings(
         sizes=sizes,

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.answers import as_result, checked
 from llamaherd.engine.core.errors import PromptError
-from llamaherd.engine.core.outcome import Finish
-from llamaherd.engine.core.pieces import PieceStream, Stripped, TextPiece, TokenLogprob
-from llamaherd.engine.core.process_bound import ProcessBound
+from llamaherd.engine.core.outcome import (
+    Finish,
+    PieceStream,
+    Stripped,
+    TextPiece,
+    TokenLogprob,
+)
+from llamaherd.engine.core.process import ProcessBound
 from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.loop.group import Group

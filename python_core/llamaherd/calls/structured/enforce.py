@@ -16,8 +16,14 @@ from llamaherd.calls.structured.exact_numbers import (
     take_limits,
     write_sizes,
 )
-from llamaherd.calls.structured.intersections import costs_too_much, has_costly_names
-from llamaherd.calls.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
+from llamaherd.calls.structured.subschemas import (
+    OF_MANY,
+    OF_NAMED,
+    OF_ONE,
+    costs_too_much,
+    has_costly_names,
+    subschemas,
+)
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.native import llguidance
 

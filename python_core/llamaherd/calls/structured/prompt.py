@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from llamaherd.calls.structured.quoting import quote_rule
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text
 from llamaherd.calls.structured.subschemas import Subschema, listed, parts
 
 JSON_ONLY = "Answer with JSON only, on one line, in this form:"

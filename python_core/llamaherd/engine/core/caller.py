@@ -1,14 +1,17 @@
-"""Warnings that point to the line of the user's program, not into this package."""
+"""Warnings that point to the line of the user's program, and removed arguments."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from llamaherd.engine.core.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class ListedWarning(UserWarning):
@@ -91,3 +94,31 @@ def _depth_of_caller() -> int:
             break
         depth, frame = depth + 1, frame.f_back
     return depth
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def removed(
+    **instead: str,
+) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
+    """Return a decorator of functions that lost arguments.
+
+    Args:
+        instead: By the name of a removed argument: what to use instead.
+    """
+
+    def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        @wraps(function)
+        def refusing(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+            for name, other in instead.items():
+                if name in kwargs:
+                    raise ArgumentTypeError(
+                        f"was removed: {other}", argument=name, code="removed"
+                    )
+            return function(*args, **kwargs)
+
+        return refusing
+
+    return decorated

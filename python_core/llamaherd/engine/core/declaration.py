@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from dataclasses import Field
 
-    from llamaherd.engine.core.kinds import OptionKind
+    from llamaherd.engine.core.values import OptionKind
 
 _T = TypeVar("_T")
 _Options = TypeVar("_Options", bound="Options")

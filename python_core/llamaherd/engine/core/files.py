@@ -1,21 +1,26 @@
-"""Hashes of files; replacing and removing files, also on Windows."""
+"""Hashes of files; replacing, removing and locking files, also on Windows."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
 # Errors if syncing is unavailable: no read permission, or some network drives.
@@ -235,3 +240,81 @@ def discard(path: Path) -> None:
     except PermissionError:
         if not _IS_WINDOWS:
             raise
+
+
+_LONGEST_ID = 20  # digits of a process id
+
+
+class LockHeldError(Exception):
+    """Raised if another process holds a lock.
+
+    Attributes:
+        process: Process id of the holder; "" if it cannot be read, as on Windows.
+    """
+
+    def __init__(self, process: str) -> None:
+        super().__init__(f"the lock is held by process {process or '(unknown)'}")
+        self.process = process
+
+
+class LockFile:
+    """Lock that this process holds; the system releases it when the process ends.
+
+    Attributes:
+        path: Path of the lock file.
+    """
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self.path = path
+        self._lock = lock
+
+    def release(self) -> None:
+        """Release the lock and remove its file."""
+        with suppress(OSError):  # Windows removes no open file: FileLock does it later
+            self.path.unlink()  # while it is held; who waits for it notices
+        self._lock.release()
+
+
+def take_lock(path: Path) -> LockFile | None:
+    """Lock a file against other processes, and write the process id into it.
+
+    Args:
+        path: Path of the lock file; a symbolic link is not followed.
+
+    Returns:
+        The lock; None if the file system has no locks, the file cannot be created, or
+        it is a file of another program.
+
+    Raises:
+        LockHeldError: Another process, or this one, holds the lock.
+    """
+    if path.is_symlink():
+        return None
+    holder = ""
+    try:
+        with suppress(FileNotFoundError, PermissionError):  # Windows locks its text, too
+            holder = path.read_bytes()[: _LONGEST_ID + 1].decode("ascii", "replace")
+        if holder and not holder.isdigit():  # not written by this function
+            return None
+        lock = FileLock(path, fallback_to_soft=False, thread_local=False)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise LockHeldError(holder) from None
+    except OSError:
+        return None
+    with suppress(OSError):
+        path.write_text(str(os.getpid()), encoding="ascii")
+    return LockFile(path, lock)
+
+
+_LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
+
+
+def separator_in(line: str) -> str | None:
+    """Return the separator that the first line of a file names; None without one.
+
+    Args:
+        line: First line, without a byte order mark; its line end may be missing.
+    """
+    found = _LINE.fullmatch(line)
+    return None if found is None else found[1]

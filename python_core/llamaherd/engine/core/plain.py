@@ -1,4 +1,4 @@
-"""Plain values: Python's own types in place of their subclasses, and the text of a cell.
+"""Plain values: Python's own types in place of their subclasses, cells of tables, JSON.
 
 `str()`, `repr()` and f-strings may write the name of a member of `class S(str, Enum)`,
 and numpy's name of its text. So values become plain where they come in: what is computed,
@@ -16,7 +16,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from numbers import Number
-from typing import Any
+from typing import Any, TypeVar
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _NAMES_OF_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
@@ -169,3 +169,50 @@ def _duration(value: Any) -> str:  # noqa: ANN401 - of the standard library or n
         parts.append(f"{seconds}S")
     clock = "".join(parts)
     return f"{sign}P{f'{days}D' * bool(days)}{f'T{clock}' * bool(clock)}"
+
+
+# Errors of code that reads a stored JSON text which is damaged or of another kind.
+DAMAGED = (
+    *(KeyError, TypeError, ValueError, AttributeError, RecursionError, IndexError),
+    OverflowError,  # an infinite number as an integer
+)
+_T = TypeVar("_T")
+_MOST = 60  # characters of a key in a message
+
+
+class DuplicateKeyError(ValueError):
+    """An object in a JSON text has a key twice."""
+
+
+def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
+    """Build an object of a JSON text, as `object_pairs_hook` of a decoder.
+
+    Args:
+        pairs: Keys with their values, in the order of the text.
+
+    Raises:
+        DuplicateKeyError: A key occurs twice.
+    """
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            shown = key if len(key) <= _MOST else f"{key[: _MOST - 3]}..."
+            raise DuplicateKeyError(
+                f"an object has the key {json.dumps(shown, ensure_ascii=False)} twice"
+            )
+        seen.add(key)
+    return found
+
+
+def read_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - JSON
+    """Parse a JSON text.
+
+    Raises:
+        DuplicateKeyError: An object has a key twice.
+        ValueError: The text is not JSON.
+        RecursionError: The text is nested too deeply.
+    """
+    return json.loads(text, object_pairs_hook=unique_keys)

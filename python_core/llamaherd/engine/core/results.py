@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, overload
 
-from llamaherd.engine.core.failure import CANCELLED, code_of
+from llamaherd.engine.core.errors import CANCELLED, code_of
 from llamaherd.engine.core.table import (
     columns,
     in_pandas,
@@ -113,7 +113,7 @@ class Result(Generic[T_co]):
 
     @property
     def error_code(self) -> str | None:
-        """Code of the failure, see `core.failure`; None for an answer."""
+        """Code of the failure, see `core.errors`; None for an answer."""
         if self.finish_reason == "cancelled":
             return CANCELLED.code
         return code_of(self.error)

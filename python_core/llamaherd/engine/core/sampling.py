@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Idle, Options, declares, option
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.kinds import Checked, Flag, Real, Whole
-from llamaherd.engine.core.sampling_values import (
+from llamaherd.engine.core.values import (
+    Checked,
+    Flag,
+    Real,
+    Whole,
     checked_bias,
     checked_breakers,
     checked_choices,
@@ -20,7 +23,7 @@ from llamaherd.engine.core.sampling_values import (
 )
 
 if TYPE_CHECKING:
-    from llamaherd.engine.core.kinds import Schema
+    from llamaherd.engine.core.values import Schema
 
 DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from llamaherd.engine.core.failure import CANCELLED, Failure
+from llamaherd.engine.core.errors import CANCELLED, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

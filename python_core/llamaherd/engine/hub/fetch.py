@@ -18,7 +18,7 @@ from llamaherd.engine.core.errors import (
 )
 from llamaherd.engine.core.files import sha256_of
 from llamaherd.engine.hub import cache, repository
-from llamaherd.engine.hub.ollama import ollama_path
+from llamaherd.engine.hub.cache import ollama_path
 from llamaherd.engine.hub.progress import (
     Cancelled,
     FetchMeter,

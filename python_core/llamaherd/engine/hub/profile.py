@@ -19,7 +19,7 @@ import psutil
 from llamaherd.engine.core import checks
 from llamaherd.engine.hub.quantizations import gigabytes, needed_bytes
 from llamaherd.engine.memory import hardware
-from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,7 +219,7 @@ def gpus() -> tuple[Gpu, ...]:
     These are the GPUs that libllama can use, in the order of `Model(main_gpu=)`. If
     there are none, they are the GPUs that nvidia-smi lists.
     """
-    used = devices.gpus()
+    used = shim.gpus()
     if not used:
         return _listed_gpus()
     return tuple(

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import NativeError, NoSpaceError
 from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, Status
-from llamaherd.engine.loop.delayed import Delayed
-from llamaherd.engine.loop.open_groups import OpenGroups
-from llamaherd.engine.loop.prefixes import call_tree, least_tokens
+from llamaherd.engine.loop.group import call_tree, least_tokens
+from llamaherd.engine.loop.open_groups import Delayed, OpenGroups
 from llamaherd.engine.loop.sizing import as_made, limits_of
 from llamaherd.engine.loop.slot_times import SlotWatch
 from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.engine.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.engine.schedule.client import State
-from llamaherd.engine.schedule.decision import Kind
-from llamaherd.engine.schedule.fallback import is_guilty, isolate
+from llamaherd.engine.schedule.engine import Kind, is_guilty, isolate
 from llamaherd.engine.schedule.prefix_cache import PrefixCache
 from llamaherd.engine.schedule.queue import Queue, make_clients
 from llamaherd.engine.schedule.scheduler import Scheduler
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.memory.plan import Plan
     from llamaherd.engine.schedule.client import Client
-    from llamaherd.engine.schedule.decision import Action
-    from llamaherd.engine.schedule.engine import Engine
+    from llamaherd.engine.schedule.engine import Action, Engine
 
 _SLICE_MS = 50  # maximum interval between progress reports
 _WATCHED_MS = 25  # maximum interval between new texts of watched answers

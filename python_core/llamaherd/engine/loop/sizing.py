@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.core.words import setting
-from llamaherd.engine.memory.buffers import NO_BUFFERS
-from llamaherd.engine.memory.kv_cells import number_of
+from llamaherd.engine.memory.kv_cells import NO_BUFFERS, number_of
 from llamaherd.engine.memory.plan import (
     AUTO_SLOTS,
     MAX_HOLD,
@@ -19,13 +18,13 @@ from llamaherd.engine.memory.plan import (
 )
 from llamaherd.engine.native.engine import EngineParams, NativeEngine
 from llamaherd.engine.native.shim import CELL_BLOCK
-from llamaherd.engine.schedule.decision import Limits
+from llamaherd.engine.schedule.engine import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.memory.buffers import Buffers
     from llamaherd.engine.memory.device import Device
+    from llamaherd.engine.memory.kv_cells import Buffers
     from llamaherd.engine.memory.plan import Layout, Sizes
     from llamaherd.engine.model.model import Model
     from llamaherd.engine.schedule.engine import Engine

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.memory.plan import AUTO_SLOTS, ROWS, ROWS_AMX
-from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.engine.native.devices import GpuMemory
+    from llamaherd.engine.native.shim import GpuMemory
 
 # On the processor, the cost of a step grows with its number of rows, and more than 40
 # rows gain little. A GPU needs for 248 rows only 2.6 times the time of 40 rows, see
@@ -133,7 +133,7 @@ def shares_memory(placement: Placement) -> bool:
 
 def _used_gpus(placement: Placement) -> list[tuple[GpuMemory, float]]:
     """Return the GPUs that hold layers, each with its share in any unit."""
-    gpus = devices.gpus()
+    gpus = shim.gpus()
     if placement.split_mode == "none":
         return [(gpu, 1.0) for gpu in gpus[placement.main_gpu :][:1]]
     shares = placement.tensor_split

@@ -1,18 +1,28 @@
-"""Identity of a model file: a hash of its content, which is computed once per file."""
+"""Model and adapter files: identity, a hash computed once per file, and metadata."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field, argument_of
+from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.engine.core.files import digest_of
+from llamaherd.engine.memory.kv_cells import number_of
+from llamaherd.engine.model.loading import as_float32
+from llamaherd.engine.native import models
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.native.models import ModelInfo
 
 
 class ModelFile:
@@ -118,3 +128,133 @@ def parts_of(path: Path) -> list[Path]:
         for i in range(1, n_parts + 1)
     ]
     return parts if all(part.is_file() for part in parts) else [path]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHeader:
+    """Metadata of a model file.
+
+    Attributes:
+        metadata: Metadata as text, by key.
+        chat_template: Chat template; None without one.
+        info: Sizes of the model. They do not show whether the model is an encoder.
+    """
+
+    metadata: Mapping[str, str]
+    chat_template: str | None
+    info: ModelInfo
+
+
+def read_header(path: Path) -> ModelHeader:
+    """Read the metadata of a model file, without its weights.
+
+    Raises:
+        ModelLoadError: The file is missing or damaged.
+    """
+    handle = models.vocabulary_load(os.fsencode(path))
+    metadata = models.model_metadata(handle)
+    n_embd = number_of(metadata, "embedding_length")
+    info = replace(  # libllama does not read sizes if it loads only the vocabulary
+        models.model_info(handle),
+        n_ctx_train=number_of(metadata, "context_length"),
+        n_embd=n_embd,
+        n_embd_out=n_embd,
+        n_layer=number_of(metadata, "block_count"),
+    )
+    return ModelHeader(metadata, models.chat_template(handle), info)
+
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+LoraOption: TypeAlias = "StrPath | tuple[StrPath, float]"
+
+_MAX_SCALE = 1e30
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """A LoRA adapter of a model.
+
+    Attributes:
+        path: Path of its GGUF file.
+        scale: Factor of the adapter.
+        file: Identity of the file.
+    """
+
+    path: Path
+    scale: float
+    file: ModelFile = field(compare=False)
+
+
+def checked_loras(
+    lora: LoraOption | Sequence[LoraOption] | None,
+) -> tuple[Lora, ...]:
+    """Return the adapters that an argument `lora` specifies: one, several or none.
+
+    Raises:
+        TypeError: `lora` has another form.
+        ValueError: A scale is not finite.
+        ModelLoadError: A file does not exist.
+    """
+    if lora is None:
+        return ()
+    if isinstance(lora, list):
+        return tuple(
+            _checked(Argument("lora", (i,)), item) for i, item in enumerate(lora)
+        )
+    return (_checked("lora", lora),)
+
+
+def _checked(name: Name, item: object) -> Lora:
+    path, scale = item, 1.0
+    if isinstance(item, tuple):
+        if len(item) != 2:
+            raise ArgumentTypeError(
+                f"must be a path or a pair of path and scale, not {checks.shown(item)}",
+                argument=name,
+            )
+        path = item[0]
+        scale = checks.real(
+            argument_of(name).at(Field("scale")), item[1], -_MAX_SCALE, _MAX_SCALE
+        )
+    file = checked_path(name, path)
+    return Lora(file, as_float32(scale), ModelFile(file))
+
+
+def checked_path(name: Name, path: object) -> Path:
+    """Return the absolute path of an existing file.
+
+    Raises:
+        TypeError: `path` is not a path.
+        ModelLoadError: The file does not exist.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"must be a path, not {checks.shown(path)}", argument=name
+        )
+    file = Path(path)
+    if not file.exists():
+        raise ModelLoadError(f"{name}: there is no file {str(file)!r}")
+    if not file.is_file():
+        raise ModelLoadError(f"{name}: {str(file)!r} is not a file")
+    return file.absolute()
+
+
+def content_of(
+    file: ModelFile | None, loras: Sequence[Lora]
+) -> tuple[str, list[tuple[str, float]]] | None:
+    """Return what identifies the content of a model with its adapters, on any machine.
+
+    Returns:
+        SHA-256 of the model's file, and SHA-256 and scale of each adapter in use, sorted;
+        None if a file was changed or removed after it was loaded, so that its hash would
+        be that of another model.
+    """
+    used = [lora for lora in loras if lora.scale]
+    names: list[str] = []
+    for each in (file, *(lora.file for lora in used)):
+        sha256 = None if each is None else each.sha256_of_loaded()
+        if sha256 is None:
+            return None
+        names.append(sha256.hex())
+    scales = [lora.scale for lora in used]
+    return names[0], sorted(zip(names[1:], scales, strict=True))

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core import installing
+from llamaherd.engine.core import phrases
 from llamaherd.engine.core.errors import AbiMismatchError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SKIP_VARIABLE = "LLAMAHERD_SKIP_ABI_CHECK"
 _CURE = (
-    f"Reinstall both: {installing.command(options='--force-reinstall --no-cache-dir')} "
+    f"Reinstall both: {phrases.command(options='--force-reinstall --no-cache-dir')} "
     f"(or set {_SKIP_VARIABLE}=1 to go on at your own risk)"
 )
 

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.engine.core.errors import AbiMismatchError
-from llamaherd.engine.core.preparing import check_wanted
+from llamaherd.engine.core.request import check_wanted
 from llamaherd.engine.native.shim import check, ffi, lib, sized
 
 if TYPE_CHECKING:

@@ -20,11 +20,10 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.schedule.beginnings import KeptAnswers
 from llamaherd.engine.schedule.client import Client, State
-from llamaherd.engine.schedule.decision import Action, Kind, Limits, in_order
-from llamaherd.engine.schedule.kept_answers import KeptAnswers
-from llamaherd.engine.schedule.prefix_owners import PrefixOwners
-from llamaherd.engine.schedule.turns import Turns
+from llamaherd.engine.schedule.engine import Action, Kind, Limits, in_order
+from llamaherd.engine.schedule.turns import PrefixOwners, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,11 +1,19 @@
-"""Numbers with nouns and verbs in messages: "1 text is", "2 texts are"."""
+"""Numbers and nouns in messages and on pages: "1 text is", "2 texts are", "0.998".
+
+Only an exact share of 0 or 1 is shown as 0 or 1: 499 of 500 is 0.998, not 1.00, and 1 of
+500 is 0.002, not 0.00. A number that would be rounded to 0, 1 or -1 gets as many decimals
+as it needs to differ from them. Numbers of other kinds, such as log-odds, are rounded. No
+number is shown as -0.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
 
 MOST_ROWS = 20  # rows of a list that is printed
 _IRREGULAR = {"person": "people", "stratum": "strata"}
@@ -88,3 +96,65 @@ def shape_of(shape: Sequence[int]) -> str:
     if len(shape) == 1:
         return count_of(shape[0], "value")
     return " x ".join(map(str, shape)) + " values"
+
+
+Sign = Literal["", "+"]
+_MOST = 9  # largest number of decimals
+_ROUNDING = 1e-9  # smaller distances from 0, 1 and -1 are rounding errors
+
+
+def decimals(value: float, digits: int = 2, *, sign: Sign = "") -> str:
+    """Format a share, a coefficient or a difference of shares.
+
+    Args:
+        value: Number; numbers beyond -1 and 1 are rounded as usual.
+        digits: Usual number of decimals.
+        sign: "+" to show the sign of positive numbers.
+    """
+    return rounded(value, _enough(value, digits), sign=sign)
+
+
+def rounded(value: float, digits: int = 2, *, sign: Sign = "") -> str:
+    """Format a number of any kind, such as log-odds; see `decimals` for shares."""
+    shown = f"{value:{sign}.{digits}f}"
+    return shown if float(shown) != 0 else f"{0:{sign}.{digits}f}"  # never -0.00
+
+
+def limits(low: float, high: float, digits: int = 2, *, sign: Sign = "") -> str:
+    """Format an interval, such as "[0.93, 0.98]"."""
+    ends = (decimals(end, digits, sign=sign) for end in (low, high))
+    return f"[{', '.join(ends)}]"
+
+
+def percents(share: float, digits: int = 1) -> str:
+    """Format a share in percent with `digits` decimals, such as "99.8%"."""
+    return f"{rounded(100 * share, _enough(share, digits, whole=100))}%"
+
+
+def _enough(value: float, digits: int, whole: int = 1) -> int:
+    """Return how many decimals tell `whole * value` from 0 and from `whole`."""
+    size = abs(value)
+    gap = min(size, 1 - size)
+    if not gap > _ROUNDING or not math.isfinite(size):
+        return digits
+    while digits < _MOST and float(rounded(whole * size, digits)) in {0, whole}:
+        digits += 1
+    return digits
+
+
+INSTALL_ADDRESS = "git+https://github.com/llamaherd/llamaherd"
+
+
+def install_command(*extras: str, options: str = "") -> str:
+    """Return a command that installs llamaherd and works in any shell.
+
+    Args:
+        *extras: Optional parts, such as "plot".
+        options: Options of `pip install`.
+    """
+    what = (
+        f"llamaherd[{','.join(extras)}] @ {INSTALL_ADDRESS}"
+        if extras
+        else INSTALL_ADDRESS
+    )
+    return " ".join(filter(None, ("pip install", options, f'"{what}"')))
