@@ -40,7 +40,7 @@ def import_ray(*extras: str) -> ModuleType:
         raise ClusterError(
             f"Python's package ray cannot be imported ({error})",
             code="no_ray",
-            remedy=": " + phrases.command(*(extras or ["ray"])),
+            remedy=": " + phrases.install_command(*(extras or ["ray"])),
         ) from None
 
 

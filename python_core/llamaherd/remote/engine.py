@@ -261,12 +261,12 @@ class RemoteEngine(Elsewhere):
         if options.stream:
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
         asked = asked_of(prompts, options)
-        self._form.check(options, asked.each)
-        warn_idle(asked.each, asked.of_call.stop)
+        self._form.check(options, asked.settings)
+        warn_idle(asked.settings, asked.of_call.stop)
         at = range(len(asked.prompts)) if places is None else places
         requests: list[Request] = []
         for i, prompt in enumerate(asked.prompts):
-            own = asked.each[i]
+            own = asked.settings[i]
             shape, problem = asked.shape_or_problem(i)
             limit = asked.limit(i)
             is_free = own.schema is None and own.choices is None

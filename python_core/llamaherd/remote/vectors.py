@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.texts import Text
-from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
@@ -40,7 +40,9 @@ def embedding_work(
     Raises:
         TypeError: `texts` is not a list of texts.
     """
-    given = [_text(i, each) for i, each in enumerate(listed(texts, "texts", ""))]
+    given = [
+        _text(i, each) for i, each in enumerate(prompts_or_refusals(texts, "texts", ""))
+    ]
     call = EmbedCall(given, options.pooling)
     n_texts = 1 if options.deterministic else _MOST_TEXTS
     return EmbedWork(

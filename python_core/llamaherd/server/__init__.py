@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"the server needs packages that are not installed ({error}): "
-        f"{phrases.command('server')}",
+        f"{phrases.install_command('server')}",
         name=error.name,
     ) from error
 

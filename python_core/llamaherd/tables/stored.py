@@ -170,5 +170,7 @@ def _arrow() -> Any:  # noqa: ANN401 - an optional module
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional dependency
     except ImportError:
-        raise ImportError(f".zst needs pyarrow: {phrases.command('parquet')}") from None
+        raise ImportError(
+            f".zst needs pyarrow: {phrases.install_command('parquet')}"
+        ) from None
     return pa

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.constraints import with_schemas
-from llamaherd.calls.asks.rendering import shown_rendered
+from llamaherd.calls.asks.rendering import rendered_text
 from llamaherd.calls.chat.thinking import plan_thinking
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, STRING, Column, cells
 from llamaherd.calls.structured.schema_columns import columns_of, has_others
@@ -90,7 +90,7 @@ class Generate(Task["Results"]):
         texts: list[object] = [text]
         if self.options.show_schema:
             texts = with_schemas(texts, [self._params.schema])
-        return shown_rendered(model, texts, self.options)
+        return rendered_text(model, texts, self.options)
 
     @property
     def columns(self) -> dict[str, Column]:

@@ -13,9 +13,9 @@ REPOSITORY = "https://github.com/llamaherd/llamaherd"
 
 def test_the_command_names_the_repository() -> None:
     """Also with extras and options."""
-    assert phrases.command() == f'pip install "git+{REPOSITORY}"'
+    assert phrases.install_command() == f'pip install "git+{REPOSITORY}"'
     extras = f'pip install -U "llamaherd[docx,plot] @ git+{REPOSITORY}"'
-    assert phrases.command("docx", "plot", options="-U") == extras
+    assert phrases.install_command("docx", "plot", options="-U") == extras
 
 
 def test_no_text_asks_an_index_for_llamaherd() -> None:

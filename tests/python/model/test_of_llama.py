@@ -225,7 +225,9 @@ def test_what_the_file_says_of_rotation_is_not_taken_for_the_default() -> None:
     assert rope_of(params, own) == {"yarn_beta_fast": 32.0}
     params.rope_freq_scale, params.yarn_ext_factor = 0.1, 0.0
     assert rope_of(params, plain) == {
-        "rope_freq_scale": loading.checked({"rope_freq_scale": 0.1})["rope_freq_scale"],
+        "rope_freq_scale": loading.checked_rope({"rope_freq_scale": 0.1})[
+            "rope_freq_scale"
+        ],
         "yarn_ext_factor": 0.0,
     }
 

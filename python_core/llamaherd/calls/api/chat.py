@@ -187,16 +187,16 @@ class Chat(Conversation, ClosedByWith):
         Returns:
             One result per question, see `generate_parallel`.
         """
-        prompts, given = self._many(texts, settings)
-        return generate_parallel(self.context, prompts, **given)
+        prompts, arguments = self._many(texts, settings)
+        return generate_parallel(self.context, prompts, **arguments)
 
     def start_all(self, texts: Sequence[str], **settings: Any) -> Job[Results]:  # noqa: ANN401 - of two kinds
         """Start `ask_all` in the background and return at once.
 
         The arguments are the same.
         """
-        prompts, given = self._many(texts, settings)
-        return start_parallel(self.context, prompts, **given)
+        prompts, arguments = self._many(texts, settings)
+        return start_parallel(self.context, prompts, **arguments)
 
     def fork(self, n: int = 1) -> list[Chat]:
         """Return n independent conversations that continue this one.
@@ -300,8 +300,8 @@ class Chat(Conversation, ClosedByWith):
     def _many(
         self, texts: object, settings: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        given = {**self._settings, **settings}
-        return make_batch(self.context, self.system, self.turns, texts, given)
+        arguments = {**self._settings, **settings}
+        return make_batch(self.context, self.system, self.turns, texts, arguments)
 
     def _forked(self, i: int) -> Chat:
         settings = dict(self._settings)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.running import none_answered, run_to_end, start
-from llamaherd.calls.api.scoring import made_requests, open_context, scoring
+from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
 from llamaherd.calls.asks.calibration import (
     METHODS,
     Calibration,
@@ -21,7 +21,7 @@ from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
-from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.host import Elsewhere, note_slow_file
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
@@ -143,32 +143,37 @@ def prepare_classify(
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
-    texts = listed(prompts)
+    texts = prompts_or_refusals(prompts)
     note_slow_file(context, len(texts))
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
         call = scoring(context, asked.requests, options, asked.convert, journal=journal)
         return HostedCall(context, call, prompts)
     model = context.model
-    given = rendered_prompts(model, texts, options, [True] * len(texts))
-    n_beside = int(normalize == "pmi" and bool(given))
+    rendered = rendered_prompts(model, texts, options, [True] * len(texts))
+    n_beside = int(normalize == "pmi" and bool(rendered))
     if n_beside:
-        given.append(_pmi_prompt(model, options))
-    made = made_requests(model, given, [known.readings] * len(given), options)
-    each = [continuations for _, continuations, _ in made]
-    names = [f"prompts[{i}]" for i in range(len(given) - n_beside)]
-    check_different(known, each, [*names, "pmi_prompt"])
-    n_tokens = [[len(tokens) for tokens in found] for _, _, found in made]
+        rendered.append(_pmi_prompt(model, options))
+    rows = scored_requests(model, rendered, [known.readings] * len(rendered), options)
+    by_prompt = [continuations for _, continuations, _ in rows]
+    names = [f"prompts[{i}]" for i in range(len(rendered) - n_beside)]
+    check_different(known, by_prompt, [*names, "pmi_prompt"])
+    n_tokens = [[len(tokens) for tokens in prompt_tokens] for _, _, prompt_tokens in rows]
 
     def convert(results: Results) -> ClassifyResults:
-        found = classified(results, each, n_tokens, known, normalize, thinks=thinks)
-        return replace(found, notes=_notes(found, given, model, chat=options.chat))
+        classified_results = classified(
+            results, by_prompt, n_tokens, known, normalize, thinks=thinks
+        )
+        return replace(
+            classified_results,
+            notes=_notes(classified_results, rendered, model, chat=options.chat),
+        )
 
     thinks = isinstance(options.thinking, Thinking)
     n, seed = options.n_thoughts, options.seed
     made_call = scoring(
         context,
-        with_thoughts([request for request, _, _ in made], n, seed, places),
+        with_thoughts([request for request, _, _ in rows], n, seed, places),
         options,
         convert,
         journal=journal,
@@ -256,15 +261,15 @@ def check_contextual(thinking: object) -> None:
 
 
 def _notes(
-    found: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
+    results: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
 ) -> tuple[str, ...]:
     """Return notes that users should read before they use the results."""
-    low = low_coverage(found.coverage)
+    low = low_coverage(results.coverage)
     if not low:
         return ()
-    each = ((one.prompt, one.thought) for one in prompts)
+    pairs = ((one.prompt, one.thought) for one in prompts)
     first, thought = next(
-        (one for one in each if not isinstance(one[0], Refused)), (None, None)
+        (one for one in pairs if not isinstance(one[0], Refused)), (None, None)
     )
     if thought is not None:
         first = detokenize(model, (*thought.end, *thought.after), unparse_special=True)
@@ -274,10 +279,10 @@ def _notes(
 
 
 def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
-    (found,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
-    if isinstance(found.prompt, Refused):
-        raise ChatTemplateError(f"pmi_prompt: {found.prompt.reason}")
-    return Rendered(_start_of_text(model)) if found.prompt == "" else found
+    (prompt,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
+    if isinstance(prompt.prompt, Refused):
+        raise ChatTemplateError(f"pmi_prompt: {prompt.prompt.reason}")
+    return Rendered(_start_of_text(model)) if prompt.prompt == "" else prompt
 
 
 def _start_of_text(model: Model) -> object:

@@ -60,11 +60,11 @@ def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptio
         TypeError: A setting is unknown or has the wrong type.
         ValueError: A setting is out of range.
     """
-    given = {**CHAT_DEFAULTS, **settings}
+    arguments = {**CHAT_DEFAULTS, **settings}
     if any(settings.get(name) for name in CONSTRAINTS) and "max_tokens" not in settings:
-        del given["max_tokens"]  # the constraint limits the answer
+        del arguments["max_tokens"]  # the constraint limits the answer
     options = GenerateOptions.of(
-        ChatSettings, given, chat=True, stream=True, system=system
+        ChatSettings, arguments, chat=True, stream=True, system=system
     )
     # Constraints are not checked here, but later with the model, because a schema may
     # be given in many forms.
@@ -156,18 +156,22 @@ def make_batch(
         for i, text in enumerate(checks.prompt_list(texts, "texts", ""))
     ]
     asked = [text for text in given_texts if not isinstance(text, Refused)]
-    given = {**settings, "chat": True, "system": system}
-    given.pop("priority", None)  # all prompts of a call share this prefix
-    is_free = not any(given.get(name) for name in CONSTRAINTS)
-    if asked and is_free and given.get("max_tokens") is None:
-        own = {k: v for k, v in settings.items() if k in ChatSettings.__annotations__}
-        longest = make_question(host, turns, max(asked, key=len), options_of(system, own))
-        given["max_tokens"] = longest.request.max_tokens
+    arguments = {**settings, "chat": True, "system": system}
+    arguments.pop("priority", None)  # all prompts of a call share this prefix
+    is_free = not any(arguments.get(name) for name in CONSTRAINTS)
+    if asked and is_free and arguments.get("max_tokens") is None:
+        chat_settings = {
+            k: v for k, v in settings.items() if k in ChatSettings.__annotations__
+        }
+        longest = make_question(
+            host, turns, max(asked, key=len), options_of(system, chat_settings)
+        )
+        arguments["max_tokens"] = longest.request.max_tokens
     prompts = [
         text if isinstance(text, Refused) else as_messages([*turns, question(text)])
         for text in given_texts
     ]
-    return prompts, given
+    return prompts, arguments
 
 
 def _request(
@@ -273,14 +277,14 @@ class Conversation:
     """
 
     def __init__(self, system: object, turns: object) -> None:
-        given, self._turns = checked_turns(turns)
-        if system is not None and given is not None:
+        saved_system, self._turns = checked_turns(turns)
+        if system is not None and saved_system is not None:
             raise ArgumentError(
                 "has a system message, and system is given as well: leave one out",
                 argument="turns",
                 code="conflict",
             )
-        self._system = given if system is None else checks.text("system", system)
+        self._system = saved_system if system is None else checks.text("system", system)
         self._lock = Lock()  # protects the turns and the fields below
         self._version = 0  # incremented when the turns change
         self._reply: Reply | None = None  # answer in progress

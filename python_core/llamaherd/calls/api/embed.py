@@ -113,9 +113,9 @@ def prepare_embed(
         return model.embedding(texts, options)
     host, model = model if isinstance(model, Host) else None, _as_model(model)
     chosen = _pooling(model, options.pooling)
-    given = make_texts(model, texts, truncate=options.truncate)
+    prepared = make_texts(model, texts, truncate=options.truncate)
     warn_of_foreign(options.n_threads or hardware.n_cores())
-    call = EmbedCall(given, chosen)
+    call = EmbedCall(prepared, chosen)
     sizes = _sizes(model, call.longest, is_alone=options.deterministic)
     spec = EmbedSpec(
         pooling=chosen,

@@ -195,16 +195,18 @@ def prepare_generate(
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))
     file = options.journal if journal is None else journal
-    made = call if file is None else recorded(call, context, file)
+    work = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
-    return HostedCall(context, made, prompts, tell)
+    return HostedCall(context, work, prompts, tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
     """Return the function that warns of cut answers; None if the caller wants them."""
     params = options.params if isinstance(options.params, list) else [options.params]
     settings = [options.sampling.get("ignore_eos")]
-    settings += [each.ignore_eos for each in params if isinstance(each, SamplingParams)]
+    settings += [
+        sampling.ignore_eos for sampling in params if isinstance(sampling, SamplingParams)
+    ]
     return None if any(settings) else _warn_of_cut
 
 

@@ -42,7 +42,7 @@ def open_context(ctx: Host | Llama) -> Host:
     return context
 
 
-def made_requests(
+def scored_requests(
     model: Model,
     prompts: Sequence[Rendered],
     texts: Sequence[Sequence[str]],
@@ -70,12 +70,12 @@ def made_requests(
                     space,
                     behind_chat if one.thought is None or behind_chat is None else "",
                 )
-                for text in own
+                for text in continuations
             ],
             thought=one.thought,
             behind=behind,
         )
-        for i, (one, own) in enumerate(zip(prompts, texts, strict=True))
+        for i, (one, continuations) in enumerate(zip(prompts, texts, strict=True))
     ]
 
 

@@ -161,25 +161,25 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
     return [{key: value for key, value in turn.items() if key != _MARK} for turn in turns]
 
 
-def checked_turns(given: object) -> tuple[str | None, list[Turn]]:
+def checked_turns(messages: object) -> tuple[str | None, list[Turn]]:
     """Check saved turns.
 
     Args:
-        given: Messages of users and of the model, perhaps after a system message.
+        messages: Messages of users and of the model, perhaps after a system message.
 
     Returns:
         Text of the system message (None without a system message), and the other
         messages.
 
     Raises:
-        TypeError: `given` is not a list of messages.
+        TypeError: `messages` is not a list of messages.
         ValueError: A message lacks a key, or the last message is a question.
     """
-    if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+    if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
-            f"must be a list of messages, not {checks.shown(given)}", argument="turns"
+            f"must be a list of messages, not {checks.shown(messages)}", argument="turns"
         )
-    turns = [_checked(Argument("turns", (i,)), turn) for i, turn in enumerate(given)]
+    turns = [_checked(Argument("turns", (i,)), turn) for i, turn in enumerate(messages)]
     system = None
     if turns and turns[0]["role"] == "system":
         system = turns.pop(0)["content"]
@@ -225,23 +225,23 @@ def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:
     return starts[n_exchanges - 1] if n_exchanges <= len(starts) else len(turns)
 
 
-def _checked(name: Argument, given: object) -> Turn:
-    if not isinstance(given, Mapping):
+def _checked(name: Argument, message: object) -> Turn:
+    if not isinstance(message, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(given)}", argument=name
+            f"must be a mapping, not {checks.shown(message)}", argument=name
         )
     for key in ("role", "content"):
-        if key not in given:
+        if key not in message:
             raise ArgumentError(
-                f"has no {key!r}: {checks.shown(given)}", argument=name, code="missing"
+                f"has no {key!r}: {checks.shown(message)}", argument=name, code="missing"
             )
     turn: Turn = {
-        "role": checks.text(name.at("role"), given["role"]),
-        "content": checks.text(name.at("content"), given["content"]),
+        "role": checks.text(name.at("role"), message["role"]),
+        "content": checks.text(name.at("content"), message["content"]),
     }
-    thought = given.get("reasoning_content")
+    thought = message.get("reasoning_content")
     if thought is not None:
         turn["reasoning_content"] = checks.text(name.at("reasoning_content"), thought)
-    if checks.flag(name.at(_MARK), given.get(_MARK, False)):
+    if checks.flag(name.at(_MARK), message.get(_MARK, False)):
         turn["interrupted"] = True
     return turn

@@ -121,7 +121,7 @@ class Calibration:
         """
         try:
             stored = json.loads(text)
-            made = cls(
+            calibration = cls(
                 names=tuple(map(str, stored["names"])),
                 prior=tuple(map(float, stored["prior"])),
                 method=stored["method"],
@@ -131,12 +131,16 @@ class Calibration:
             raise ArgumentError(
                 f"is not a stored calibration: {error!r}", argument="text"
             ) from error
-        is_good = made.method in METHODS and all(0 <= p <= 1 for p in made.prior)
-        if not is_good or (made.names and len(made.names) != len(made.prior)):
+        is_good = calibration.method in METHODS and all(
+            0 <= p <= 1 for p in calibration.prior
+        )
+        if not is_good or (
+            calibration.names and len(calibration.names) != len(calibration.prior)
+        ):
             raise ArgumentError(
                 "is not a stored calibration: its values do not match", argument="text"
             )
-        return made
+        return calibration
 
 
 def calibrate_contextual(content_free: Classified | Floats) -> Calibration:
@@ -254,24 +258,24 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
             f"{setting('thinking', False)} closes it and {setting('thinking', 256)} lets "
             "the model think first"
         )
-    shown = checks.quoted(prompt[-_MOST_SHOWN:])
+    ending = checks.quoted(prompt[-_MOST_SHOWN:])
     if chat:
         return (
-            f"Prompts end in {shown}, and the model would start with another text: ask "
+            f"Prompts end in {ending}, and the model would start with another text: ask "
             "for only a label in the prompt, or start the answer with prefix"
         )
     if prompt[-1].isspace():
         return (
-            f"Prompts end in {shown}: leave out the white space there, which belongs "
+            f"Prompts end in {ending}: leave out the white space there, which belongs "
             "to the first token of a label"
         )
     template = f" or {setting('chat', True)}" if has_template else ""
     if prompt.endswith(":"):
         return (
-            f"Prompts end in {shown}: list the labels in the prompt, or try examples"
+            f"Prompts end in {ending}: list the labels in the prompt, or try examples"
             f"{template}"
         )
     return (
-        f"Prompts end in {shown}: try an end that a label would follow, such as "
+        f"Prompts end in {ending}: try an end that a label would follow, such as "
         f"'Answer:'{template}"
     )

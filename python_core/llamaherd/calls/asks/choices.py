@@ -68,7 +68,7 @@ class ChoiceCuts:
         probes = range(0, len(texts), step)
         joined, ways = self._joined(prompt, tokens, texts, probes)
         ending = tokens[len(joined.prompt) :].tobytes()
-        cuts = tuple(each.tobytes() for each in joined.continuations)
+        cuts = tuple(continuation.tobytes() for continuation in joined.continuations)
         key = (texts, ending, cuts, len(ways))
         if key not in self._known:
             if step > 1:
@@ -101,9 +101,15 @@ class ChoiceCuts:
             first, other = bare, spaced
         else:
             has_space = {i for _, i in spaced}
-            first = [each for each in bare if each[1] not in has_space] + spaced
+            first = [
+                spelling for spelling in bare if spelling[1] not in has_space
+            ] + spaced
             is_open = before.isspace() or _opens(before)
-            other = [each for each in bare if each[1] in has_space] if is_open else []
+            other = (
+                [spelling for spelling in bare if spelling[1] in has_space]
+                if is_open
+                else []
+            )
         ways = first + other
         joined = self._join(prompt, tokens, ways)
         if other and len(joined.prompt) < len(tokens):
@@ -169,11 +175,11 @@ def _same(
         for (_, i), tokens in zip(ways, continuations, strict=True)
         if i == choice
     }
-    shown = checks.quoted(texts[choice])
+    name = checks.quoted(texts[choice])
     for (_, i), tokens in zip(ways, continuations, strict=True):
         if i != choice and tokens and tokens.tobytes() in mine:
             return (
-                f"the choices {checks.quoted(texts[i])} and {shown} have the same tokens "
+                f"the choices {checks.quoted(texts[i])} and {name} have the same tokens "
                 "after the prompt: give only one of them"
             )
-    return f"the choice {shown} has no tokens after the prompt"
+    return f"the choice {name} has no tokens after the prompt"

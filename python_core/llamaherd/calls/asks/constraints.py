@@ -27,30 +27,32 @@ def idle_settings(params: SamplingParams) -> dict[str, str]:
     Returns:
         A dict from the name of each setting to the reason.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name in params.changed():
         if getattr(params, name) != ():
             for idle in SamplingParams.declared[name].idle:
                 if idle.holds(params):
-                    found.setdefault(name, idle.why)
-    return found
+                    reasons.setdefault(name, idle.why)
+    return reasons
 
 
-def warn_idle(each: Iterable[SamplingParams], stop: object = None) -> None:
+def warn_idle(settings: Iterable[SamplingParams], stop: object = None) -> None:
     """Warn of settings without effect, once per setting and reason.
 
     Args:
-        each: Settings of the prompts.
+        settings: Settings of the prompts.
         stop: Stop texts of the call.
 
     Warns:
         UserWarning: A setting has no effect.
     """
-    different = {id(params): params for params in each}.values()
-    found = {pair: None for params in different for pair in idle_settings(params).items()}
+    different = {id(params): params for params in settings}.values()
+    reasons = {
+        pair: None for params in different for pair in idle_settings(params).items()
+    }
     if stop and any(params.choices is not None for params in different):
-        found["stop", OF_CHOICES.why] = None
-    for name, why in found:
+        reasons["stop", OF_CHOICES.why] = None
+    for name, why in reasons:
         warn_caller(f"{name} has no effect: {why}")
 
 
@@ -83,9 +85,10 @@ def with_sources(
             from; or `quote_from` is set, but no schema contains a quote.
     """
     wanted = [
-        isinstance(own.schema, str) and text_has_quotes(own.schema) for own in params
+        isinstance(settings.schema, str) and text_has_quotes(settings.schema)
+        for settings in params
     ]
-    if not any(wanted) and any(own.quote_from is not None for own in params):
+    if not any(wanted) and any(settings.quote_from is not None for settings in params):
         raise ArgumentError(
             "needs a schema with a quote",
             argument="quote_from",
@@ -94,10 +97,10 @@ def with_sources(
     if not any(wanted):
         return params
     return [
-        replace(own, quote_from=_words_of(prompt, i))
-        if is_wanted and own.quote_from is None
-        else own
-        for i, (own, prompt, is_wanted) in enumerate(
+        replace(settings, quote_from=_words_of(prompt, i))
+        if is_wanted and settings.quote_from is None
+        else settings
+        for i, (settings, prompt, is_wanted) in enumerate(
             zip(params, prompts, wanted, strict=True)
         )
     ]
@@ -113,7 +116,7 @@ def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
         return prompt
     messages = prompt if isinstance(prompt, Sequence) else ()
     if not messages or isinstance(messages[0], Mapping):
-        said = [each for each in messages if each.get("role") == "user"]
+        said = [message for message in messages if message.get("role") == "user"]
         return _text_of(said[-1].get("content")) if said else ""  # which fails alone
     raise ArgumentError(
         "has no text to quote from: give its text in quote_from",
@@ -146,15 +149,15 @@ def with_schemas(prompts: Sequence[object], schemas: Sequence[object]) -> list[o
         schemas: JSON text of the schema of each prompt; None without a schema.
     """
     known: dict[str, str] = {}
-    made = []
+    completed = []
     for prompt, schema in zip(prompts, schemas, strict=True):
         if not isinstance(schema, str):
-            made.append(prompt)
+            completed.append(prompt)
             continue
         if schema not in known:
             known[schema] = _described(schema)
-        made.append(_with_text(prompt, known[schema]))
-    return made
+        completed.append(_with_text(prompt, known[schema]))
+    return completed
 
 
 def _described(schema: str) -> str:
@@ -260,10 +263,10 @@ class Constraints:
                     form="{name}: {problem}",
                 )
             self._shapes[text, make] = replace(shape, make=make)
-        found = self._shapes[text, make]
-        if not found.has_quotes or params.quote_from is None:
-            return found
-        return found.quoting(params.quote_from)
+        prepared = self._shapes[text, make]
+        if not prepared.has_quotes or params.quote_from is None:
+            return prepared
+        return prepared.quoting(params.quote_from)
 
     def of_prompts(self, params: Sequence[SamplingParams]) -> Sequence[SamplingParams]:
         """Return the settings of all prompts, with the constraints of each.
@@ -281,14 +284,14 @@ class Constraints:
                     argument=name,
                     code="wrong_length",
                 )
-            made: dict[tuple[int, int], SamplingParams] = {}
-            for own, value in zip(params, values, strict=True):
-                key = (id(own), id(value))  # usually few distinct objects
-                if key not in made:
-                    made[key] = replace(own, **{name: value})  # type: ignore[arg-type]
+            merged: dict[tuple[int, int], SamplingParams] = {}
+            for settings, value in zip(params, values, strict=True):
+                key = (id(settings), id(value))  # usually few distinct objects
+                if key not in merged:
+                    merged[key] = replace(settings, **{name: value})  # type: ignore[arg-type]
             params = [
-                made[id(own), id(value)]
-                for own, value in zip(params, values, strict=True)
+                merged[id(settings), id(value)]
+                for settings, value in zip(params, values, strict=True)
             ]
         return params
 

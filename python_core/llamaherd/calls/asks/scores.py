@@ -149,21 +149,25 @@ class ClassifyResults(OfPrompts):
     @property
     def thinking(self) -> list[str | None]:
         """Text of the first thought of each prompt; None without a thought."""
-        return [None if each is None else each.text for each in self._thoughts]
+        return [None if samples is None else samples.text for samples in self._thoughts]
 
     @property
     def n_thinking_tokens(self) -> list[int]:
         """Number of tokens of all thoughts of each prompt; 0 without a thought."""
-        return [0 if each is None else each.n_tokens for each in self._thoughts]
+        return [0 if samples is None else samples.n_tokens for samples in self._thoughts]
 
     @property
     def thinking_complete(self) -> list[bool | None]:
         """Whether the model ended all thoughts of each prompt; None without a thought."""
-        return [None if each is None else each.is_complete for each in self._thoughts]
+        return [
+            None if samples is None else samples.is_complete for samples in self._thoughts
+        ]
 
     @property
     def _thoughts(self) -> list[Thought | None]:
-        return [joined_thoughts(each) for each in self.thoughts or ((),) * len(self)]
+        return [
+            joined_thoughts(samples) for samples in self.thoughts or ((),) * len(self)
+        ]
 
     @property
     def label_between(self) -> Floats | None:
@@ -175,12 +179,12 @@ class ClassifyResults(OfPrompts):
 
     def further(self) -> dict[str, Any]:
         """Return a dict of the columns about thoughts; empty without thoughts."""
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         if self.label_between is not None:
-            found["between"] = self.label_between
+            columns["between"] = self.label_between
         if self.thoughts is not None:
-            found |= thought_cells(self)
-        return found
+            columns |= thought_cells(self)
+        return columns
 
     def calibrated(self, calibration: Calibration) -> ClassifyResults:
         """Return the results with calibrated probabilities.
@@ -310,7 +314,7 @@ def vote(results: Results, key: Key = _stripped) -> list[Vote]:
             f"must be a function of a result, not {checks.shown(key)}", argument="key"
         )
     return [
-        counted([key(each) if each.is_finished else None for each in samples])
+        counted([key(sample) if sample.is_finished else None for sample in samples])
         for samples in results.samples
     ]
 

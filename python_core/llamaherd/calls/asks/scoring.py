@@ -37,11 +37,11 @@ class Continuations:
         each: int32[n] tokens of each continuation, at least one.
     """
 
-    def __init__(self, each: Sequence[array[int]]) -> None:
+    def __init__(self, continuations: Sequence[array[int]]) -> None:
         self._nodes: dict[tuple[int, int], int] = {}  # by parent and token
         self._children: dict[int, list[int]] = {}
         self._paths: list[list[int]] = []
-        for tokens in each:
+        for tokens in continuations:
             check_wanted()
             at = -1
             path = []
@@ -135,8 +135,8 @@ def scoring_request(
             return _failed(prompt, array("i"), problem), None, []
         tokens = joiner.prompt(name, prompt)
         if thought is not None and behind is not None:
-            thought, each = behind.join(thought, texts)
-            return _request(model, prompt, tokens, each, thought)
+            thought, continuations = behind.join(thought, texts)
+            return _request(model, prompt, tokens, continuations, thought)
         joined = joiner.join(prompt, tokens, texts)
     except TokenizeError as error:
         return _failed(prompt, array("i"), Failure(str(error), "not_tokenized")), None, []
@@ -179,8 +179,8 @@ def _request(
     continuations: list[array[int]],
     thought: ThoughtStage | None = None,
 ) -> tuple[Request, Continuations | None, list[array[int]]]:
-    each = Continuations(continuations)
-    tree = each.tree
+    joined = Continuations(continuations)
+    tree = joined.tree
     request = Request(
         tokens=tokens,
         max_tokens=tree.depth,
@@ -191,7 +191,7 @@ def _request(
     problem = too_long_for(model, request)
     if problem:
         return _failed(prompt, tokens, problem), None, continuations
-    return request, each, continuations
+    return request, joined, continuations
 
 
 def _failed(prompt: object, tokens: array[int], problem: str) -> Request:
@@ -258,23 +258,23 @@ class ScoredPrompts:
             for group in self._groups.values()
         ]
         self.requests = [
-            _score_request(model, prompts[group[0]], each, n_top)
-            for group, each in zip(self._groups.values(), self._trees, strict=True)
+            _score_request(model, prompts[group[0]], tree, n_top)
+            for group, tree in zip(self._groups.values(), self._trees, strict=True)
         ]
 
     def of_results(self, results: Sequence[Result]) -> list[PromptScores | Result]:
         """Return the scores of each prompt, or the result of a failed prompt."""
-        found: dict[int, PromptScores | Result] = {}
+        scores: dict[int, PromptScores | Result] = {}
         groups = self._groups.values()
-        for group, each, result in zip(groups, self._trees, results, strict=True):
+        for group, tree, result in zip(groups, self._trees, results, strict=True):
             n_before = 0
             for j, i in enumerate(group):
                 logprobs, top, ranks = result.logprobs, result.top_logprobs, result.ranks
                 if logprobs is None or top is None or ranks is None:
-                    found[i] = result
+                    scores[i] = result
                     continue
-                nodes = each.nodes(j)
-                found[i] = PromptScores(
+                nodes = tree.nodes(j)
+                scores[i] = PromptScores(
                     tokens=list(self._prompts[i]),
                     logprobs=[logprobs[node] for node in nodes[:-1]],
                     top=[top[node] for node in nodes[:-1]],
@@ -283,13 +283,13 @@ class ScoredPrompts:
                     n_reused=1 + sum(n < n_before for n in nodes[:-1]) if n_before else 0,
                 )
                 n_before = max(n_before, 1 + max(nodes))
-        return [found[i] for i in range(len(self._prompts))]
+        return [scores[i] for i in range(len(self._prompts))]
 
 
 def _score_request(
-    model: Model, prompt: array[int], each: Continuations, n_top: int
+    model: Model, prompt: array[int], joined: Continuations, n_top: int
 ) -> Request:
-    tree = each.tree
+    tree = joined.tree
     request = Request(
         tokens=prompt[:1], max_tokens=max(1, tree.depth), tree=tree, logprobs=n_top
     )

@@ -50,23 +50,23 @@ def takes(
         names: Class of the keyword arguments, for their names and types.
         own_defaults: Defaults of the function that differ from the declared defaults.
     """
-    own = own_defaults or {}
+    defaults = own_defaults or {}
     kinds = {
         name: getattr(kind, "__forward_arg__", kind)
         for name, kind in names.__annotations__.items()
     }
-    declared = {n: each for n, each in options_of(options).items() if n in kinds}
+    declared = {n: option for n, option in options_of(options).items() if n in kinds}
     return shows(
         [
             Parameter(
                 name,
                 Parameter.KEYWORD_ONLY,
-                default=own.get(name, each.default),
+                default=defaults.get(name, option.default),
                 annotation=kinds[name],
             )
-            for name, each in declared.items()
+            for name, option in declared.items()
         ],
-        {name: each.doc for name, each in declared.items()},
+        {name: option.doc for name, option in declared.items()},
     )
 
 
@@ -82,16 +82,16 @@ def shows(
 
     def shown(function: _F) -> _F:
         signature = inspect.signature(function)
-        own = [
-            each
-            for each in signature.parameters.values()
-            if each.kind is not Parameter.VAR_KEYWORD
+        parameters = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not Parameter.VAR_KEYWORD
         ]
-        is_named = [each.kind is Parameter.KEYWORD_ONLY for each in own]
+        is_named = [parameter.kind is Parameter.KEYWORD_ONLY for parameter in parameters]
         first = [*is_named, True].index(True)
-        own[first:first] = settings
+        parameters[first:first] = settings
         as_any: Any = function
-        as_any.__signature__ = signature.replace(parameters=own)
+        as_any.__signature__ = signature.replace(parameters=parameters)
         if function.__doc__ and docs:
             as_any.__doc__ = _with_entries(inspect.cleandoc(function.__doc__), docs)
         return function

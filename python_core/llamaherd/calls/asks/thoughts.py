@@ -80,11 +80,11 @@ class Thoughts:
         """Return the stage, with the answer's settings that also apply to thoughts."""
         if stage is None:
             return None
-        found = self._known.get(id(sampling))
-        if found is None:
-            own = replace(sampling, **_OF_ANSWER)  # type: ignore[arg-type] # of many types
-            found = self._known[id(sampling)] = sampling, own
-        return replace(stage, sampling=found[1])
+        known = self._known.get(id(sampling))
+        if known is None:
+            answer_sampling = replace(sampling, **_OF_ANSWER)  # type: ignore[arg-type] # of many types
+            known = self._known[id(sampling)] = sampling, answer_sampling
+        return replace(stage, sampling=known[1])
 
 
 def tail_of(stage: ThoughtStage) -> array[int]:
@@ -133,8 +133,8 @@ def joined_thoughts(thoughts: Sequence[Thought]) -> Thought | None:
         return None
     return Thought(
         text=thoughts[0].text,
-        n_tokens=sum(each.n_tokens for each in thoughts),
-        is_complete=all(each.is_complete for each in thoughts),
+        n_tokens=sum(thought.n_tokens for thought in thoughts),
+        is_complete=all(thought.is_complete for thought in thoughts),
     )
 
 
@@ -186,12 +186,12 @@ def with_thoughts(
     """
     if n == 1:
         return list(requests)
-    made = []
+    completed = []
     for place, request in zip(places or range(len(requests)), requests, strict=True):
         base = derive_seed(seed, place)
         seeds = [base, *(derive_seed(base, j) for j in range(1, n))]
-        made += [seeded(request, each) for each in seeds]
-    return made
+        completed += [seeded(request, seed) for seed in seeds]
+    return completed
 
 
 class BehindThoughts:
@@ -221,8 +221,8 @@ class BehindThoughts:
         """
         key = (stage, tuple(texts))
         if key not in self._known:
-            found, each = self._joined(stage, texts)
-            self._known[key] = replace(found, sampling=self._sampling), each
+            joined, continuations = self._joined(stage, texts)
+            self._known[key] = replace(joined, sampling=self._sampling), continuations
         return self._known[key]
 
     def _joined(
@@ -231,9 +231,9 @@ class BehindThoughts:
         tail = array("i", (*stage.end, *stage.after))
         text = detokenize(self._model, tail, unparse_special=True)
         tokens = self._joiner.prompt("thinking", text)
-        found = self._joiner.join(text, tokens, texts)
-        n_moved = len(tokens) - len(found.prompt)
-        moved = tuple(tokens[len(found.prompt) :])
+        joined = self._joiner.join(text, tokens, texts)
+        n_moved = len(tokens) - len(joined.prompt)
+        moved = tuple(tokens[len(joined.prompt) :])
         # Only tokens after the end marker may be moved into a continuation.
         parts = [
             (part[: len(part) - n_moved], part[len(part) - n_moved :])
@@ -242,4 +242,4 @@ class BehindThoughts:
         if n_moved > len(stage.after) or any(end != moved for _, end in parts):
             return stage, self._joiner.join(tail, tail, texts).continuations
         (after, _), (closing, _) = parts
-        return replace(stage, after=after, closing=closing), found.continuations
+        return replace(stage, after=after, closing=closing), joined.continuations

@@ -78,15 +78,15 @@ class Budget:
         self.spend(len(value) if isinstance(value, str) else 0)
         open_: list[object] = [value]
         while open_:
-            each = open_.pop()
-            if isinstance(each, Mapping):
-                inside: list[object] = [*each.keys(), *each.values()]
-            elif isinstance(each, (list, tuple, set, frozenset)):
-                inside = [*each]
+            current = open_.pop()
+            if isinstance(current, Mapping):
+                inside: list[object] = [*current.keys(), *current.values()]
+            elif isinstance(current, (list, tuple, set, frozenset)):
+                inside = [*current]
             else:  # vars() finds no attributes of a namespace
-                is_namespace = isinstance(each, Namespace)
+                is_namespace = isinstance(current, Namespace)
                 inside = (
-                    [*each._Namespace__attrs.values()]  # type: ignore[attr-defined]  # noqa: SLF001
+                    [*current._Namespace__attrs.values()]  # type: ignore[attr-defined]  # noqa: SLF001
                     if is_namespace
                     else []
                 )
@@ -192,20 +192,20 @@ def width(values: list[object]) -> int:
     return max(widths)
 
 
-def listed(value: object) -> object:
+def as_list(value: object) -> object:
     """Return an iterator as a list; return other values unchanged."""
     is_once = hasattr(value, "__next__")
     return list(value) if is_once else value  # type: ignore[call-overload]
 
 
-def _spend_result(budget: Budget, name: str, value: Any, given: list[Any]) -> None:  # noqa: ANN401
+def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -> None:  # noqa: ANN401
     """Charge the output of a filter that may write more than its input."""
     if name in _WIDE or name == "join":
-        budget.spend((size(value) + 1) * width(given))
+        budget.spend((size(value) + 1) * width(arguments))
     elif name == "format":
-        budget.spend_format(str(value), given)
-    elif name == "replace" and given:
-        budget.spend(str(value).count(str(given[0])) * width(given))
+        budget.spend_format(str(value), arguments)
+    elif name == "replace" and arguments:
+        budget.spend(str(value).count(str(arguments[0])) * width(arguments))
     elif name == "sum" and isinstance(value, (list, tuple)):
         sizes = sum(map(size, value))
         budget.spend(sizes * len(value) if sizes > len(value) else 0)
@@ -221,10 +221,10 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
         budget = BUDGET.get()
         budget.spend(size(value))
         if name not in _SHALLOW:
-            value = listed(value)
+            value = as_list(value)
             budget.spend_on([value, args, kwargs])
         _spend_result(budget, name, value, [*args, *kwargs.values()])
-        own = {
+        injected = {
             "context": (context,),
             "eval_context": (context.eval_ctx,),
             "environment": (context.environment,),
@@ -234,23 +234,23 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
             text = with_marks(value)
         elif name in ("pprint", "string") and not isinstance(value, str):
             text = written(value)
-        found = function(*own, text, *args, **kwargs)
+        result = function(*injected, text, *args, **kwargs)
         if isinstance(value, LiteralText):
-            found = _parts(value, found)
-        budget.spend(size(found))
-        return found
+            result = _parts(value, result)
+        budget.spend(size(result))
+        return result
 
     # `wraps` copied the original flag, but this filter accepts the context.
     return pass_context(filtered)
 
 
-def _parts(value: LiteralText, found: object) -> object:
+def _parts(value: LiteralText, result: object) -> object:
     """Mark the results of a filter on a message text as parts of this text."""
-    if type(found) is str:
-        return value if found == value.text else value.part(found)
-    if isinstance(found, (list, tuple)):
-        return [_parts(value, each) for each in found]
-    return found
+    if type(result) is str:
+        return value if result == value.text else value.part(result)
+    if isinstance(result, (list, tuple)):
+        return [_parts(value, item) for item in result]
+    return result
 
 
 def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -263,8 +263,8 @@ def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
         BUDGET.get().spend_on(args)
         if args:
             BUDGET.get().spend_on(value)
-        own = (context.environment,) if first == "environment" else ()
-        return function(*own, value, *args)
+        injected = (context.environment,) if first == "environment" else ()
+        return function(*injected, value, *args)
 
     return pass_context(tested)
 
@@ -344,9 +344,9 @@ class Counting(NodeTransformer):
     def visit_Output(self, node: nodes.Output) -> nodes.Output:  # noqa: N802
         """Charge the characters between tags."""
         self.generic_visit(node)
-        data = [each for each in node.nodes if isinstance(each, nodes.TemplateData)]
+        data = [child for child in node.nodes if isinstance(child, nodes.TemplateData)]
         if data:
-            n = sum(len(each.data) for each in data)
+            n = sum(len(child.data) for child in data)
             node.nodes.insert(0, _filtered(nodes.Const(n), "_spend", node))
         return node
 
@@ -364,17 +364,17 @@ class Counting(NodeTransformer):
         """Charge the operands of a comparison."""
         self.generic_visit(node)
         compared: list[Any] = [node, *node.ops]
-        for each in compared:
-            if not isinstance(each.expr, nodes.Const):
-                each.expr = _filtered(each.expr, "_read", node)
+        for expression in compared:
+            if not isinstance(expression.expr, nodes.Const):
+                expression.expr = _filtered(expression.expr, "_read", node)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
         """Charge and mark the operands of `~`."""
         self.generic_visit(node)
         node.nodes = [
-            each if isinstance(each, nodes.Const) else _filtered(each, "_shown", node)
-            for each in node.nodes
+            child if isinstance(child, nodes.Const) else _filtered(child, "_shown", node)
+            for child in node.nodes
         ]
         return _filtered(node, "_held", node)
 
@@ -386,7 +386,7 @@ class Counting(NodeTransformer):
 
 
 def _filtered(node: Any, name: str, near: nodes.Node) -> nodes.Filter:  # noqa: ANN401
-    made = nodes.Filter(node, name, [], [], None, None)
+    filter_node = nodes.Filter(node, name, [], [], None, None)
     node.lineno = node.lineno or near.lineno
-    made.lineno = near.lineno
-    return made
+    filter_node.lineno = near.lineno
+    return filter_node

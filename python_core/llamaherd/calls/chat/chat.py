@@ -141,8 +141,8 @@ def apply_chat_template(
     renderer = chat_renderer(
         owner, template=template, variables=variables, date=date, tools=tools
     )
-    given = checked_messages("messages", messages)
-    return rendered(owner, renderer, given, add_generation_prompt=generates)
+    checked = checked_messages("messages", messages)
+    return rendered(owner, renderer, checked, add_generation_prompt=generates)
 
 
 def chat_prompts(
@@ -181,7 +181,7 @@ def chat_prompts(
         ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
         ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
-    given = checks.prompt_list(prompts)
+    items = checks.prompt_list(prompts)
     renderer = chat_renderer(model, template=template, variables=variables, tools=tools)
     before: list[dict[str, object]] = []
     if system is not None:
@@ -191,7 +191,7 @@ def chat_prompts(
         prompt
         if isinstance(prompt, Refused)
         else before + user_messages(Argument("prompts", (i,)), prompt)
-        for i, prompt in enumerate(given)
+        for i, prompt in enumerate(items)
     ]
     return [
         talk
@@ -217,7 +217,7 @@ def chat_prompt(
     Raises:
         ChatTemplateError: See `apply_chat_template`.
     """
-    (found,) = chat_prompts(
+    (rendered_prompt,) = chat_prompts(
         model,
         [prompt],
         system,
@@ -227,9 +227,9 @@ def chat_prompt(
         merge_system=merge_system,
         tools=tools,
     )
-    if isinstance(found, Refused):
-        raise ChatTemplateError(found.reason)
-    return found
+    if isinstance(rendered_prompt, Refused):
+        raise ChatTemplateError(rendered_prompt.reason)
+    return rendered_prompt
 
 
 def chat_renderer(

@@ -46,7 +46,7 @@ class Refused:
         return Failure(self.reason, self.code)
 
 
-def listed(
+def prompts_or_refusals(
     prompts: object,
     name: str = "prompts",
     hint: str | None = None,
@@ -62,8 +62,8 @@ def listed(
         TypeError: `prompts` is not a list of prompts.
     """
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
-    found = checks.prompt_list(prompts, name, hint)
-    return [missing if is_missing(each) else each for each in found]
+    items = checks.prompt_list(prompts, name, hint)
+    return [missing if is_missing(item) else item for item in items]
 
 
 def single(prompt: object) -> list[object]:
@@ -168,13 +168,17 @@ def rendered(
     refused: list[tuple[Messages, ChatTemplateError]] = []
     with model.using():
         for way in ways:
-            given = [_with_parts(renderer, way(each)) for each in messages]
-            if any(given == tried for tried, _ in refused):
+            conversations = [
+                _with_parts(renderer, way(conversation)) for conversation in messages
+            ]
+            if any(conversations == tried for tried, _ in refused):
                 continue
             try:
-                return renderer.render(given, add_generation_prompt=add_generation_prompt)
+                return renderer.render(
+                    conversations, add_generation_prompt=add_generation_prompt
+                )
             except ChatTemplateError as error:
-                refused.append((given, error))
+                refused.append((conversations, error))
     raise refused[0][1]
 
 
@@ -183,8 +187,8 @@ def _with_parts(renderer: Renderer, message: dict[str, object]) -> dict[str, obj
     thought = message.get("thinking")
     if not thought or message["role"] != "assistant":
         return message
-    found = format_of(renderer)
-    if found is None or not found.is_in_parts:
+    thinking_format = format_of(renderer)
+    if thinking_format is None or not thinking_format.is_in_parts:
         return message
     parts = [
         {"type": "thinking", "thinking": thought},
@@ -197,8 +201,12 @@ def _split(renderer: Renderer, message: dict[str, object]) -> dict[str, object]:
     """Return a message of the assistant with its thought separated from the text."""
     if message["role"] != "assistant" or message.get("thinking"):
         return message
-    found = format_of(renderer)
-    parts = found.split(str(message["content"])) if found is not None else None
+    thinking_format = format_of(renderer)
+    parts = (
+        thinking_format.split(str(message["content"]))
+        if thinking_format is not None
+        else None
+    )
     if parts is None:
         return message
     return with_thought({**message, "content": parts[1]}, parts[0])

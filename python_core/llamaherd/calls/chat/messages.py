@@ -81,14 +81,14 @@ def merged_system(messages: list[dict[str, object]]) -> list[dict[str, object]] 
         n += 1
     if n == 0 or n == len(messages) or messages[n]["role"] != "user":
         return None
-    texts = [str(each["content"]) for each in messages[: n + 1]]
+    texts = [str(message["content"]) for message in messages[: n + 1]]
     text = "\n\n".join(text for text in texts if text)
     return [{**messages[n], "content": text}, *messages[n + 1 :]]
 
 
 def has_neighbours(messages: list[dict[str, object]]) -> bool:
     """Return whether two consecutive messages have the same role."""
-    roles = [each["role"] for each in messages]
+    roles = [message["role"] for message in messages]
     return any(
         role == after and role in ("user", "assistant") for role, after in pairwise(roles)
     )
@@ -118,8 +118,8 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping):
-            own = {**function, "arguments": change(function.get("arguments"))}
-            changed.append({**call, "function": own})
+            new_function = {**function, "arguments": change(function.get("arguments"))}
+            changed.append({**call, "function": new_function})
         else:
             changed.append(call)
     return changed
@@ -135,10 +135,10 @@ def _as_object(arguments: object) -> object:
     if not isinstance(arguments, str):
         return arguments
     try:
-        found = json.loads(arguments)
+        parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    return found if isinstance(found, dict) else arguments
+    return parsed if isinstance(parsed, dict) else arguments
 
 
 def _as_text(arguments: object) -> object:
@@ -147,35 +147,35 @@ def _as_text(arguments: object) -> object:
     return json.dumps(arguments, ensure_ascii=False)
 
 
-def _checked(name: Name, given: object) -> dict[str, Any]:
+def _checked(name: Name, value: object) -> dict[str, Any]:
     check_wanted()
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(given)}", argument=name
+            f"must be a mapping, not {checks.shown(value)}", argument=name
         )
     where = argument_of(name)
     # A message that calls tools may have no text.
-    own: dict[str, Any] = checks.tree(name, given)
-    if own.get("tool_calls") and own.get("content") is None:
-        own["content"] = ""
+    message: dict[str, Any] = checks.tree(name, value)
+    if message.get("tool_calls") and message.get("content") is None:
+        message["content"] = ""
     for key in ("role", "content"):
-        if key not in own:
+        if key not in message:
             raise ArgumentError(
-                f"has no {checks.quoted(key)}: {checks.shown(given)}",
+                f"has no {checks.quoted(key)}: {checks.shown(value)}",
                 argument=name,
                 code="missing",
             )
-    own["role"] = checks.text(where.at("role"), own["role"])
-    own["content"] = _text_of(where.at("content"), own["content"])
-    if own.get("tool_calls"):
-        own["tool_calls"] = _each_call(own["tool_calls"], _as_object)
-    thoughts = [key for key in THOUGHT_FIELDS if own.get(key) is not None]
+    message["role"] = checks.text(where.at("role"), message["role"])
+    message["content"] = _text_of(where.at("content"), message["content"])
+    if message.get("tool_calls"):
+        message["tool_calls"] = _each_call(message["tool_calls"], _as_object)
+    thoughts = [key for key in THOUGHT_FIELDS if message.get(key) is not None]
     if thoughts:
-        thought = checks.text(where.at(thoughts[0]), own[thoughts[0]])
-        own = with_thought(own, thought)
-    others = own.keys() - {"role", "content", *THOUGHT_FIELDS}
-    check_texts(where, {key: own[key] for key in own if key in others})
-    return own
+        thought = checks.text(where.at(thoughts[0]), message[thoughts[0]])
+        message = with_thought(message, thought)
+    others = message.keys() - {"role", "content", *THOUGHT_FIELDS}
+    check_texts(where, {key: message[key] for key in message if key in others})
+    return message
 
 
 def check_texts(name: Name, value: object) -> None:

@@ -98,10 +98,10 @@ class Renderer:
         Raises:
             ChatTemplateError: The template fails.
         """
-        given = as_literal([dict(each) for each in messages], self._mark)
+        literal_messages = as_literal([dict(message) for message in messages], self._mark)
         names = {
             **self._names,
-            "messages": given,
+            "messages": literal_messages,
             "add_generation_prompt": add_generation_prompt,
         }
         n_given = self._n_tools + _length(list(messages))
@@ -155,7 +155,7 @@ def _length(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(_length(key) + _length(each) for key, each in value.items())
+        return sum(_length(key) + _length(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return sum(map(_length, value))
     return 0

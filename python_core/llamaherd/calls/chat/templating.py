@@ -18,11 +18,11 @@ from llamaherd.calls.chat.budget import (
     OWN,
     Budget,
     Counting,
+    as_list,
     bits,
     check_bits,
     counted_filter,
     counted_test,
-    listed,
     size,
     tojson,
     width,
@@ -52,11 +52,11 @@ class TemplateCache(Generic[_K, _V]):
         with self._lock:
             if key in self._found:
                 return self._found[key]
-        found = find()
+        value = find()
         with self._lock:
             while len(self._found) >= _MOST_TEMPLATES:
                 self._found.pop(next(iter(self._found)))
-            return self._found.setdefault(key, found)
+            return self._found.setdefault(key, value)
 
 
 _WIDE_METHODS = frozenset(
@@ -103,10 +103,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         del self.globals["lipsum"]
         self.filters["tojson"] = tojson
         self.filters = {
-            name: counted_filter(name, each) for name, each in self.filters.items()
+            name: counted_filter(name, function)
+            for name, function in self.filters.items()
         }
         self.tests = {
-            name: counted_test(cast("Any", each)) for name, each in self.tests.items()
+            name: counted_test(cast("Any", function))
+            for name, function in self.tests.items()
         }
         self.filters |= OWN
 
@@ -149,7 +151,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(owner, str) and name in ("format", "format_map"):
             budget.spend_format(owner, [args, kwargs])
         elif isinstance(owner, (str, list, tuple, dict)) and name != "get":
-            args = tuple(listed(arg) for arg in args)
+            args = tuple(as_list(arg) for arg in args)
             budget.spend_on([args, kwargs])
             if isinstance(owner, (list, tuple)):
                 budget.spend_on(owner)
@@ -160,9 +162,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 budget.spend(owner.count(args[0]) * size(args[1]))
             elif name in _WIDE_METHODS:
                 budget.spend((len(owner) + 1) * width([*args, *kwargs.values()]))
-        found = super().call(__context, __obj, *args, **kwargs)
-        budget.spend(size(found))
-        return found
+        result = super().call(__context, __obj, *args, **kwargs)
+        budget.spend(size(result))
+        return result
 
 
 Value: TypeAlias = "bool | int | str"
@@ -225,13 +227,13 @@ class Switches:
 
     def without(self, name: str) -> str | None:
         """Return the prompt with a variable set to False; None if it was refused."""
-        found = [s.prompt for s in self.all if s.name == name and s.value is False]
-        return found[0] if found else None
+        prompts = [s.prompt for s in self.all if s.name == name and s.value is False]
+        return prompts[0] if prompts else None
 
     def _ordered(self, values: tuple[Value, ...]) -> list[Switch]:
         order = [_key(value) for value in values]
-        found = [each for each in self.all if _key(each.value) in order]
-        return sorted(found, key=lambda each: order.index(_key(each.value)))
+        switches = [switch for switch in self.all if _key(switch.value) in order]
+        return sorted(switches, key=lambda switch: order.index(_key(switch.value)))
 
 
 def _key(value: Value) -> tuple[type, Value]:
@@ -245,22 +247,22 @@ def _candidates(source: str) -> Iterator[tuple[str, Value]]:
     except jinja2.TemplateError:
         return
     compared = [
-        ({name.name for name in each.find_all(nodes.Name)}, _constants(each))
-        for each in tree.find_all(nodes.Compare)
+        ({name.name for name in comparison.find_all(nodes.Name)}, _constants(comparison))
+        for comparison in tree.find_all(nodes.Compare)
     ]
-    given = sorted(filter(_NAMES.search, meta.find_undeclared_variables(tree)))
-    values: dict[str, dict[str, None]] = {name: {} for name in given}
+    variables = sorted(filter(_NAMES.search, meta.find_undeclared_variables(tree)))
+    values: dict[str, dict[str, None]] = {name: {} for name in variables}
     for names, constants in compared:
         for name in names & values.keys():
             values[name] |= dict.fromkeys(constants)
-    for name, found in values.items():
+    for name, texts in values.items():
         if "budget" in name:
             yield name, 0
             continue
         yield from ((name, value) for value in (False, True))
-        yield from ((name, value) for value in found)
+        yield from ((name, value) for value in texts)
 
 
 def _constants(node: nodes.Node) -> list[str]:
-    found = [each.value for each in node.find_all(nodes.Const)]
-    return [each for each in found if isinstance(each, str)]
+    constants = [constant.value for constant in node.find_all(nodes.Const)]
+    return [value for value in constants if isinstance(value, str)]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.subschemas import Subschema, listed, parts
+from llamaherd.calls.structured.subschemas import Subschema, list_at, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,28 +117,28 @@ def _typed(name: str, value: object, node: Subschema) -> object:
     if isinstance(value, Untyped):
         return _value(name, value, node)
     if isinstance(value, dict):
-        return {key: _typed(key, each, _field(node, key)) for key, each in value.items()}
+        return {key: _typed(key, item, _field(node, key)) for key, item in value.items()}
     if isinstance(value, list):
         items = _item(node)
-        return [_typed(name, each, items) for each in value]
+        return [_typed(name, item, items) for item in value]
     return value
 
 
-def _value(name: str, given: Untyped, node: Subschema) -> object:
+def _value(name: str, untyped: Untyped, node: Subschema) -> object:
     types = _Types(node.root).of(node.schema)
-    text = given.text
+    text = untyped.text
     if types is None:
-        types = frozenset({"string"}) if given.is_text else None
-    elif "string" in types and (given.is_text or text in _constants(node)):
+        types = frozenset({"string"}) if untyped.is_text else None
+    elif "string" in types and (untyped.is_text or text in _constants(node)):
         return text
-    found = _parsed(text.strip(), types, is_json=given.is_text is False)
-    if found:
-        return found[0]
+    parsed = _parsed(text.strip(), types, is_json=untyped.is_text is False)
+    if parsed:
+        return parsed[0]
     if types is None or "string" in types:
         return text
-    shown = json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    short = json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
     kinds = " or ".join(sorted(types)) or "a type that a value can have"
-    raise UnreadableError(f"the argument {name!r} must be {kinds}, not {shown}")
+    raise UnreadableError(f"the argument {name!r} must be {kinds}, not {short}")
 
 
 def _parsed(text: str, types: frozenset[str] | None, *, is_json: bool) -> list[object]:
@@ -181,12 +181,12 @@ def _kind(value: object) -> str:
 
 def _constants(node: Subschema) -> list[object]:
     """Return the values of `enum` and `const` of a declaration."""
-    found: list[object] = []
+    constants: list[object] = []
     for part in parts(node):
-        found += listed(part.schema, "enum")
+        constants += list_at(part.schema, "enum")
         if "const" in part.schema:
-            found.append(part.schema["const"])
-    return found
+            constants.append(part.schema["const"])
+    return constants
 
 
 def _field(node: Subschema, name: str) -> Subschema:
@@ -235,14 +235,14 @@ class _Types:
         if not isinstance(schema, Mapping) or depth > _MOST_DEPTH or self._n_left < 0:
             return None
         types = _own_types(schema)
-        every = listed(dict(schema), "allOf")
+        every = list_at(dict(schema), "allOf")
         if isinstance(schema.get("$ref"), str):
             target = Subschema(schema, self._root, frozenset()).referred()
             every = [*every, target.schema]
-        for each in every:
-            types = _both(types, self.of(each, depth + 1))
+        for subschema in every:
+            types = _both(types, self.of(subschema, depth + 1))
         for key in ("anyOf", "oneOf"):
-            if choices := listed(dict(schema), key):
+            if choices := list_at(dict(schema), key):
                 types = _both(types, _any_of(self.of(c, depth + 1) for c in choices))
         return types
 
@@ -271,9 +271,9 @@ def _both(
 
 
 def _any_of(choices: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    found: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
     for types in choices:
         if types is None:
             return None
-        found |= types
-    return found
+        kinds |= types
+    return kinds

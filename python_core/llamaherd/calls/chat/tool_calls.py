@@ -194,6 +194,6 @@ def _check_values(value: object) -> None:
         if isinstance(part, str) and _SURROGATE.search(part):
             raise UnreadableError("a text in the arguments has half of a surrogate pair")
         if isinstance(part, dict):
-            waiting += [(each, depth + 1) for pair in part.items() for each in pair]
+            waiting += [(item, depth + 1) for pair in part.items() for item in pair]
         elif isinstance(part, list):
-            waiting += [(each, depth + 1) for each in part]
+            waiting += [(item, depth + 1) for item in part]

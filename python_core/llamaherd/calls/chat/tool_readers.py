@@ -55,12 +55,12 @@ def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
             return calls, at, f"{NOT_JSON}: {error}"
         values = value if isinstance(value, list) else [value]
         whole = text[start:at]
-        calls += [call_in_json(each, whole) for each in values]
+        calls += [call_in_json(value, whole) for value in values]
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
+    match = pattern.match(text, at)
+    return at if match is None else match.end()
 
 
 def _read_json(opening: str, closing: str, text: str) -> Pieces:
@@ -123,8 +123,8 @@ def _read_named(
 
 def _next(opening: re.Pattern[str], text: str, at: int) -> int:
     """Return the start of the next call; the end of the text if there is none."""
-    found = opening.search(text, at)
-    return len(text) if found is None else found.start()
+    match = opening.search(text, at)
+    return len(text) if match is None else match.start()
 
 
 # ---- DeepSeek R1 and V3 ----------------------------------------------------------------
@@ -312,11 +312,11 @@ def _found(renderer: Renderer) -> ToolFormat | None:
     except ChatTemplateError:
         return None
     answer = whole.rpartition("Qq7Qq")[2]
-    for each in FORMATS:
+    for tool_format in FORMATS:
         # For an answer that consists only of a call, the header of the turn comes
         # first.
-        start = answer.find('{"name"') if each.name == "llama" else 0
-        calls = parse_tool_calls(answer[max(0, start) :], each).calls
+        start = answer.find('{"name"') if tool_format.name == "llama" else 0
+        calls = parse_tool_calls(answer[max(0, start) :], tool_format).calls
         if [(c.name, dict(c.arguments)) for c in calls] == [(_NAME, _ARGUMENTS)]:
-            return each
+            return tool_format
     return None

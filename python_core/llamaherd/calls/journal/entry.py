@@ -218,7 +218,7 @@ FROM thought JOIN result ON result.key = thought.key
 
 
 def row_of_thought(entry: JournalEntry, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the values that `add` stores for an entry's thought, or None.
+    """Return the values that `add_thoughts` stores for an entry's thought, or None.
 
     Args:
         entry: Result.
@@ -231,7 +231,7 @@ def row_of_thought(entry: JournalEntry, row: tuple[Any, ...]) -> tuple[Any, ...]
     return (*values, _text_digest(row[-1], values), row[4], row[-1])
 
 
-def add(db: sqlite3.Connection, thoughts: Iterable[tuple[Any, ...]]) -> None:
+def add_thoughts(db: sqlite3.Connection, thoughts: Iterable[tuple[Any, ...]]) -> None:
     """Store thoughts in the same transaction as their results."""
     rows = list(thoughts)
     if rows:
@@ -239,7 +239,7 @@ def add(db: sqlite3.Connection, thoughts: Iterable[tuple[Any, ...]]) -> None:
         db.executemany(_ADD, rows)
 
 
-def read(db: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+def read_thoughts(db: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of all thoughts."""
     if db.execute(_EXISTS).fetchone() is not None:
         yield from db.execute(_SELECT_ALL)
@@ -273,7 +273,7 @@ def with_thought(
     )
 
 
-def found(
+def entry_with_thought(
     db: sqlite3.Connection, entry: JournalEntry, row: tuple[Any, ...]
 ) -> JournalEntry:
     """Return an entry with its thought, if the request asked for a thought.

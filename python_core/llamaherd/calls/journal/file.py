@@ -64,12 +64,12 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
     if sys.platform == "win32" and _is_share(path):
         return "smb"
     try:
-        found = _of_linux(mounts) if sys.platform == "linux" else _of_others()
+        file_system = _of_linux(mounts) if sys.platform == "linux" else _of_others()
         above = {path, *path.parents}
         # A later mount hides earlier mounts at the same path.
         kinds = [
             (len(mount_point.parts), i, kind)
-            for i, (mount_point, kind) in enumerate(found)
+            for i, (mount_point, kind) in enumerate(file_system)
             if mount_point in above
         ]
     except (OSError, ValueError):
@@ -200,26 +200,26 @@ def checked_path(name: str, path: object) -> Path:
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument=name
         )
-    given = os.fsdecode(path)
-    with refusals(name, given):
+    text = os.fsdecode(path)
+    with refusals(name, text):
         # SQLite creates its log next to the file itself, not next to a symbolic link.
-        file = Path(os.path.realpath(given))
+        file = Path(os.path.realpath(text))
         n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
         if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:
             raise JournalError(
-                f"{name}: {shown(given)} cannot be used: its name has {n_name} bytes and "
+                f"{name}: {quoted(text)} cannot be used: its name has {n_name} bytes and "
                 f"its path {n_path}; at most {_LONGEST_NAME} and {_LONGEST_PATH} can be "
                 "used"
             )
         if not file.parent.is_dir():
             raise JournalError(
-                f"{name}: there is no folder {shown(file.parent)}; make it first"
+                f"{name}: there is no folder {quoted(file.parent)}; make it first"
             )
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise JournalError(f"{name}: {shown(given)} is {kind}")
+                raise JournalError(f"{name}: {quoted(text)} is {kind}")
     return file
 
 
@@ -233,15 +233,15 @@ def check_local(name: str, path: Path) -> None:
     if kind is not None:
         folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
         raise JournalError(
-            f"{name}: {shown(path)} is on a network drive ({kind}). A journal is an "
+            f"{name}: {quoted(path)} is on a network drive ({kind}). A journal is an "
             "SQLite file with a write-ahead log, which machines cannot share over a "
             "network and may damage there: keep it on a disk of this machine, such as "
             f"{folder}, and copy it when the run is over"
         )
 
 
-def shown(path: str | Path) -> str:
-    """Format a path for a message; a long path is shortened."""
+def quoted(path: str | Path) -> str:
+    """Return a path in quotes for a message; a long path is shortened."""
     text = repr(str(path))
     return text if len(text) <= 300 else f"{text[:200]}...{text[-80:]}"
 
@@ -257,7 +257,7 @@ def refusals(name: str, path: str | Path) -> Iterator[None]:
         # A cursor in a frame of the error would keep the file open after its connection
         # is closed, and Windows would refuse to remove or replace the damaged journal.
         traceback.clear_frames(error.__traceback__)
-        raise JournalError(f"{name}: {shown(path)} {_what_is_wrong(error)}") from error
+        raise JournalError(f"{name}: {quoted(path)} {_what_is_wrong(error)}") from error
 
 
 def _what_is_wrong(error: Exception) -> str:
@@ -302,7 +302,7 @@ def _check_no_log(name: str, path: Path) -> None:
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
-                f"{name}: {shown(path)} does not exist, but its log {log.name!r} "
+                f"{name}: {quoted(path)} does not exist, but its log {log.name!r} "
                 "does: the journal was removed or moved. Restore the journal, or remove "
                 "the log; results that only the log contains are then lost"
             )
@@ -312,7 +312,7 @@ def _drafts(path: Path) -> list[Path]:
     """Return drafts of a journal: unfinished files, also those of killed processes."""
     pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
     with suppress(PermissionError):  # the folder may not be readable
-        return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
+        return [file for file in path.parent.iterdir() if pattern.fullmatch(file.name)]
     return []
 
 
@@ -347,23 +347,23 @@ def check(name: str, path: Path) -> None:
         JournalError: The file is not a journal.
     """
     if path.stat().st_size == 0:
-        raise JournalError(f"{name}: {shown(path)} is not a journal: it is empty")
+        raise JournalError(f"{name}: {quoted(path)} is not a journal: it is empty")
     _check_names(name, path)
     try:
         application = look(path, _application, is_fixed=True)
     except sqlite3.DatabaseError as error:
         if not is_foreign(error, path):
             raise
-        raise JournalError(f"{name}: {shown(path)} is not a journal: {error}") from error
+        raise JournalError(f"{name}: {quoted(path)} is not a journal: {error}") from error
     if application != APPLICATION_ID:
         raise JournalError(
-            f"{name}: {shown(path)} is an SQLite file of another application "
+            f"{name}: {quoted(path)} is an SQLite file of another application "
             f"(application_id {application:#x}), not a journal"
         )
     number, checked = look(path, _format_and_problem)
     if number != FORMAT:
         raise JournalError(
-            f"{name}: {shown(path)} is a journal in format {number}; this version of "
+            f"{name}: {quoted(path)} is a journal in format {number}; this version of "
             f"llamaherd has format {FORMAT}"
         )
     if checked != _SOUND:
@@ -378,7 +378,7 @@ def _check_names(name: str, path: Path) -> None:
     n_names = path.stat().st_nlink - len(drafts)
     if n_names > 1:
         raise JournalError(
-            f"{name}: {shown(path)} is a file with {n_names} names (hard links), and "
+            f"{name}: {quoted(path)} is a file with {n_names} names (hard links), and "
             "results under one of them can be missing under another: remove the other "
             "names, or copy the file"
         )

@@ -285,10 +285,10 @@ class RecordedCall:
 
     def _settings_of(self, request: Request) -> str:
         which = tuple(settings_of(request).items())
-        found = self._settings.get(which)
-        if found is None:
-            found = self._settings[which] = settings_json(request, self._context)
-        return found
+        settings = self._settings.get(which)
+        if settings is None:
+            settings = self._settings[which] = settings_json(request, self._context)
+        return settings
 
     def _entry(self, i: int, output: Output, sha256: bytes) -> JournalEntry:
         request = self._call.requests[i]

@@ -52,14 +52,14 @@ def look(
         before = _state(path)
         has_log = not is_fixed and any(before[1:])
         try:
-            found = _read(path, _query(before) if has_log else "immutable=1", use)
+            result = _read(path, _query(before) if has_log else "immutable=1", use)
         except sqlite3.Error as error:
             if is_foreign(error, path):
                 raise  # a permanent error
             failure = error
             continue
         if has_log or is_fixed or _state(path) == before:
-            return found
+            return result
     # To read a log, SQLite creates a third file, which needs space and a writable folder.
     if has_log and _is_for_lack_of_room(failure):
         with suppress(OSError):

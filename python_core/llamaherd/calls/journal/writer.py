@@ -11,7 +11,7 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.journal.file import shown
+from llamaherd.calls.journal.file import quoted
 from llamaherd.calls.journal.sqlite import is_locked
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Writer:
     def _is_stored(self, entries: list[JournalEntry]) -> bool:
         self.problem = ""
         self._is_locked = False
-        path = shown(self._journal.path)
+        path = quoted(self._journal.path)
         try:
             self._journal.add(entries)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell

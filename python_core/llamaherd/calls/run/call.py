@@ -76,7 +76,7 @@ def make_stats(
         n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
         n_thinking_tokens=sum(result.n_thinking_tokens for result in thoughts),
         n_thoughts=len(thoughts),
-        n_thoughts_closed=sum(each.thinking_complete is False for each in thoughts),
+        n_thoughts_closed=sum(thought.thinking_complete is False for thought in thoughts),
         n_copied=n_copied,
         n_journal=n_journal,
         n_batches=n_batches,
@@ -98,10 +98,10 @@ def make_stats(
 
 def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
     """Add up the rows of each actor; return one row per actor, ordered by actor."""
-    each: dict[int, ActorStats] = {}
+    by_actor: dict[int, ActorStats] = {}
     for row in rows:
-        each[row.actor] = each[row.actor] + row if row.actor in each else row
-    return tuple(each[actor] for actor in sorted(each))
+        by_actor[row.actor] = by_actor[row.actor] + row if row.actor in by_actor else row
+    return tuple(by_actor[actor] for actor in sorted(by_actor))
 
 
 def _rate(count: float, per: float) -> float:
@@ -140,7 +140,7 @@ class Call:
     ) -> None:
         self._requests = requests
         self._schemas = schemas
-        self._thinks = thinks or any(each.thought is not None for each in requests)
+        self._thinks = thinks or any(request.thought is not None for request in requests)
         self._n = n
         self._retries = retries
         self._n_tries: dict[int, int] = {}  # number of rejected answers, by request

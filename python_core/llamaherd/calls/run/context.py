@@ -272,8 +272,8 @@ def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
 
 
 _DEFAULTS = {
-    name: each.default
-    for name, each in inspect.signature(Context).parameters.items()
+    name: parameter.default
+    for name, parameter in inspect.signature(Context).parameters.items()
     if name != "model"
 }
 

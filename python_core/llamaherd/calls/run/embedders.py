@@ -107,7 +107,7 @@ class KeptEmbedders:
                 self._kept.append(kept)
             while (
                 len(self._kept) > MOST_KEPT
-                or sum(each.n_bytes for each in self._kept) > MOST_KEPT_BYTES
+                or sum(kept.n_bytes for kept in self._kept) > MOST_KEPT_BYTES
             ):
                 del self._kept[0]
 
@@ -272,7 +272,7 @@ class EmbedWork:
         import numpy as np  # noqa: PLC0415 - calls that generate do without it
 
         return {
-            i: np.array(each, np.float32) for i, each in self._call.take_new().items()
+            i: np.array(vector, np.float32) for i, vector in self._call.take_new().items()
         }
 
     def cancel(self) -> None:
@@ -319,9 +319,9 @@ class EmbedWork:
 
         vectors, n_embd = self._call.vectors()
         rows = np.frombuffer(vectors, dtype=np.float32).reshape(-1, n_embd)
-        made = Embeddings(rows, self._call.errors, self._call.stats)
-        set_index(made, self._index)
-        return made
+        embeddings = Embeddings(rows, self._call.errors, self._call.stats)
+        set_index(embeddings, self._index)
+        return embeddings
 
 
 class EmbedJob(Job[Embeddings]):

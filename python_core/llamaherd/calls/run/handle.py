@@ -319,9 +319,9 @@ class Handle(ProcessBound):
         """
         new = slice(self._n_logprobs - n_before, len(logprobs))
         rows = zip(tokens[new], logprobs[new], top[new], strict=True)
-        found = [TokenLogprob(*row) for row in rows]
-        self._n_logprobs += len(found)
-        self._logprobs += found
+        new_logprobs = [TokenLogprob(*row) for row in rows]
+        self._n_logprobs += len(new_logprobs)
+        self._logprobs += new_logprobs
 
     def _add_thought(self, text: str) -> None:
         self._n_thought_chars += len(text)

@@ -86,16 +86,16 @@ class Scoring(Generic[_R]):
     def steps(self, loop: GroupLoop) -> Steps[_R]:
         """Run the call in steps, with the errors of `run`."""
         try:
-            found = yield from steps_of(self._call, loop)
+            answers = yield from steps_of(self._call, loop)
         except GenerationError as error:
             results = self._convert(error.results)
             failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)
             i, why = next(failed)
             raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
         except Exception as error:
-            given = kept(error)
-            if given is not None:
-                keep_made(error, lambda: self._convert(given))
+            partial = kept(error)
+            if partial is not None:
+                keep_made(error, lambda: self._convert(partial))
             raise
-        with keeping(found):
-            return self._convert(found)
+        with keeping(answers):
+            return self._convert(answers)

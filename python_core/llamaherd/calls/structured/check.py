@@ -104,8 +104,8 @@ def json_text(value: object) -> str:
 
 def _types(error: ValidationError) -> str:
     types = error.validator_value
-    listed = [types] if isinstance(types, str) else types
-    return f"{json_text(error.instance)} is not of type " + _listed(listed)
+    kinds = [types] if isinstance(types, str) else types
+    return f"{json_text(error.instance)} is not of type " + _json_texts(kinds)
 
 
 def _one_of(error: ValidationError) -> str:
@@ -125,19 +125,19 @@ def _required(error: ValidationError) -> str:
 def _dependent(error: ValidationError) -> str:
     there: Mapping[str, Any] = error.instance
     for name, others in error.validator_value.items():
-        listed = [others] if isinstance(others, str) else others
-        if name in there and isinstance(listed, list) and set(listed) - set(there):
-            return _of_missing(listed, there, f"required beside {json_text(name)}")
+        names = [others] if isinstance(others, str) else others
+        if name in there and isinstance(names, list) and set(names) - set(there):
+            return _of_missing(names, there, f"required beside {json_text(name)}")
     return _of_missing([], there, "required")
 
 
 def _of_missing(names: Any, there: Any, what: str) -> str:  # noqa: ANN401 - JSON
     missing = [name for name in names if name not in there]
     be = "property is" if len(missing) == 1 else "properties are"
-    return f"the {be} missing, but {what}: {_listed(missing)}"
+    return f"the {be} missing, but {what}: {_json_texts(missing)}"
 
 
-def _listed(values: Any) -> str:  # noqa: ANN401 - JSON
+def _json_texts(values: Any) -> str:  # noqa: ANN401 - JSON
     return ", ".join(map(json_text, values))
 
 
@@ -207,10 +207,13 @@ def _check_references(root: object) -> None:
     References to named parts (`$id` and `$anchor`) are checked by jsonschema.
     """
     every = subschemas(root)
-    if any({"$id", "id", "$anchor", "$dynamicAnchor"} & each.keys() for each in every):
+    if any(
+        {"$id", "id", "$anchor", "$dynamicAnchor"} & subschema.keys()
+        for subschema in every
+    ):
         return
-    for each in every:
-        reference = each.get("$ref")
+    for subschema in every:
+        reference = subschema.get("$ref")
         if isinstance(reference, str) and referred(reference, root) is None:
             raise SchemaError(
                 f"refers to {json_text(reference)}, which it does not contain "
@@ -250,8 +253,8 @@ def violation(text: str, value: object) -> str:
 
 def cut(reason: object) -> str:
     """Shorten a reason that is too long."""
-    shown = str(reason)
-    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
+    text = str(reason)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 @lru_cache(maxsize=256)
@@ -274,9 +277,9 @@ def _validator(text: str) -> Validator:
         ) from None
     except RecursionError:
         raise SchemaError("is nested too deep", argument="schema") from None
-    for each in subschemas(schema):
-        each.pop("$schema", None)  # this would select the keywords of jsonschema
-    own: dict[str, Keyword] = {
+    for subschema in subschemas(schema):
+        subschema.pop("$schema", None)  # this would select the keywords of jsonschema
+    keywords: dict[str, Keyword] = {
         **kind.VALIDATORS,
         "pattern": check_pattern,
         "patternProperties": check_pattern_properties,
@@ -286,7 +289,9 @@ def _validator(text: str) -> Validator:
         "uniqueItems": check_unique_items,
         "multipleOf": check_multiple_of,
     }
-    known = {key: counted(own[key]) for key in own.keys() & kind.VALIDATORS.keys()}
+    known = {
+        key: counted(keywords[key]) for key in keywords.keys() & kind.VALIDATORS.keys()
+    }
     kind = validators.extend(kind, known)
     count_calls(kind)
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())

@@ -55,7 +55,7 @@ class Column:
         if self.kind == "object":  # Parquet does not allow a struct without fields
             if not self.is_closed or not self.fields:
                 return JSON
-            fields = tuple((name, each.stored) for name, each in self.fields)
+            fields = tuple((name, column.stored) for name, column in self.fields)
             return replace(self, fields=fields)
         return self
 
@@ -71,12 +71,12 @@ class Column:
         if self.kind in ("integer", "number"):
             return _number(self.kind, value)
         if self.kind == "array" and self.items is not None and isinstance(value, list):
-            return [self.items.hold(each) for each in value]
+            return [self.items.hold(item) for item in value]
         if self.kind == "object" and self.fields and isinstance(value, dict):
             known = dict(self.fields)
             return {
-                name: known[name].hold(each) if name in known else each
-                for name, each in value.items()
+                name: known[name].hold(item) if name in known else item
+                for name, item in value.items()
             }
         return value
 
@@ -101,9 +101,9 @@ def leaves(column: Column, *, dotted: bool) -> dict[str, tuple[tuple[str, ...], 
     """
     if column.kind != "object" or not column.fields:
         return {"value": ((), column)}
-    found = list(_below(column, (), [_MOST if dotted else 0]))
-    names = _unique([".".join(path) for path, _ in found])
-    return dict(zip(names, found, strict=True))
+    columns = list(_below(column, (), [_MOST if dotted else 0]))
+    names = _unique([".".join(path) for path, _ in columns])
+    return dict(zip(names, columns, strict=True))
 
 
 def cells(
@@ -163,11 +163,11 @@ def _below(
 def _unique(names: list[str]) -> list[str]:
     """Appends numbers to names that occurred before, as R does: "a.b", "a.b.1"."""
     taken = set(names)
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for name in names:
-        own, i = name, 0
-        while own in found or (i and own in taken):
+        free, i = name, 0
+        while free in unique or (i and free in taken):
             i += 1
-            own = f"{name}.{i}"
-        found[own] = None
-    return list(found)
+            free = f"{name}.{i}"
+        unique[free] = None
+    return list(unique)

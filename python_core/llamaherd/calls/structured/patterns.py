@@ -110,8 +110,8 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
     if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
         return _of_repeat(*_of_row(inner[2], n), least=inner[0], most=min(inner[1], n))
     if kind == "BRANCH":
-        each = [_of_row(choice, n) for choice in inner[1]]
-        return sum(ways for ways, _ in each), sum(steps for _, steps in each)
+        rows = [_of_row(choice, n) for choice in inner[1]]
+        return sum(ways for ways, _ in rows), sum(steps for _, steps in rows)
     if kind == "SUBPATTERN":
         return _of_row(inner[-1], n)
     if kind in (
@@ -121,8 +121,8 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
     ):  # no backtracking
         return 1.0, _of_row(inner if kind == "ATOMIC_GROUP" else inner[1], n)[1]
     if kind == "GROUPREF_EXISTS":
-        each = [_of_row(choice or (), n) for choice in inner[1:]]
-        return max(ways for ways, _ in each), max(steps for _, steps in each)
+        rows = [_of_row(choice or (), n) for choice in inner[1:]]
+        return max(ways for ways, _ in rows), max(steps for _, steps in rows)
     return 1.0, max(1.0, n) if kind.startswith("GROUPREF") else 1.0
 
 

@@ -112,11 +112,11 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
 def _close(schema: dict[str, Any]) -> None:
     """Forbid additional fields in objects; journals contain such schemas."""
     every = subschemas(schema)
-    if any("allOf" in each for each in every):
+    if any("allOf" in subschema for subschema in every):
         return  # other parts of the schema may allow more fields
-    for each in every:
-        if "properties" in each:
-            each.setdefault("additionalProperties", False)
+    for subschema in every:
+        if "properties" in subschema:
+            subschema.setdefault("additionalProperties", False)
 
 
 class _Vocabulary(Protocol):
@@ -189,8 +189,8 @@ class Shape:
         except ValueError as error:
             raise ValueError(f"the answer cannot be converted: {cut(error)}") from None
         except Exception as error:  # noqa: BLE001 - a validator is the caller's code
-            shown = cut(f"{type(error).__name__}: {error}")
-            raise ValueError(f"the answer cannot be converted: {shown}") from None
+            reason = cut(f"{type(error).__name__}: {error}")
+            raise ValueError(f"the answer cannot be converted: {reason}") from None
 
 
 def shape_of(source: object, *, closes: bool = False) -> Shape:

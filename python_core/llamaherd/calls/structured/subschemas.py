@@ -28,22 +28,22 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
     The result includes the targets of references within the schema.
     """
     check_wanted()
-    found: dict[int, dict[str, Any]] = {}
+    by_id: dict[int, dict[str, Any]] = {}
     waiting = [schema]
     while waiting:
-        each = waiting.pop()
-        if not isinstance(each, dict) or id(each) in found:
+        current = waiting.pop()
+        if not isinstance(current, dict) or id(current) in by_id:
             continue
-        found[id(each)] = each
-        waiting.append(referred(each.get("$ref"), schema))
-        for key, value in each.items():
+        by_id[id(current)] = current
+        waiting.append(referred(current.get("$ref"), schema))
+        for key, value in current.items():
             if key in OF_NAMED and isinstance(value, dict):
                 waiting += value.values()
             elif key in OF_MANY and isinstance(value, list):
                 waiting += value
             elif key in OF_ONE:
                 waiting.append(value)
-    return list(found.values())
+    return list(by_id.values())
 
 
 def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
@@ -57,16 +57,16 @@ def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
     """
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
         return None
-    found: Any = root
+    target: Any = root
     for part in unquote(reference).split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(name)
-        elif isinstance(found, list) and (i := checks.digits(name)) is not None:
-            found = found[i] if i < len(found) else None
+        if isinstance(target, dict):
+            target = target.get(name)
+        elif isinstance(target, list) and (i := checks.digits(name)) is not None:
+            target = target[i] if i < len(target) else None
         else:
             return None
-    return found
+    return target
 
 
 def resolved(schema: object, root: object) -> Any:  # noqa: ANN401 - JSON
@@ -117,24 +117,24 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
         is_sure: Whether to return only schemas that every value other than null must
             follow.
     """
-    found: dict[int, Subschema] = {}
+    by_id: dict[int, Subschema] = {}
     waiting = [node]
-    for each in waiting:  # the list grows during the loop
-        schema = each.schema
-        if not isinstance(schema, dict) or id(schema) in found:
+    for current in waiting:  # the list grows during the loop
+        schema = current.schema
+        if not isinstance(schema, dict) or id(schema) in by_id:
             continue
-        found[id(schema)] = each
+        by_id[id(schema)] = current
         if isinstance(schema.get("$ref"), str):
-            waiting.append(each.referred())
-        waiting += map(each.at, listed(schema, "allOf"))
+            waiting.append(current.referred())
+        waiting += map(current.at, list_at(schema, "allOf"))
         for key in ("anyOf", "oneOf"):
-            choices = [one for one in listed(schema, key) if not is_null(one)]
+            choices = [one for one in list_at(schema, key) if not is_null(one)]
             if len(choices) == 1 or not is_sure:
-                waiting += map(each.at, choices)
-    return list(found.values())
+                waiting += map(current.at, choices)
+    return list(by_id.values())
 
 
-def listed(schema: dict[str, Any], key: str) -> list[Any]:
+def list_at(schema: dict[str, Any], key: str) -> list[Any]:
     """Return the list of a keyword; [] if the keyword is missing."""
     value = schema.get(key)
     return value if isinstance(value, list) else []

@@ -181,7 +181,7 @@ def _key(value: object) -> object:
     if isinstance(value, list):
         return ("list", *map(_key, value))
     if isinstance(value, dict):
-        return ("dict", frozenset((name, _key(each)) for name, each in value.items()))
+        return ("dict", frozenset((name, _key(item)) for name, item in value.items()))
     if isinstance(value, float):
         return decimal(value)
     return ("bool", value) if isinstance(value, bool) else value

@@ -83,7 +83,7 @@ def formulaic_module() -> Any:  # noqa: ANN401 - it is optional
         import formulaic.errors  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"formulas need the package formulaic: {phrases.command('research')}"
+            f"formulas need the package formulaic: {phrases.install_command('research')}"
         ) from error
     return formulaic
 

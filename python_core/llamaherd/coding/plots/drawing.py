@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from llamaherd.coding.plots.description import Mark, Plot, Series, Texts
     from llamaherd.coding.plots.fitting import FittedTexts
 
-MISSING = f"plots need matplotlib, which is not installed: {phrases.command('plot')}"
+MISSING = (
+    f"plots need matplotlib, which is not installed: {phrases.install_command('plot')}"
+)
 _DPI = 300
 _EDGE = "#808080"
 _STEPS = (1, 2, 2.5, 5, 10)  # distances of ticks

@@ -70,12 +70,12 @@ def one_warning() -> Iterator[None]:
             warnings.simplefilter("always")
             yield
     finally:
-        for each in caught:
-            if each.category in {UserWarning, ListedWarning}:
-                notes += notes_of(each.message)
+        for record in caught:
+            if record.category in {UserWarning, ListedWarning}:
+                notes += notes_of(record.message)
             else:
                 warnings.warn_explicit(
-                    each.message, each.category, each.filename, each.lineno
+                    record.message, record.category, record.filename, record.lineno
                 )
         warn_notes(list(dict.fromkeys(notes)))
 

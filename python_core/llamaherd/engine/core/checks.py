@@ -177,10 +177,10 @@ def paths(name: str, value: object) -> list[Path]:
             argument=name,
         )
     where = argument_of(name)
-    found = [path(where.at(i), each) for i, each in enumerate(value)]
-    if not found:
+    files = [path(where.at(i), item) for i, item in enumerate(value)]
+    if not files:
         raise ArgumentError("must name a file", argument=name)
-    return found
+    return files
 
 
 def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
@@ -255,8 +255,10 @@ def prompt_list(
         or is_scalar
         or not isinstance(prompts, Iterable)
     ):
-        own = f" ({call('generate')} answers a single one)" if single is None else single
-        hint = " (was nothing read?)" if prompts is None else own
+        advice = (
+            f" ({call('generate')} answers a single one)" if single is None else single
+        )
+        hint = " (was nothing read?)" if prompts is None else advice
         raise ArgumentTypeError(
             f"must be a list of {name}, not {type(prompts).__name__}{hint}",
             argument=name,
@@ -264,7 +266,7 @@ def prompt_list(
     what = no_list(prompts)
     if what:
         raise ArgumentTypeError(f"must be a list of {name}, not {what}", argument=name)
-    return [plain(each) for each in prompts]
+    return [plain(prompt) for prompt in prompts]
 
 
 def column_as_list(value: object) -> object:

@@ -169,9 +169,9 @@ class BadArgumentError(LlamaHerdError):
         **fields: Any,  # noqa: ANN401 - as above
     ) -> _Bad:
         """Return an error of this class with the fields of another error."""
-        made = cls(error.problem, **{**error._fields(), **fields})
-        made.value = error.value
-        return made
+        copy = cls(error.problem, **{**error._fields(), **fields})
+        copy.value = error.value
+        return copy
 
     def _fields(self) -> dict[str, Any]:
         return {

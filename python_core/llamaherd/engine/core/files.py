@@ -316,5 +316,5 @@ def separator_in(line: str) -> str | None:
     Args:
         line: First line, without a byte order mark; its line end may be missing.
     """
-    found = _LINE.fullmatch(line)
-    return None if found is None else found[1]
+    match = _LINE.fullmatch(line)
+    return None if match is None else match[1]

@@ -73,10 +73,10 @@ def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
             this call, as in `keep`.
         results: Results of the call.
     """
-    made, inner = Interrupted(results), kept(error)
+    interruption, inner = Interrupted(results), kept(error)
     if inner is not None:
-        vars(made)["inner_results"] = inner
-    return made
+        vars(interruption)["inner_results"] = inner
+    return interruption
 
 
 def keep_made(
@@ -103,16 +103,16 @@ def copied(error: BaseException) -> BaseException:
 
     Each call raises its own copy, because each keeps its own results in it.
     """
-    made = error
+    duplicate = error
     for make in (copy, _renamed):
         with suppress(Exception):  # the class of the error may refuse copies
-            made = make(error)
+            duplicate = make(error)
             break
-    if made is not error:
-        made.__traceback__ = error.__traceback__
-        made.__cause__, made.__context__ = error.__cause__, error.__context__
-        made.__suppress_context__ = error.__suppress_context__
-    return made
+    if duplicate is not error:
+        duplicate.__traceback__ = error.__traceback__
+        duplicate.__cause__, duplicate.__context__ = error.__cause__, error.__context__
+        duplicate.__suppress_context__ = error.__suppress_context__
+    return duplicate
 
 
 def _renamed(error: BaseException) -> BaseException:

@@ -116,8 +116,8 @@ def decimals(value: float, digits: int = 2, *, sign: Sign = "") -> str:
 
 def rounded(value: float, digits: int = 2, *, sign: Sign = "") -> str:
     """Format a number of any kind, such as log-odds; see `decimals` for shares."""
-    shown = f"{value:{sign}.{digits}f}"
-    return shown if float(shown) != 0 else f"{0:{sign}.{digits}f}"  # never -0.00
+    text = f"{value:{sign}.{digits}f}"
+    return text if float(text) != 0 else f"{0:{sign}.{digits}f}"  # never -0.00
 
 
 def limits(low: float, high: float, digits: int = 2, *, sign: Sign = "") -> str:

@@ -53,10 +53,10 @@ def plain_tree(value: Any) -> Any:  # noqa: ANN401 - of any type
         RecursionError: The value is nested too deeply.
     """
     if isinstance(value, Mapping):
-        return {plain(key): plain_tree(each) for key, each in value.items()}
+        return {plain(key): plain_tree(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        made = [plain_tree(each) for each in value]
-        return made if isinstance(value, list) else tuple(made)
+        items = [plain_tree(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     return plain(value)
 
 
@@ -88,10 +88,10 @@ def json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return {str(_text(key)): json_value(each) for key, each in value.items()}
+        return {str(_text(key)): json_value(item) for key, item in value.items()}
     is_array = type(value).__module__ == "numpy" and not kind
     if isinstance(value, (list, tuple)) or is_array:
-        return [json_value(each) for each in value]
+        return [json_value(item) for item in value]
     if isinstance(value, AbstractSet):
         return sorted(map(json_value, value), key=repr)
     if isinstance(value, Enum):
@@ -109,10 +109,10 @@ def cell_text(value: object) -> str:
         return value
     if isinstance(value, float) and math.isinf(value):
         return str(float(value))
-    made = json_value(value)
-    if made is None:
+    cell = json_value(value)
+    if cell is None:
         return ""
-    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
 
 
 def clock_text(text: str) -> str:
@@ -193,18 +193,18 @@ def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
     Raises:
         DuplicateKeyError: A key occurs twice.
     """
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
-            shown = key if len(key) <= _MOST else f"{key[: _MOST - 3]}..."
+            short = key if len(key) <= _MOST else f"{key[: _MOST - 3]}..."
             raise DuplicateKeyError(
-                f"an object has the key {json.dumps(shown, ensure_ascii=False)} twice"
+                f"an object has the key {json.dumps(short, ensure_ascii=False)} twice"
             )
         seen.add(key)
-    return found
+    return members
 
 
 def read_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - JSON

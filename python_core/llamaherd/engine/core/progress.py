@@ -33,8 +33,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
         return
     try:
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        shown = text.encode(encoding, "backslashreplace").decode(encoding)
-        print(shown, file=stream, flush=True)
+        printable = text.encode(encoding, "backslashreplace").decode(encoding)
+        print(printable, file=stream, flush=True)
     except Exception as error:
         if _is_of_handler(error):
             raise
@@ -42,8 +42,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def _is_of_handler(error: Exception) -> bool:
     """Return whether a handler of a signal raised an error, such as a time limit."""
-    handlers = (signal.getsignal(each) for each in signal.valid_signals())
-    codes = [code for each in handlers if (code := getattr(each, "__code__", None))]
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    codes = [code for handler in handlers if (code := getattr(handler, "__code__", None))]
     return any(frame.f_code in codes for frame, _ in walk_tb(error.__traceback__))
 
 

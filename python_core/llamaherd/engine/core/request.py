@@ -137,7 +137,7 @@ class ChoicePaths(str):
         cls, tokens: array[int], parents: array[int], choices: array[int], depth: int
     ) -> ChoicePaths:
         """Hash and keep the arrays, which must not change afterwards."""
-        content = b"".join(each.tobytes() for each in (tokens, parents, choices))
+        content = b"".join(part.tobytes() for part in (tokens, parents, choices))
         self = super().__new__(cls, hashlib.sha256(content).hexdigest())
         self.tokens, self.parents, self.choices = tokens, parents, choices
         self.depth = depth
@@ -258,7 +258,7 @@ class Request:
 # Fields that do not affect a result: the text of the prompt, a reason to fail, the
 # prepared form of the schema in `sampling`, and the priority.
 NEUTRAL = frozenset({"text", "problem", "shape", "priority", "is_whole"})
-_DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
+_DECISIVE = tuple(item for item in fields(Request) if item.name not in NEUTRAL)
 
 
 def decisive(request: Request) -> dict[str, object]:
@@ -267,11 +267,11 @@ def decisive(request: Request) -> dict[str, object]:
     The result contains all fields except the fields in `NEUTRAL`. A new field is
     therefore automatically part of the keys of journals.
     """
-    found = {each.name: getattr(request, each.name) for each in _DECISIVE}
+    values = {item.name: getattr(request, item.name) for item in _DECISIVE}
     return {
-        each.name: found[each.name]
-        for each in _DECISIVE
-        if each.default is MISSING or found[each.name] != each.default
+        item.name: values[item.name]
+        for item in _DECISIVE
+        if item.default is MISSING or values[item.name] != item.default
     }
 
 

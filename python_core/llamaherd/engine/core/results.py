@@ -229,8 +229,8 @@ class Results(Sequence[Result[T_co]]):
             kinds = self._layout.kinds(dotted=dotted)
         more = in_pandas(self._further(problems), KINDS)
         frame = pd.DataFrame(with_columns(in_pandas(table, kinds), more))
-        found: pd.DataFrame = with_index(frame, self.index_of_prompts)
-        return found
+        indexed: pd.DataFrame = with_index(frame, self.index_of_prompts)
+        return indexed
 
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
         """Return the results as a table of pyarrow, see `to_pandas`.

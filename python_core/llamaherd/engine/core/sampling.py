@@ -392,18 +392,18 @@ class SamplingParams(Options):
     )
 
     def __post_init__(self) -> None:
-        given = [name for name in CONSTRAINTS if name in self.__dict__]
-        if len(given) > 1:
+        constraints = [name for name in CONSTRAINTS if name in self.__dict__]
+        if len(constraints) > 1:
             raise ArgumentError(
                 "cannot be given together: an answer follows one of them",
-                argument=given[0],
+                argument=constraints[0],
                 code="conflict",
-                form=f"{{name}} and {' and '.join(given[1:])} {{problem}}",
+                form=f"{{name}} and {' and '.join(constraints[1:])} {{problem}}",
             )
-        if self.min_tokens > 0 and given:
+        if self.min_tokens > 0 and constraints:
             raise ArgumentError(
                 "cannot be given together: the constraint decides where an answer ends",
-                argument=given[0],
+                argument=constraints[0],
                 code="conflict",
                 form="min_tokens and {name} {problem}",
             )
@@ -431,7 +431,7 @@ class SamplingParams(Options):
 
 _DECLARED = SamplingParams.declared
 # Fields whose values are passed to the native library unchanged.
-PLAIN_SETTINGS = tuple(name for name, each in _DECLARED.items() if each.native)
+PLAIN_SETTINGS = tuple(name for name, spec in _DECLARED.items() if spec.native)
 PENALTIES = ("penalty_repeat", "penalty_freq", "penalty_present")
 # Fields that constrain answers.
 CONSTRAINTS = ("schema", "regex", "grammar", "choices")
@@ -441,7 +441,7 @@ PER_PROMPT = (*CONSTRAINTS, "quote_from")
 OF_REQUEST = ("max_tokens", "stop", "seed")
 # Defaults of a call: the defaults of SamplingParams, with a fixed seed.
 SAMPLING_DEFAULTS: dict[str, Any] = {
-    **{name: each.default for name, each in _DECLARED.items()},
+    **{name: spec.default for name, spec in _DECLARED.items()},
     "seed": DEFAULT_SEED,
 }
 

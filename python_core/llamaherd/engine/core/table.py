@@ -102,8 +102,8 @@ def in_pandas(
         kinds: Kinds of columns, see `of_kind`. Other columns are not changed.
     """
     return {
-        name: of_kind(each, kinds[name]) if name in kinds else each
-        for name, each in cells.items()
+        name: of_kind(values, kinds[name]) if name in kinds else values
+        for name, values in cells.items()
     }
 
 
@@ -145,9 +145,9 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - imported by the maker of the value
 
     return to_jsonable_python(value, serialize_unknown=True)

@@ -289,8 +289,8 @@ def checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
             f"must be a list of token ids, not {checks.shown(tokens)}", argument=name
         )
     where = argument_of(name)
-    found = {_checked_token(where.at(i), token) for i, token in enumerate(tokens)}
-    return tuple(sorted(found))
+    ids = {_checked_token(where.at(i), token) for i, token in enumerate(tokens)}
+    return tuple(sorted(ids))
 
 
 def _checked_token(where: Argument, token: object) -> int:

@@ -97,13 +97,13 @@ def list_cached_models(
         TypeError: `cache_dir` is neither text nor a path.
     """
     folders = [cache_folder(cache_dir)] + ([hub_cache()] if cache_dir is None else [])
-    found: dict[Path, CachedModel] = {}
+    models: dict[Path, CachedModel] = {}
     for folder in folders:
         for path in _gguf_files(folder):
             model = _described(path)
             if model is not None:
-                found.setdefault(path.resolve(), model)
-    return sorted(found.values(), key=lambda model: model.modified, reverse=True)
+                models.setdefault(path.resolve(), model)
+    return sorted(models.values(), key=lambda model: model.modified, reverse=True)
 
 
 def note_of(path: Path) -> dict[str, Any]:

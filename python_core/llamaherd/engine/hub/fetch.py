@@ -234,10 +234,10 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     if path.is_file():
         return path
     if len(path.parts) == 1:
-        found = _named(path.name, options.cache)
-        if found is not None:
-            options.say(f"Using {found}.")
-            return found
+        matches = _named(path.name, options.cache)
+        if matches is not None:
+            options.say(f"Using {matches}.")
+            return matches
     kind = "a folder" if path.is_dir() else "no file"
     cached = sorted({model.name for model in cache.list_cached_models(options.cache)})
     hint = f"; in the cache are {', '.join(cached[:5])}" if cached else ""
@@ -249,30 +249,30 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
 
 def _named(name: str, folder: Path) -> Path | None:
     """Return the only cached file of this name, or whose name contains `name`."""
-    own = folder == cache.model_cache_dir()
+    is_own = folder == cache.model_cache_dir()
     models = [
         model
-        for model in cache.list_cached_models(None if own else folder)
+        for model in cache.list_cached_models(None if is_own else folder)
         if cache.OPTIMIZED not in model.path.parts
     ]
     asked = name.lower()
     exact = [m for m in models if m.name.lower() in {asked, f"{asked}.gguf"}]
-    found = exact or [m for m in models if asked in m.name.lower()]
-    if len({model.name for model in found}) > 1:
-        names = ", ".join(model.name for model in found)
+    matches = exact or [m for m in models if asked in m.name.lower()]
+    if len({model.name for model in matches}) > 1:
+        names = ", ".join(model.name for model in matches)
         raise ModelLoadError(
             f"{name!r} is in the names of several files in the cache: {names}. "
             "Give the whole name"
         )
-    if len({model.size_bytes for model in found}) > 1 or (
-        len(found) > 1 and len({sha256_of(model.path) for model in found}) > 1
+    if len({model.size_bytes for model in matches}) > 1 or (
+        len(matches) > 1 and len({sha256_of(model.path) for model in matches}) > 1
     ):
-        paths = ", ".join(f'"{model.path}" ({model.source or "?"})' for model in found)
+        paths = ", ".join(f'"{model.path}" ({model.source or "?"})' for model in matches)
         raise ModelLoadError(
             f"{name!r} is the name of several files in the cache, which differ: {paths}. "
             "Give the path, or the source of the download"
         )
-    return found[0].path if found else None
+    return matches[0].path if matches else None
 
 
 def _checked_sha256(value: object) -> str | None:

@@ -221,14 +221,14 @@ def gpus() -> tuple[Gpu, ...]:
     """
     used = shim.gpus()
     if not used:
-        return _listed_gpus()
+        return _gpus_of_tools()
     return tuple(
         Gpu(name=x.description or x.name, memory_bytes=x.total_bytes, source="libllama")
         for x in used
     )
 
 
-def _listed_gpus() -> tuple[Gpu, ...]:
+def _gpus_of_tools() -> tuple[Gpu, ...]:
     """Return the graphics processors that nvidia-smi lists."""
     program = shutil.which("nvidia-smi")
     if program is None:

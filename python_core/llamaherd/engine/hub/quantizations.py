@@ -163,19 +163,19 @@ def choose(
             "Use a smaller model, close other programs, or pass "
             f"{setting('check_memory', False)}"
         )
-    exact = [each for each in ranked if wanted in (file.name for file in each.files)]
-    found = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
-    if not found:
+    exact = [offer for offer in ranked if wanted in (file.name for file in offer.files)]
+    offers = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
+    if not offers:
         have = ", ".join(str(offer) for offer in ranked)
         raise ModelLoadError(f"{source}: there is no {wanted!r}; there is {have}")
-    names = sorted(offer.name for offer in found)
+    names = sorted(offer.name for offer in offers)
     if wanted.lower().endswith(".gguf") and len(names) > 1:
         raise ModelLoadError(
             f"{source}: several files have this name: {', '.join(names)}; give "
             "the path of one of them"
         )
-    check_fits(source, found[0], ranked, available)
-    return found[0]
+    check_fits(source, offers[0], ranked, available)
+    return offers[0]
 
 
 def check_fits(

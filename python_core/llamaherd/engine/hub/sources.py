@@ -217,9 +217,11 @@ def answer(
     request = client.build_request("GET", url, headers=headers)
     was_safe = False
     for _ in range(_MOST_REDIRECTS):
-        shown = shown_url(str(request.url))
+        address = shown_url(str(request.url))
         if request.url.scheme not in {"http", "https"} or not request.url.host:
-            raise DownloadError(f"{shown!r} is not an address that begins with https://")
+            raise DownloadError(
+                f"{address!r} is not an address that begins with https://"
+            )
         if was_safe and request.url.scheme == "http":
             raise DownloadError(
                 f"{shown_url(url)} redirects from https to http, where anybody could "

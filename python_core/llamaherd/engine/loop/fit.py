@@ -243,13 +243,13 @@ def _for_both(sizing: Sizing, now: Plan, plan: Plan) -> Plan:
     if now.kv_layout != plan.kv_layout:
         return plan
     both = (now, plan)
-    longest = max(each.n_ctx_seq - each.n_spare for each in both)
-    n_others = max(each.n_seq_max for each in both) - 1
-    n_hold = max(each.n_hold for each in both)
+    longest = max(candidate.n_ctx_seq - candidate.n_spare for candidate in both)
+    n_others = max(candidate.n_seq_max for candidate in both) - 1
+    n_hold = max(candidate.n_hold for candidate in both)
     others = [1 if plan.kv_layout == "unified" else longest] * n_others
     work = Work(needs=[longest, *others], n_prefixes=n_hold)
     larger = sizing.plan(work, plan.kv_layout)
-    n_bytes = max(each.memory_bytes for each in both)
+    n_bytes = max(candidate.memory_bytes for candidate in both)
     is_both = larger.covers(now) and larger.covers(plan)
     if not is_both or larger.memory_bytes > _MOST_GROWTH * n_bytes:
         return plan

@@ -105,8 +105,8 @@ class Loop(ThreadedLoop):
     def _every(self) -> list[Group]:
         # In the order of a group's way: the thread moves groups meanwhile, and a group
         # that is seen twice is listed once.
-        found = dict.fromkeys([*self._arrived, *self._accepting, *self._groups])
-        return [group for group in found if not group.is_over]
+        groups = dict.fromkeys([*self._arrived, *self._accepting, *self._groups])
+        return [group for group in groups if not group.is_over]
 
     def hand_in(self, group: Group) -> None:
         """Submit a group, see `GroupLoop`."""

@@ -99,7 +99,7 @@ class Delayed:
     @property
     def has_any(self) -> bool:
         """Whether the last optional change still delays a client."""
-        self._clients = [each for each in self._clients if _is_delayed(*each)]
+        self._clients = [entry for entry in self._clients if _is_delayed(*entry)]
         return bool(self._clients)
 
 

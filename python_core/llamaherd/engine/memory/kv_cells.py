@@ -97,8 +97,8 @@ def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
 def number_of(metadata: Mapping[str, str], key: str, default: int = 0) -> int:
     """Return a number in metadata; for an array with a number per layer, the maximum."""
     architecture = metadata.get("general.architecture", "")
-    found = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))
-    return max(map(int, found), default=default)
+    numbers = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))
+    return max(map(int, numbers), default=default)
 
 
 # Same value as `n_outputs_max` in capi_shim/engine/context.cpp.
@@ -186,10 +186,10 @@ def buffers_of_encoder(metadata: Mapping[str, str], info: ModelInfo) -> int:
         info: Sizes of the same model.
     """
     n = max(_LEAST_BATCH, min(info.n_ctx_train, _MOST_BATCH))
-    found = buffers_of(
+    buffers = buffers_of(
         metadata, info, n_ubatch=n, n_sequences=_MOST_OUTPUTS, flash_attn=False
     )
-    return found.of(n)
+    return buffers.of(n)
 
 
 def _of_states(metadata: Mapping[str, str]) -> int:

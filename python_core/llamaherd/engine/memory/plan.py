@@ -187,8 +187,8 @@ def make_plan(
 
 
 def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
-    own = sum(needs) - n_shared * len(needs)
-    pools = not sizes.deterministic and own <= POOLED_SHARE * n_shared * len(needs)
+    n_own = sum(needs) - n_shared * len(needs)
+    pools = not sizes.deterministic and n_own <= POOLED_SHARE * n_shared * len(needs)
     return "unified" if pools and n_shared > 0 else "per_sequence"
 
 

@@ -99,8 +99,8 @@ class ModelFile:
             return self._sha256
         was_unchanged = self.is_unchanged
         with suppress(OSError):
-            found = self.sha256() if was_unchanged else None
-            self._sha256 = found if self.is_unchanged else None
+            digest = self.sha256() if was_unchanged else None
+            self._sha256 = digest if self.is_unchanged else None
         return self._sha256
 
     def _state_now(self) -> list[tuple[int, ...]]:
@@ -251,8 +251,8 @@ def content_of(
     """
     used = [lora for lora in loras if lora.scale]
     names: list[str] = []
-    for each in (file, *(lora.file for lora in used)):
-        sha256 = None if each is None else each.sha256_of_loaded()
+    for part in (file, *(lora.file for lora in used)):
+        sha256 = None if part is None else part.sha256_of_loaded()
         if sha256 is None:
             return None
         names.append(sha256.hex())

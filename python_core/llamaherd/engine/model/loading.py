@@ -42,7 +42,7 @@ ROPE_NUMBERS = {
 ROPE_NAMES = ("rope_scaling_type", *ROPE_NUMBERS, "yarn_orig_ctx")
 
 
-def checked_rope(given: Mapping[str, object]) -> dict[str, Any]:
+def checked_rope(arguments: Mapping[str, object]) -> dict[str, Any]:
     """Check the settings that are not None, and round numbers to the types of C.
 
     Raises:
@@ -51,7 +51,7 @@ def checked_rope(given: Mapping[str, object]) -> dict[str, Any]:
     """
     settings: dict[str, Any] = {}
     for name in ROPE_NAMES:
-        value = given.get(name)
+        value = arguments.get(name)
         if value is None:
             continue
         if name == "rope_scaling_type":
@@ -73,8 +73,8 @@ def as_float32(value: float) -> float:
 def rope_params(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the result of `checked_rope` to fields of `lh_engine_params`."""
     kind = settings.get("rope_scaling_type")
-    own = {name: default for name, (default, *_) in ROPE_NUMBERS.items()}
-    params: dict[str, Any] = {**own, "yarn_orig_ctx": 0, **settings}
+    defaults = {name: default for name, (default, *_) in ROPE_NUMBERS.items()}
+    params: dict[str, Any] = {**defaults, "yarn_orig_ctx": 0, **settings}
     return {**params, "rope_scaling_type": -1 if kind is None else ROPE_TYPES[kind]}
 
 
@@ -265,9 +265,9 @@ def _rope_arguments(
     scaling: str,
 ) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
-    for name, (own, *_) in ROPE_NUMBERS.items():
+    for name, (default, *_) in ROPE_NUMBERS.items():
         value = getattr(params, name)
-        is_set = value != 0 if own == 0 else value >= 0
+        is_set = value != 0 if default == 0 else value >= 0
         is_in_file = f"{scaling}.{name}" in metadata
         if is_set and (is_in_file or value != _YARN_DEFAULTS.get(name)):
             arguments[name] = value
@@ -288,9 +288,9 @@ def chat_of(llama: Llama) -> tuple[str | None, str | None]:
         return None, f"a chat_handler ({type(llama.chat_handler).__name__})"
     name, metadata = llama.chat_format, llama.metadata
     formats = sys.modules["llama_cpp.llama_chat_format"]
-    own = formats.guess_chat_format_from_gguf_metadata(metadata)
+    guessed = formats.guess_chat_format_from_gguf_metadata(metadata)
     has_template = "tokenizer.chat_template" in metadata
-    if name in {"chat_template.default", own} or not has_template:
+    if name in {"chat_template.default", guessed} or not has_template:
         return None, None
     template = metadata.get(f"tokenizer.{name}")
     return template, None if template else f"chat_format={name!r}"

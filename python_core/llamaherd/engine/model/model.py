@@ -238,7 +238,11 @@ class Model(ClosedByWith):
             ModelLoadError: The file is missing, damaged, or belongs to another model.
             ModelClosedError: The model was closed.
         """
-        contexts = [ctx for each in tuple(self._family) for ctx in tuple(each._contexts)]  # noqa: SLF001
+        contexts = [
+            ctx
+            for member in tuple(self._family)
+            for ctx in tuple(member._contexts)  # noqa: SLF001
+        ]
         if not all(ctx.closed for ctx in contexts):
             raise ContextError(
                 f"{self!r} has an open context: load adapters before the first context"
@@ -429,7 +433,8 @@ def model_of_llama(llama: Llama) -> Model:
 
 
 _DEFAULTS = {
-    name: each.default for name, each in inspect.signature(Model).parameters.items()
+    name: parameter.default
+    for name, parameter in inspect.signature(Model).parameters.items()
 }
 
 

@@ -342,9 +342,9 @@ class Joiner:
             text = prompt[start:]
             if any(mark in text for mark in _MARKS):
                 continue
-            found = self._tokens(text, parses=parses)
-            if 0 < len(found) < len(tokens) and tokens[-len(found) :] == found:
-                return _Tail(text, parses, found)
+            tail = self._tokens(text, parses=parses)
+            if 0 < len(tail) < len(tokens) and tokens[-len(tail) :] == tail:
+                return _Tail(text, parses, tail)
         return None
 
     def _starts(self, prompt: str, tokens: array[int], *, parses: bool) -> list[int]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _SKIP_VARIABLE = "LLAMAHERD_SKIP_ABI_CHECK"
 _CURE = (
-    f"Reinstall both: {phrases.command(options='--force-reinstall --no-cache-dir')} "
+    f"Reinstall both: "
+    f"{phrases.install_command(options='--force-reinstall --no-cache-dir')} "
     f"(or set {_SKIP_VARIABLE}=1 to go on at your own risk)"
 )
 
@@ -107,11 +108,12 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
             f"llamaherd was compiled for llama-cpp-python {version}, but "
             f"{installed.version} is installed. {_CURE}"
         )
-    for name, found in _recorded_sha256(installed, header_sha256).items():
-        if found != header_sha256[name]:
+    for name, installed_sha256 in _recorded_sha256(installed, header_sha256).items():
+        if installed_sha256 != header_sha256[name]:
             raise AbiMismatchError(
                 f"llamaherd was compiled with another {name} (SHA-256 "
-                f"{header_sha256[name]}) than the installed one ({found}). {_CURE}"
+                f"{header_sha256[name]}) than the installed one ({installed_sha256}). "
+                f"{_CURE}"
             )
 
 

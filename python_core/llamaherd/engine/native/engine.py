@@ -401,13 +401,13 @@ def _native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
 
 def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
     native = sized("lh_choice_paths")
-    each = [
+    arrays = [
         ffi.from_buffer("int32_t[]", values)
         for values in (paths.tokens, paths.parents, paths.choices)
     ]
     native.n_nodes = len(paths.tokens)
-    native.token, native.parent, native.choice = each
-    return native, [native, *each]
+    native.token, native.parent, native.choice = arrays
+    return native, [native, *arrays]
 
 
 def uses_llguidance(params: SamplingParams) -> bool:

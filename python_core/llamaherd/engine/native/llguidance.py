@@ -137,14 +137,14 @@ def problem_of_schema(text: str) -> str:
 
 def ignored_of_schema(text: str) -> list[str]:
     """Return the keywords, or "format: x", that llguidance ignores in lenient mode."""
-    found = []
+    ignored = []
     for message in _validated(text)[1]:
         kind, _, names = message.partition(": ")
         if kind == "Unimplemented keys":
-            found += json.loads(names)
+            ignored += json.loads(names)
         elif kind == "Unknown format":
-            found.append(f"format: {names}")
-    return found
+            ignored.append(f"format: {names}")
+    return ignored
 
 
 def _validated(text: str) -> tuple[bool, list[str]]:

@@ -255,10 +255,10 @@ class GpuMemory:
 
 def gpus() -> tuple[GpuMemory, ...]:
     """Return the GPUs that libllama can use, in the order of `main_gpu`."""
-    found = ffi.new("lh_gpu[]", _MOST_GPUS)
+    devices = ffi.new("lh_gpu[]", _MOST_GPUS)
     count = ffi.new("int32_t *")
     error = ffi.new("lh_error *")
-    check(lib.lh_gpus(found, _MOST_GPUS, count, error), error)
+    check(lib.lh_gpus(devices, _MOST_GPUS, count, error), error)
     return tuple(
         GpuMemory(
             decoded(ffi.string(gpu.name)),
@@ -267,7 +267,7 @@ def gpus() -> tuple[GpuMemory, ...]:
             gpu.total_bytes,
             bool(gpu.shares_memory),
         )
-        for gpu in found[0 : count[0]]
+        for gpu in devices[0 : count[0]]
     )
 
 

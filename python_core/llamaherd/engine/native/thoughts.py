@@ -28,12 +28,12 @@ def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list
             requests may use the same settings with another seed.
     """
     native = sized("lh_thinking")
-    own = ffi.new("lh_sampling_params *", sampling[0])
-    own.seed = thought.seed
-    native.sampling = own
+    settings = ffi.new("lh_sampling_params *", sampling[0])
+    settings.seed = thought.seed
+    native.sampling = settings
     native.budget = thought.budget
     native.is_open = thought.is_open
-    kept = [native, own]
+    kept = [native, settings]
     for name in ("start", "end", "after", "closing"):
         tokens = getattr(thought, name)
         values = ffi.new("int32_t[]", list(tokens))

@@ -128,12 +128,12 @@ class KeptAnswers:
         evicted: list[tuple[Client, int]] = []
         while True:
             is_due = not is_alone or n_cells > sum(n for _, n in evicted)
-            found = None
+            victim = None
             if len(self._kept) > n_slots or is_due:
-                found = self.evict(even_used=len(self._kept) > n_slots)
-            if found is None:
+                victim = self.evict(even_used=len(self._kept) > n_slots)
+            if victim is None:
                 return evicted
-            evicted.append(found)
+            evicted.append(victim)
 
     def evict(self, *, even_used: bool = True) -> tuple[Client, int] | None:
         """Remove a kept prompt, the least recent first; None if there is none.
@@ -240,11 +240,11 @@ def _beginnings(
         least: Minimum number of tokens that a prefix adds to its parent.
         room: Number of levels that may be added above the root.
     """
-    found = cache.match(tokens)
+    prefix = cache.match(tokens)
     lengths: list[int] = []
     depth = 0
-    if found is not None and found.n_tokens >= least and found.depth <= room:
-        lengths, depth = [found.n_tokens], found.depth
+    if prefix is not None and prefix.n_tokens >= least and prefix.depth <= room:
+        lengths, depth = [prefix.n_tokens], prefix.depth
     for n in wanted:
         if n - (lengths[-1] if lengths else 0) >= least and depth < room:
             lengths.append(n)

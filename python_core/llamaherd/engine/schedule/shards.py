@@ -67,8 +67,8 @@ class Keys:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """int64[n_prompts], number of tokens of each prompt."""
-        own = np.diff(np.array(self._ends, dtype=np.int64)) // _TOKEN_BYTES
-        return np.asarray(own + len(self._head or ()))
+        n_rest = np.diff(np.array(self._ends, dtype=np.int64)) // _TOKEN_BYTES
+        return np.asarray(n_rest + len(self._head or ()))
 
     def order(self) -> NDArray[np.int64]:
         """int64[n_prompts], indices of the prompts in sorted (stable) order."""
@@ -169,8 +169,10 @@ class DepthFirst:
             keys.order() if order is None else np.array(order, dtype=np.int64)
         )
         self.shared: NDArray[np.int64] = keys.shared(self.order)
-        own = np.broadcast_to(answers, len(keys))
-        self.costs: NDArray[np.int64] = (keys.lengths + own)[self.order] - self.shared
+        n_answers = np.broadcast_to(answers, len(keys))
+        self.costs: NDArray[np.int64] = (keys.lengths + n_answers)[
+            self.order
+        ] - self.shared
 
     def __len__(self) -> int:
         return len(self.order)

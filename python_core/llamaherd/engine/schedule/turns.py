@@ -84,23 +84,23 @@ class Turns:
         """
         self._passed.clear()
         cannot_now: list[_Turn] = []
-        found: Heap = []
-        while self._turns and not found:
+        heap: Heap = []
+        while self._turns and not heap:
             _, turn, call = self._turns[0]
             queue = self._queues.get(call)
             if queue is None or not queue.is_admitting or queue.turn != turn:
                 heappop(self._turns)  # an outdated entry of the heap
                 continue
-            found = queue.head(n_free, n_hold)
+            heap = queue.head(n_free, n_hold)
             if queue.is_empty:
                 heappop(self._turns)
                 queue.is_listed = False
-            elif not found:
+            elif not heap:
                 cannot_now.append(heappop(self._turns))
                 self._passed.append(queue)
-        for each in cannot_now:
-            heappush(self._turns, each)
-        return found
+        for passed in cannot_now:
+            heappush(self._turns, passed)
+        return heap
 
     def had_slot(self, call: int) -> None:
         """Record that a call received a slot; move it behind all other calls."""
