@@ -256,9 +256,6 @@ class Chat(Conversation, ClosedByWith):
 
         Args:
             text: Question; None asks the last question again.
-            settings: Options of this
-                question.
-            interrupts: Object that delays Ctrl-C until the caller waits.
         """
         while True:
             with interrupts.let_through():

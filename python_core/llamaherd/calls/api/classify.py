@@ -245,11 +245,7 @@ def classify_calibrated(
 
 
 def check_contextual(thinking: object) -> None:
-    """Check that a contextual calibration is not combined with thoughts.
-
-    Raises:
-        ValueError: `thinking` lets the model think.
-    """
+    """Check that a contextual calibration is not combined with thoughts."""
     if isinstance(checked_thinking("thinking", thinking), Thinking):
         raise ArgumentError(
             "cannot be combined with thinking: a prompt without content gives the "

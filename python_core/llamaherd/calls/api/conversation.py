@@ -54,12 +54,7 @@ _ANSWER: Turn = {"role": "assistant", "content": "A"}
 
 
 def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptions:
-    """Check the settings of a question and return them with the defaults of a chat.
-
-    Raises:
-        TypeError: A setting is unknown or has the wrong type.
-        ValueError: A setting is out of range.
-    """
+    """Check the settings of a question and return them with the defaults of a chat."""
     arguments = {**CHAT_DEFAULTS, **settings}
     if any(settings.get(name) for name in CONSTRAINTS) and "max_tokens" not in settings:
         del arguments["max_tokens"]  # the constraint limits the answer
@@ -106,17 +101,6 @@ def make_question(
 
     If few cells of the context are free, the limit of the answer is less than
     `max_tokens`, and the limit of a thought is less than the default budget.
-
-    Args:
-        host: Host that answers.
-        turns: Conversation so far.
-        text: Question.
-        options: Options of the question.
-
-    Raises:
-        ChatFullError: The context has no cells left for an answer.
-        PromptError: The prompt cannot be run for another reason.
-        ChatTemplateError: The model has no chat template.
     """
     request = _request(host, turns, text, options)
     is_default = options.thinking in (None, Thinking())
@@ -145,11 +129,8 @@ def make_batch(
     """Return the prompts for many questions, and the arguments of their call.
 
     Args:
-        host: Host that answers.
         system: Text of the system message; None for no message.
-        turns: Conversation before each question.
         texts: Questions; a `Refused` fails alone.
-        settings: Options of the chat and of the call.
     """
     given_texts = [
         text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
@@ -200,14 +181,7 @@ def _capacity(host: Host) -> int:
 
 
 def _fitted(request: Request, capacity: int, *, cuts_thought: bool) -> Request | None:
-    """Return the request with `max_tokens` reduced to fit; None if too few tokens remain.
-
-    Args:
-        request: Request.
-        capacity: Maximum number of tokens of the prompt with thought and answer.
-        cuts_thought: Whether to reduce the budget of a thought to half of the remaining
-            tokens.
-    """
+    """Return the request with `max_tokens` reduced to fit; None without room."""
     if request.problem and code_of(request.problem) != "too_long":
         return request
     if not request.tokens:  # too long to be tokenized

@@ -184,12 +184,8 @@ def prepare_generate(
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
-        prompts: Texts, token ids or messages.
-        options: Options of the call.
         journal: Open journal that replaces the journal in the options. The call does
             not close this journal.
-        places: Index of each prompt in a longer list, see `make_requests`.
-        tells_cut: Whether to warn of answers that `max_tokens` ended.
     """
     context = as_context(ctx)
     call = _make_call(context, prompts, options, places)

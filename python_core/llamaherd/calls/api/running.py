@@ -36,15 +36,8 @@ def run_to_end(
     a filter turned into an error, is raised with the attribute `results`.
 
     Args:
-        prepare: Function that checks the arguments and creates the work of a `Job`.
-        progress: True, False or a function, as given by the caller.
-        prompts: Prompts as given by the caller.
         nothing: Function that creates results for a number of prompts that have not
             begun. None if the call has no partial results.
-
-    Raises:
-        Interrupted: Ctrl-C ended the call; `results` has the finished results.
-        KeyboardInterrupt: Ctrl-C ended a call without partial results.
     """
     results: _R | None = None
     call = begun()
@@ -101,10 +94,6 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
     """Start a call and return at once.
 
     Invalid arguments raise an error before anything runs.
-
-    Args:
-        prepare: Function that checks the arguments and creates the work.
-        kind: Class `Job` or a subclass.
     """
     with Interrupts() as interrupts:
         with interrupts.let_through():
@@ -121,13 +110,7 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
 def stream_pieces(
     context: Host, request: Request, *, with_thought: bool = False
 ) -> Iterator[TextPiece]:
-    """Yield the answer to one prompt in pieces; cancel the prompt if the loop ends early.
-
-    Args:
-        context: Context that runs the prompt.
-        request: Request to run.
-        with_thought: Whether to yield the pieces of the thought, too.
-    """
+    """Yield the answer in pieces; cancel the prompt if the loop ends early."""
     handle: Handle | None = None
     try:
         with Interrupts() as interrupts:

@@ -144,8 +144,6 @@ def answer(result: Result, prefix: str | None) -> Turn:
 
     Args:
         result: Answer, or an interrupted answer with its text so far.
-        prefix: Text at the
-            start of the answer that `result` does not contain.
     """
     text = result.partial if result.text is None else result.text
     turn: Turn = {"role": "assistant", "content": (prefix or "") + (text or "")}
@@ -164,16 +162,9 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
 def checked_turns(messages: object) -> tuple[str | None, list[Turn]]:
     """Check saved turns.
 
-    Args:
-        messages: Messages of users and of the model, perhaps after a system message.
-
     Returns:
         Text of the system message (None without a system message), and the other
         messages.
-
-    Raises:
-        TypeError: `messages` is not a list of messages.
-        ValueError: A message lacks a key, or the last message is a question.
     """
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
@@ -198,11 +189,7 @@ def n_exchanges(turns: Sequence[Turn]) -> int:
 
 
 def last_question(turns: Sequence[Turn]) -> tuple[str, int]:
-    """Return the last question, and the number of messages from it to the end.
-
-    Raises:
-        ValueError: There is no question.
-    """
+    """Return the last question, and the number of messages from it to the end."""
     for n, turn in enumerate(reversed(turns), 1):
         if turn["role"] == "user":
             return turn["content"], n

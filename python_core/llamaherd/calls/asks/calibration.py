@@ -246,8 +246,6 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
 
     Args:
         prompt: A prompt in the form that the model reads. Only its end is examined.
-        chat: Whether the model's chat template wrote the prompt.
-        has_template: Whether the model has a chat template.
     """
     if not isinstance(prompt, str) or not prompt:
         return "Prompts may end where no label can follow"

@@ -54,15 +54,10 @@ class ChoiceCuts:
         """Tokenize choices after a prompt.
 
         Args:
-            prompt: Text or token ids.
             tokens: int32[n] tokens of the prompt.
-            texts: Choices.
 
         Returns: The prompt's tokens, without the last tokens if a choice changes them,
             and the paths.
-
-        Raises:
-            TokenizeError: llama_tokenize fails, or two choices have the same tokens.
         """
         step = -(-len(texts) // _N_PROBES)
         probes = range(0, len(texts), step)

@@ -39,10 +39,6 @@ def idle_settings(params: SamplingParams) -> dict[str, str]:
 def warn_idle(settings: Iterable[SamplingParams], stop: object = None) -> None:
     """Warn of settings without effect, once per setting and reason.
 
-    Args:
-        settings: Settings of the prompts.
-        stop: Stop texts of the call.
-
     Warns:
         UserWarning: A setting has no effect.
     """
@@ -74,16 +70,7 @@ def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
 def with_sources(
     params: Sequence[SamplingParams], prompts: Sequence[object]
 ) -> Sequence[SamplingParams]:
-    """Return the settings of prompts; if a schema has quotes, add the text to quote from.
-
-    Args:
-        params: Settings of each prompt.
-        prompts: Texts, token ids or messages.
-
-    Raises:
-        ValueError: A prompt consists of token ids, so that there is no text to quote
-            from; or `quote_from` is set, but no schema contains a quote.
-    """
+    """Return the settings of prompts, with the text to quote from for quotes."""
     wanted = [
         isinstance(settings.schema, str) and text_has_quotes(settings.schema)
         for settings in params
@@ -202,10 +189,6 @@ class Constraints:
     Attributes:
         settings: Settings without the constraints given per prompt; a schema is JSON
             text.
-
-    Raises:
-        TypeError: A schema has the wrong type.
-        ValueError: A schema is not JSON.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, strict: bool = False) -> None:
@@ -230,16 +213,9 @@ class Constraints:
         """Return the prepared schema of a prompt.
 
         Args:
-            params: Settings of the prompt.
             i: Index of the prompt in the call. The index selects the prompt's Python
                 type. The text of the schema does not suffice, because two types may
                 have the same schema.
-
-        Raises:
-            ValueError: The schema is invalid, too large, has a broken reference or has no
-                instance; the patterns of a schema in a Lark grammar cost too much; with
-                `strict`, token masks cannot fully enforce the schema.
-            AbiMismatchError: llguidance is not available.
         """
         text = params.schema
         if params.grammar and costly_rule(params.grammar):
@@ -269,13 +245,7 @@ class Constraints:
         return prepared.quoting(params.quote_from)
 
     def of_prompts(self, params: Sequence[SamplingParams]) -> Sequence[SamplingParams]:
-        """Return the settings of all prompts, with the constraints of each.
-
-        Raises:
-            TypeError: A constraint has the wrong type.
-            ValueError: A constraint is invalid, or the number of constraints differs from
-                the number of prompts.
-        """
+        """Return the settings of all prompts, with the constraints of each."""
         for name, values in self._each.items():
             if len(values) != len(params):
                 raise ArgumentError(

@@ -43,12 +43,7 @@ class Labels:
 
 
 def checked_labels(labels: object) -> Labels:
-    """Check labels: texts, or a mapping from texts that the model reads to names.
-
-    Raises:
-        TypeError: `labels` has another type.
-        ValueError: There are no labels or too many; a label is empty or given twice.
-    """
+    """Check labels: texts, or a mapping from texts that the model reads to names."""
     labels = checks.column_as_list(labels)
     is_text = isinstance(labels, (str, bytes, bytearray))
     what = checks.no_list(labels)
@@ -102,12 +97,7 @@ def check_different(
     Otherwise both labels would get the probability of the same tokens.
 
     Args:
-        labels: Labels.
         by_prompt: Continuations of each prompt; None if it failed.
-        names: Names of the prompts in messages.
-
-    Raises:
-        ValueError: Two labels have the same tokens.
     """
     for i, continuations in enumerate(by_prompt):
         equal = None if continuations is None else continuations.equal
@@ -140,10 +130,6 @@ def classified(
             last result belongs to the prompt without a text. If that result failed, no
             prompt has probabilities.
         by_prompt: Continuations of each prompt; None if it failed.
-        n_tokens: For each prompt, the number of tokens of each reading.
-        labels: Labels.
-        normalize: See `classify_parallel`.
-        thinks: Whether thoughts come before the labels.
     """
     raw = _logprobs(results, by_prompt, len(labels.readings))
     errors, reasons, stats = _errors(results), _reasons(results), results.stats

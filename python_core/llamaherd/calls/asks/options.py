@@ -35,11 +35,7 @@ _OF_CHAT = ("system", "thinking", "variables", "template", "prefix", "merge_syst
 
 
 def checked_variables(name: Name, value: object) -> dict[str, object]:
-    """Check variables of a chat template: a mapping from names to values.
-
-    Raises:
-        TypeError: `value` is not a mapping, or a name is not text.
-    """
+    """Check variables of a chat template: a mapping from names to values."""
     if not isinstance(value, Mapping):
         raise ArgumentTypeError(
             f"must be a mapping of names to values, not {checks.shown(value)}",
@@ -55,11 +51,7 @@ def checked_variables(name: Name, value: object) -> dict[str, object]:
 
 
 def check_no_chat(options: Options) -> None:
-    """Check that a call without `chat` has no option that needs `chat`.
-
-    Raises:
-        ValueError: The call has such an option.
-    """
+    """Check that a call without `chat` has no option that needs `chat`."""
     for name in _OF_CHAT:
         value = getattr(options, name)
         if value not in (None, False):  # thinking needs a chat template

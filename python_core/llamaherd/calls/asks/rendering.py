@@ -54,16 +54,7 @@ def rendered_prompts(
     """Render prompts as text and determine the stages of their thoughts.
 
     Args:
-        model: Model with the chat template.
         prompts: Texts or token ids; with `chat` see `chat_prompts`.
-        options: Options of the call.
-        is_constrained: For each prompt, whether its answer is constrained or scored.
-        is_silent: Do not warn, because a later call warns.
-
-    Raises:
-        TypeError: A prompt has the wrong type.
-        ValueError: The model cannot think, or its thought cannot be closed.
-        ChatTemplateError: The model has no chat template.
 
     Warns:
         ThinkingWarning: The model would think, but answers are constrained.
@@ -90,11 +81,7 @@ def rendered(
 def rendered_text(
     model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
 ) -> str:
-    """Return the first prompt of `rendered` as text.
-
-    Raises:
-        ChatTemplateError: The template refuses the prompt.
-    """
+    """Return the first prompt of `rendered` as text."""
     prompt = rendered(model, prompts, options, is_scored=is_scored)[0]
     if isinstance(prompt, Refused):
         raise ChatTemplateError(prompt.reason)

@@ -78,7 +78,6 @@ def make_requests(
     """Check sampling settings and tokenize the prompts of a call.
 
     Args:
-        model: Model whose vocabulary is used.
         prompts: Texts or token ids; with `chat` see `chat_prompts`.
         options: Options of the call. Apart from `params`, only `max_tokens`, `stop` and
             `seed` may be set. They apply where `params` has no value.
@@ -90,12 +89,6 @@ def make_requests(
 
     Returns:
         One request per sample, ordered by prompt, and the base of their seeds.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or cannot be used with this model.
-        ChatTemplateError: The model has no chat template, or the template refuses the
-            messages.
     """
     asked = asked_of(prompts, options)
     constraints, of_call, settings = asked.constraints, asked.of_call, asked.settings
@@ -201,12 +194,7 @@ class Asked:
 
 
 def asked_of(prompts: object, options: GenerateOptions) -> Asked:
-    """Check the prompts and sampling settings of a call, apart from the model.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
-    """
+    """Check the prompts and sampling settings of a call, apart from the model."""
     constraints = Constraints(options.sampling, strict=options.strict)
     of_call = params_of_call(constraints.settings)
     prompt_list = prompts_or_refusals(prompts)
@@ -353,11 +341,7 @@ def _check_common(
     of_call: SamplingParams,
     constraints: Constraints,
 ) -> None:
-    """Check the settings that all prompts share before any prompt runs.
-
-    Raises:
-        ValueError: A shared setting cannot be used with this model.
-    """
+    """Check the settings that all prompts share before any prompt runs."""
     if not settings:
         return
     different = {id(sampling): sampling for sampling in settings}.values()

@@ -113,19 +113,10 @@ def scoring_request(
     """Create a request for the log-probabilities of continuations of one prompt.
 
     Args:
-        model: Model that will run the request.
-        joiner: Joiner of this model.
-        name: Name of the prompt in messages.
-        prompt: Text or token ids.
-        texts: Continuations, with any white space before them.
         thought: Thought between prompt and continuations; None without a thought.
-        behind: Tokens of continuations after thoughts.
 
     Returns:
         The request, the continuations (None if the prompt fails), and their tokens.
-
-    Raises:
-        TypeError: `prompt` is neither text nor token ids.
     """
     if isinstance(prompt, Refused):
         return _failed(prompt, array("i"), prompt.failure), None, []

@@ -27,13 +27,7 @@ _PLACEHOLDER = "**settings:"
 
 
 def help_of(options: type[Options], name: str, more: str = "") -> str:
-    """Return one line about an option, for the help of a command.
-
-    Args:
-        options: Class that declares the option.
-        name: Name of the option.
-        more: Text that the command line appends.
-    """
+    """Return one line about an option, for the help of a command."""
     return f"{options_of(options)[name].sentence} {more}".strip()
 
 
@@ -44,11 +38,6 @@ def takes(
 
     `inspect.signature` lists each option with its type and default. In the docstring the
     entry `**settings` under "Args:" is replaced by an entry for each option.
-
-    Args:
-        options: Class that declares the options.
-        names: Class of the keyword arguments, for their names and types.
-        own_defaults: Defaults of the function that differ from the declared defaults.
     """
     defaults = own_defaults or {}
     kinds = {
@@ -73,12 +62,7 @@ def takes(
 def shows(
     settings: Sequence[Parameter], docs: Mapping[str, str] | None = None
 ) -> Callable[[_F], _F]:
-    """Decorate a function: replace `**settings` in signature and help by parameters.
-
-    Args:
-        settings: Parameters.
-        docs: Documentation of each parameter, for the docstring.
-    """
+    """Decorate a function: replace `**settings` in signature and help by parameters."""
 
     def shown(function: _F) -> _F:
         signature = inspect.signature(function)
@@ -114,12 +98,7 @@ def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:
 
 
 def params_of_call(settings: Mapping[str, Any]) -> SamplingParams:
-    """Return the sampling settings of a call, with its defaults.
-
-    Raises:
-        TypeError: A setting is unknown or has the wrong type.
-        ValueError: A setting is out of range.
-    """
+    """Return the sampling settings of a call, with its defaults."""
     for name in settings:
         if name not in SamplingParams.declared:
             raise unknown_argument(name, SamplingParams.declared)
@@ -129,11 +108,7 @@ def params_of_call(settings: Mapping[str, Any]) -> SamplingParams:
 def params_of_prompts(
     of_call: SamplingParams, params: SamplingParams | Sequence[SamplingParams] | None
 ) -> SamplingParams | Sequence[SamplingParams]:
-    """Return the settings of each prompt, taken from `params` or else from the call.
-
-    Raises:
-        ValueError: Both are given.
-    """
+    """Return the settings of each prompt, taken from `params` or else from the call."""
     if params is None:
         return replace(of_call, max_tokens=None, stop=None, seed=None)
     for name in changed_fields(of_call):

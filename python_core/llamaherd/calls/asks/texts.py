@@ -36,17 +36,7 @@ class Text:
 
 
 def make_texts(model: Model, value: object, *, truncate: bool) -> list[Text]:
-    """Check and tokenize texts; set `problem` for a text that cannot be computed.
-
-    Args:
-        model: Model whose vocabulary is used.
-        value: Texts or token ids.
-        truncate: Whether to cut texts that exceed the model's training context.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: A text is not valid Unicode, or an id does not fit into 32 bits.
-    """
+    """Check and tokenize texts; set `problem` for a text that cannot be computed."""
     texts = prompts_or_refusals(value, "texts", "")
     empty = len(_tokens(model, ""))
     return [

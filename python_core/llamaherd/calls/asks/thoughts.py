@@ -46,7 +46,6 @@ def capacity_of(n_ctx: object, n_ctx_train: int) -> int:
 
     Args:
         n_ctx: `n_ctx` of the context: its number of KV cells, or "auto".
-        n_ctx_train: Number of tokens that the model was trained for.
     """
     if not isinstance(n_ctx, int):
         return n_ctx_train
@@ -139,11 +138,7 @@ def joined_thoughts(thoughts: Sequence[Thought]) -> Thought | None:
 
 
 def check_thoughts(thinking: object, n_thoughts: int, normalize: str) -> None:
-    """Check that options of thoughts are consistent.
-
-    Raises:
-        ValueError: The options are inconsistent.
-    """
+    """Check that options of thoughts are consistent."""
     check_n_thoughts(thinking, n_thoughts)
     if isinstance(thinking, Thinking) and normalize == "pmi":
         raise ArgumentError(
@@ -156,11 +151,7 @@ def check_thoughts(thinking: object, n_thoughts: int, normalize: str) -> None:
 
 
 def check_n_thoughts(thinking: object, n_thoughts: int) -> None:
-    """Check that several thoughts are asked for only with thinking.
-
-    Raises:
-        ValueError: There are several thoughts, but no thinking.
-    """
+    """Check that several thoughts are asked for only with thinking."""
     if n_thoughts > 1 and not isinstance(thinking, Thinking):
         raise ArgumentError(
             f"is {n_thoughts}, but without thinking there are no thoughts: add "
@@ -179,10 +170,7 @@ def with_thoughts(
     """Return a request for each of n thoughts of each prompt.
 
     Args:
-        requests: One request per prompt.
         n: Number of thoughts; a single thought is greedy.
-        seed: Seed of the call.
-        places: As in `make_requests`.
     """
     if n == 1:
         return list(requests)
@@ -215,9 +203,6 @@ class BehindThoughts:
 
         Returns: Stage and continuations. If tokens at the end of the stage became the
             first tokens of the continuations, the stage does not contain them.
-
-        Raises:
-            TokenizeError: llama_tokenize fails.
         """
         key = (stage, tuple(texts))
         if key not in self._known:

@@ -56,11 +56,7 @@ class Budget:
         self._left = self._all = _CHARACTERS + _TIMES_GIVEN * n_given
 
     def spend(self, n: int = 0) -> None:
-        """Charge a step that reads or writes n characters or elements.
-
-        Raises:
-            TooMuchError: The budget is exceeded.
-        """
+        """Charge a step that reads or writes n characters or elements."""
         check_wanted()
         self._steps -= 1
         self._left -= n
@@ -133,11 +129,7 @@ def bits(value: object) -> int:
 
 
 def check_bits(n: int) -> None:
-    """Check the size of an integer.
-
-    Raises:
-        TooMuchError: The integer would have too many bits.
-    """
+    """Check the size of an integer."""
     if n > _MOST_BITS:
         raise TooMuchError(f"it computes a number of {n:,} bits")
 

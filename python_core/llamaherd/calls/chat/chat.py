@@ -61,10 +61,6 @@ def swap_date(date: dt.date | str | None) -> dt.date | None:
 
     This function is for callers without `with` blocks, such as R. In Python use
     `chat_date`. None removes the fixed date.
-
-    Raises:
-        TypeError: As `chat_date`.
-        ValueError: As `chat_date`.
     """
     before = _DAY.get()
     _DAY.set(None if date is None else template_date(date).date())
@@ -72,12 +68,7 @@ def swap_date(date: dt.date | str | None) -> dt.date | None:
 
 
 def template_date(date: object) -> dt.datetime:
-    """Return the start of the current day for a template.
-
-    Raises:
-        TypeError: `date` is neither a date nor a text.
-        ValueError: `date` is not a valid date.
-    """
+    """Return the start of the current day for a template."""
     day = date if date is not None else _DAY.get()
     if isinstance(day, str):
         try:
@@ -162,24 +153,15 @@ def chat_prompts(
     with `prefix`.
 
     Args:
-        model: Model with the template.
         prompts: For each prompt the text of a user, or a list of messages; a `Refused`
             for a prompt that has already failed.
         system: Text of a leading system message; None for no message.
-        template: Jinja template to use instead of the model's template.
-        variables: Further variables for the template.
         prefix: Text that each answer starts with; None without such a text.
         merge_system: Put the system text into the first message of the user if the
             template refuses a system message.
-        tools: See `apply_chat_template`.
 
     Returns:
         For each prompt its text, or the reason why the template refuses it.
-
-    Raises:
-        TypeError: A prompt is neither a text nor a list of messages.
-        ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
-        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
     items = checks.prompt_list(prompts)
     renderer = chat_renderer(model, template=template, variables=variables, tools=tools)
@@ -212,11 +194,7 @@ def chat_prompt(
     merge_system: bool = False,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> ChatPrompt:
-    """Render one text or conversation as a prompt, see `chat_prompts`.
-
-    Raises:
-        ChatTemplateError: See `apply_chat_template`.
-    """
+    """Render one text or conversation as a prompt, see `chat_prompts`."""
     (rendered_prompt,) = chat_prompts(
         model,
         [prompt],
@@ -240,12 +218,7 @@ def chat_renderer(
     date: dt.date | str | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Renderer:
-    """Return the renderer of a template with the special tokens of a model.
-
-    Raises:
-        ValueError: `variables` contains a name that llamaherd sets.
-        ChatTemplateError: The model has no template, or the template cannot be parsed.
-    """
+    """Return the renderer of a template with the special tokens of a model."""
     source = _source(model, template)
     variables, tools = checks.tree("variables", variables), checks.tree("tools", tools)
     day = template_date(date)

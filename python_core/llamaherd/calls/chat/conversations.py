@@ -55,11 +55,6 @@ def prompts_or_refusals(
 
     Args:
         prompts: Texts, token ids or conversations; None, NaN or pandas.NA is missing.
-        name: Name of the argument.
-        hint: Argument `single` of `checks.prompt_list`.
-
-    Raises:
-        TypeError: `prompts` is not a list of prompts.
     """
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
     items = checks.prompt_list(prompts, name, hint)
@@ -67,11 +62,7 @@ def prompts_or_refusals(
 
 
 def single(prompt: object) -> list[object]:
-    """Return a list of a single prompt, which must not be missing.
-
-    Raises:
-        TypeError: The prompt is missing.
-    """
+    """Return a list of a single prompt, which must not be missing."""
     prompt = plain(prompt)
     if is_missing(prompt):
         raise ArgumentTypeError(
@@ -109,9 +100,6 @@ def prompt_or_refused(
     """Render a conversation; return a `Refused` if the template refuses it.
 
     Args:
-        model: Model with the special tokens.
-        renderer: Renderer of the template.
-        talk: Messages.
         prefix: Text that the answer starts with. If the last message is from the
             assistant, the text follows this message.
         merges: Whether to put the system text into the first message of the user if the
@@ -154,11 +142,7 @@ def rendered(
     *,
     add_generation_prompt: bool = True,
 ) -> str:
-    """Render a conversation; write earlier thoughts if the template supports thoughts.
-
-    Raises:
-        ChatTemplateError: The template refuses the conversation.
-    """
+    """Render a conversation; write earlier thoughts if the template supports thoughts."""
     ways: list[Callable[[dict[str, object]], dict[str, object]]] = [
         lambda message: message,
         # The text of an earlier answer may contain its thought with markers.

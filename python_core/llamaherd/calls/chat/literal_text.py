@@ -45,9 +45,6 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
     def part(self, text: str) -> LiteralText:
         """Convert a text made from this text to a LiteralText with the same `mark`.
 
-        Args:
-            text: Text made from this text: a slice, a concatenation, a repetition.
-
         Returns:
             The new LiteralText; this object if the text is unchanged.
         """

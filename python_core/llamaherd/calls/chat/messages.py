@@ -28,10 +28,6 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
     Returns:
         Messages whose content is one text, and whose thought is in each of
         `THOUGHT_FIELDS`.
-
-    Raises:
-        TypeError: A message is not a mapping, or its role or content is not text.
-        ValueError: There is no message, or a message has no role or content.
     """
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
@@ -45,12 +41,7 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
 
 
 def user_messages(name: Name, prompt: object) -> list[dict[str, object]]:
-    """Return the conversation of a prompt: the text of a user, or a list of messages.
-
-    Raises:
-        TypeError: `prompt` is neither a text nor a list of messages.
-        ValueError: See `checked_messages`.
-    """
+    """Return the conversation of a prompt: the text of a user, or a list of messages."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": checks.text(name, prompt)}]
     return checked_messages(name, prompt)
@@ -62,6 +53,7 @@ def split_prefill(
     """Remove a last message of the assistant, which the answer will continue.
 
     Returns: The other messages, and the text of the removed message; "" if none was
+
     removed.
     """
     last = messages[-1]
@@ -179,11 +171,7 @@ def _checked(name: Name, value: object) -> dict[str, Any]:
 
 
 def check_texts(name: Name, value: object) -> None:
-    """Check that UTF-8 can encode the texts in a value, for its part in a prompt.
-
-    Raises:
-        ValueError: A text has lone surrogates; the message names its place.
-    """
+    """Check that UTF-8 can encode the texts in a value, for its part in a prompt."""
     if isinstance(value, str):
         checks.text(name, value)
     elif isinstance(value, Mapping):

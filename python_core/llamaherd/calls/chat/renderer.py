@@ -42,10 +42,6 @@ class Renderer:
         day: Current date for the template.
         mark: Function that puts literal marks around texts of special tokens.
         tools: Tools that the model may call. Their texts are marked as literal, too.
-
-    Raises:
-        ArgumentError: A variable has a name that llamaherd reserves.
-        ChatTemplateError: The template cannot be parsed.
     """
 
     def __init__(
@@ -93,11 +89,7 @@ class Renderer:
     def render(
         self, messages: Sequence[Message], *, add_generation_prompt: bool = True
     ) -> str:
-        """Render a conversation.
-
-        Raises:
-            ChatTemplateError: The template fails.
-        """
+        """Render a conversation."""
         literal_messages = as_literal([dict(message) for message in messages], self._mark)
         names = {
             **self._names,
@@ -123,11 +115,7 @@ class Renderer:
 
 
 def check_variables(variables: Mapping[str, object]) -> None:
-    """Check that no variable replaces a variable that llamaherd sets.
-
-    Raises:
-        ArgumentError: A variable has a reserved name.
-    """
+    """Check that no variable replaces a variable that llamaherd sets."""
     for name in _OWN:
         if name in variables:
             raise ArgumentError(
@@ -138,11 +126,7 @@ def check_variables(variables: Mapping[str, object]) -> None:
 
 
 def check_size(source: str) -> str:
-    """Check the size of a template and return the template.
-
-    Raises:
-        ChatTemplateError: The template is too large.
-    """
+    """Check the size of a template and return the template."""
     if len(source) > _MOST_CHARACTERS:
         raise ChatTemplateError(
             f"template has {len(source):,} characters, more than {_MOST_CHARACTERS:,}"

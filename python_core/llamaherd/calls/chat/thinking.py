@@ -51,7 +51,6 @@ class ThinkingPlan:
         """Close, open or continue the thought of a rendered prompt.
 
         Args:
-            prompt: A result of `chat_prompts`, rendered with `variables`.
             prefix: Text that the answer starts with; it follows the start that `prompt`
                 contains.
 
@@ -109,18 +108,7 @@ def plan_thinking(
 ) -> ThinkingPlan | None:
     """Plan the thoughts of a call.
 
-    Args:
-        model: Model with the template.
-        thinking: Argument of the call.
-        constrained: Whether the answers are constrained or scored.
-        template: Jinja template to use instead of the model's template.
-        variables: Variables of the caller for the template.
-
     Returns: The plan; None if the model does not think and no thought must be closed.
-
-    Raises:
-        ValueError: The model cannot think, or its thought cannot be closed.
-        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
     template_variables = dict(variables or {})
     thinking_format = format_of(

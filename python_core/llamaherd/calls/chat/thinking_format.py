@@ -147,10 +147,6 @@ def format_of(renderer: Renderer) -> ThinkingFormat | None:
 def find_format(source: str, render: Render) -> ThinkingFormat | None:
     """Find the format of thoughts of a template.
 
-    Args:
-        source: Template in Jinja.
-        render: Function that renders messages.
-
     Returns: The format; None if the template has no thoughts, or refuses a plain
         question.
     """

@@ -42,12 +42,7 @@ class Untyped:
 
 
 def json_value(text: str, at: int = 0) -> tuple[object, int]:
-    """Read a JSON value that starts at a position, and return its end, too.
-
-    Raises:
-        UnreadableError: There is no JSON value, an object has a key twice, or a number is
-            too large.
-    """
+    """Read a JSON value that starts at a position, and return its end, too."""
     decoder = json.JSONDecoder(
         parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
     )
@@ -96,11 +91,6 @@ def typed(name: str, value: object, owner: Subschema) -> object:
 
     Args:
         name: Name of the argument, or of a field within an argument.
-        value: The argument.
-        owner: Schema of the object that has the argument.
-
-    Raises:
-        UnreadableError: A text is not a value of its declared type.
     """
     return _typed(name, value, _field(owner, name)) if _is_untyped(value) else value
 

@@ -42,6 +42,7 @@ def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
     """Read the calls in JSON that start at a position: single calls or lists of calls.
 
     Returns: The calls, their end, and why the text after them is not JSON; "" if it does
+
     not begin like JSON.
     """
     calls: list[WrittenCall] = []
@@ -94,10 +95,8 @@ def _read_named(
     """Read calls whose marker has the name, followed by the arguments in JSON.
 
     Args:
-        opening: Pattern of the marker, whose last group that matches is the name.
         closing: Pattern of the marker after the arguments. The end of the answer ends
             complete arguments, too.
-        text: The answer.
     """
     at = 0
     while start := opening.search(text, at):
@@ -295,9 +294,6 @@ def tool_format_of(renderer: Renderer) -> ToolFormat | None:
 
     The result is the first format whose reader can read back a call that the template
     wrote.
-
-    Args:
-        renderer: Renderer of the template.
 
     Returns:
         The format; None if the template writes no calls, or writes them in another

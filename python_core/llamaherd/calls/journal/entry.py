@@ -105,11 +105,7 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
 
 
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """Return the entry that a database row contains.
-
-    Raises:
-        DamagedError: The row is not the row that was written.
-    """
+    """Return the entry that a database row contains."""
     prompt = f"{row[5]!r:.60}"
     if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
         raise DamagedError(f"the data stored for the prompt {prompt} were changed")
@@ -164,12 +160,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _check_types(row: tuple[Any, ...]) -> None:
-    """Check the type and range of each value.
-
-    Raises:
-        TypeError: A value has another type.
-        ValueError: A value is out of range, or values contradict each other.
-    """
+    """Check the type and range of each value."""
     for (name, kind), value in zip(_TYPES.items(), row[:-1], strict=True):
         if not isinstance(value, kind):
             raise TypeError(f"its {name} is of type {type(value).__name__}")
@@ -218,12 +209,7 @@ FROM thought JOIN result ON result.key = thought.key
 
 
 def row_of_thought(entry: JournalEntry, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the values that `add_thoughts` stores for an entry's thought, or None.
-
-    Args:
-        entry: Result.
-        row: Row of the entry, see `row_of`.
-    """
+    """Return the values that `add_thoughts` stores for an entry's thought, or None."""
     if THOUGHT not in entry.settings:
         return None
     complete = None if entry.thinking_complete is None else int(entry.thinking_complete)
@@ -251,12 +237,7 @@ def with_thought(
     """Return an entry with its stored thought.
 
     Args:
-        entry: Entry without the thought.
-        row: Row of the entry.
         thought: Row of the thought; None if the journal has no thought for the entry.
-
-    Raises:
-        DamagedError: The thought is missing or differs from the written thought.
     """
     prompt = f"{entry.prompt!r:.60}"
     if thought is None:
@@ -276,11 +257,7 @@ def with_thought(
 def entry_with_thought(
     db: sqlite3.Connection, entry: JournalEntry, row: tuple[Any, ...]
 ) -> JournalEntry:
-    """Return an entry with its thought, if the request asked for a thought.
-
-    Raises:
-        DamagedError: The thought is missing or differs from the written thought.
-    """
+    """Return an entry with its thought, if the request asked for a thought."""
     if THOUGHT not in entry.settings:
         return entry
     has_table = db.execute(_EXISTS).fetchone() is not None

@@ -54,7 +54,6 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
     Args:
         path: Absolute path without symbolic links; the file need not exist.
-        mounts: Path of the table of mounts of Linux.
 
     Returns:
         The type; None for a local disk or if unknown.
@@ -186,16 +185,7 @@ class DamagedError(Exception):
 
 
 def checked_path(name: str, path: object) -> Path:
-    """Check and return the real path of a file, which may not exist yet.
-
-    Args:
-        name: Name of the argument in messages.
-        path: Text or a path.
-
-    Raises:
-        TypeError: `path` is neither text nor a path.
-        JournalError: A journal cannot have this name, or its folder does not exist.
-    """
+    """Check and return the real path of a file, which may not exist yet."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument=name
@@ -224,11 +214,7 @@ def checked_path(name: str, path: object) -> Path:
 
 
 def check_local(name: str, path: Path) -> None:
-    """Check that a journal to write is on a local disk.
-
-    Raises:
-        JournalError: The journal is on a network drive.
-    """
+    """Check that a journal to write is on a local disk."""
     kind = network_type(path)
     if kind is not None:
         folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
@@ -271,12 +257,7 @@ def _what_is_wrong(error: Exception) -> str:
 
 
 def create(name: str, path: Path) -> None:
-    """Create an empty journal atomically, even if the process is killed.
-
-    Raises:
-        JournalError: A log of another journal, with the name of the new journal's log,
-            exists.
-    """
+    """Create an empty journal atomically, even if the process is killed."""
     _check_no_log(name, path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
@@ -342,9 +323,6 @@ def check(name: str, path: Path) -> None:
     Only SQLite may open the file. If another descriptor of the file were closed, all
     POSIX locks of the process on the file would be released, including the locks of a
     call that is writing.
-
-    Raises:
-        JournalError: The file is not a journal.
     """
     if path.stat().st_size == 0:
         raise JournalError(f"{name}: {quoted(path)} is not a journal: it is empty")

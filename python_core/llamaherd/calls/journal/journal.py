@@ -91,11 +91,6 @@ class Journal:
             neither happened.
         is_required: Whether a call stops with a JournalError when it cannot store its
             results; otherwise it continues with a warning.
-
-    Raises:
-        TypeError: `path` is neither text nor a path.
-        JournalError: The file cannot be written, is on a network drive, is not a journal,
-            or is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -138,11 +133,7 @@ class Journal:
         self._files: _Files | None = _Files.at(self.path)
 
     def find(self, key: bytes) -> JournalEntry | None:
-        """Return the answer stored under a key; None without an answer or for a failure.
-
-        Raises:
-            JournalError: The journal is damaged.
-        """
+        """Return the answer stored under a key; None without one or for a failure."""
         with refusals("journal", self.path):
             row = self._db.execute(_SELECT_DONE, (key,)).fetchone()
             return (
@@ -150,12 +141,7 @@ class Journal:
             )
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Store results atomically; they are on disk when the call returns.
-
-        Raises:
-            sqlite3.Error: The results could not be stored.
-            JournalError: The file was removed and cannot be created again.
-        """
+        """Store results atomically; they are on disk when the call returns."""
         if self._files is None:  # an earlier attempt to reopen the file failed
             self._open()
         rows = [(entry, row_of(entry)) for entry in entries]
@@ -196,11 +182,7 @@ class Journal:
         self._open()
 
     def _make_anew(self, files: _Files) -> None:
-        """Create the journal again at its path, after it was removed or replaced.
-
-        Args:
-            files: Identities of the open files.
-        """
+        """Create the journal again at its path, after it was removed or replaced."""
         db = self._db
         self._empty_log()  # this completes the open file, even if it was moved
         db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
@@ -311,12 +293,7 @@ def _read_all(
 
 
 def mixed_up(path: Path, n: int) -> str:
-    """Return the message about ignored scores of an earlier version.
-
-    Args:
-        path: Path of the journal.
-        n: Number of ignored scores.
-    """
+    """Return the message about ignored scores of an earlier version."""
     return (
         f"{quoted(path)} has {n} scores of an earlier version of llamaherd, which could "
         "store a score under another text's key: they are not read"

@@ -52,13 +52,6 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
 
     The object contains only sampling settings that differ from the defaults. A setting
     added by a later version therefore does not change the keys of stored results.
-
-    Args:
-        request: Request of the result.
-        context: Settings of the context that affect the result.
-
-    Raises:
-        TypeError: A part of the request cannot be written as JSON.
     """
     settings = settings_of(request)
     sampling = settings.pop("sampling")
@@ -99,8 +92,6 @@ def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
     """Return the key of a result, 32 bytes.
 
     Args:
-        model_sha256: Hash of the model file.
-        settings: See `settings_json`.
         request: Request of the result. Its seeds affect the key only if tokens are
             sampled.
     """

@@ -54,11 +54,7 @@ def numbers_of(output: Output) -> array[float]:
 
 
 def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
-    """Return an output with its stored log-probabilities.
-
-    Raises:
-        DamagedError: The numbers do not fit the request.
-    """
+    """Return an output with its stored log-probabilities."""
     if request.tree is not None:
         if len(numbers) != len(request.tree.tokens):
             raise DamagedError(_WRONG)
@@ -102,14 +98,8 @@ def recorded(
     """Return a call that runs another call and stores its results in a journal.
 
     Args:
-        call: Call to run.
-        context: Context of the call.
         journal: Path of the journal, created if it does not exist; or an open journal,
             which stays open.
-
-    Raises:
-        TypeError: `journal` is neither a journal, text nor a path.
-        JournalError: The journal cannot be used, or the model differs from its file.
     """
     check_unchanged(context.file)
     for lora in context.loras:
@@ -176,12 +166,7 @@ class RecordedCall:
         self._call.cancel()
 
     def run(self, loop: GroupLoop) -> Results:
-        """Run the call without prompts that have a stored answer, see `Call.run`.
-
-        Raises:
-            JournalError: The journal is damaged, the model file has changed, or the
-                journal is required and cannot be written.
-        """
+        """Run the call without prompts that have a stored answer, see `Call.run`."""
 
         def is_cancelled() -> bool:
             return self._call.is_cancelled or loop.is_closed
@@ -323,11 +308,7 @@ class RecordedCall:
 
 
 def _output(entry: JournalEntry, request: Request) -> Output:
-    """Convert a stored entry to the output of a request.
-
-    Raises:
-        DamagedError: The numbers do not fit the request.
-    """
+    """Convert a stored entry to the output of a request."""
     output = Output(
         finish=_FINISH[entry.finish_reason],
         text=entry.text or "",
@@ -344,11 +325,7 @@ def _output(entry: JournalEntry, request: Request) -> Output:
 
 
 def check_unchanged(file: ModelFile) -> None:
-    """Check that the file of a model or an adapter has not changed since loading.
-
-    Raises:
-        JournalError: The file was changed or removed.
-    """
+    """Check that the file of a model or an adapter has not changed since loading."""
     if not file.is_unchanged:
         raise JournalError(
             f"journal: the file {file.name!r} has changed since it was loaded, "

@@ -39,11 +39,6 @@ def look(
     immutable, which creates no other files. If another process opens the file during
     the read, the file is read again, because it can be inconsistent during a
     checkpoint.
-
-    Args:
-        path: Path of the file.
-        use: Function that reads from the connection.
-        is_fixed: Whether the data to read never changes, so that the log is not needed.
     """
     failure: sqlite3.Error | None = None
     has_log = False
@@ -143,10 +138,6 @@ def uri_of(path: PurePath, query: str) -> str:
     Python's URI of a file in a shared folder of Windows (`\\server\folder`) begins with
     `file://server/`. SQLite refuses this server, and opens `file:////server/` instead.
 
-    Args:
-        path: Absolute path of the file.
-        query: Query of the URI.
-
     Source: https://www.sqlite.org/uri.html, section 3.1.
     """
     # Before PurePath.as_uri() is removed in Python 3.19, Python 3.14 warns of it.
@@ -166,12 +157,7 @@ def is_locked(error: BaseException) -> bool:
 
 
 def connect(path: Path, query: str) -> sqlite3.Connection:
-    """Return a connection in autocommit mode.
-
-    Args:
-        path: Absolute path of the file.
-        query: Query of the URI that SQLite opens.
-    """
+    """Return a connection in autocommit mode."""
     return sqlite3.connect(
         uri_of(path, query),
         uri=True,
@@ -186,11 +172,7 @@ _PRIVATE = 0o600  # SQLite gives the same mode to the logs next to a file
 
 
 def make_private(path: Path) -> None:
-    """Create a file that only its owner may read; close an existing file to others.
-
-    Raises:
-        OSError: The file cannot be created, or belongs to somebody else.
-    """
+    """Create a file that only its owner may read; close an existing file to others."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
     for suffix in ("", WAL, ROLLBACK, SHM):
@@ -212,13 +194,6 @@ def problem_of_schema(
 
     Triggers, views and indices are refused: a trigger could change or drop stored data, a
     view could replace a table, and an index on an expression could fail.
-
-    Args:
-        db: Connection to the file.
-        what: Name of the format in messages, such as "journal".
-        schema: SQL of the tables, which the file must have.
-        optional: SQL of tables that the file may have.
-        may_have_more: Whether the file may have tables with other names.
     """
     expected, known = tables_of(schema), tables_of(schema + optional)
     tables: dict[str, str] = {}

@@ -41,14 +41,7 @@ def make_stats(
     """Compute the statistics of a call: sums over its prompts, and counts of its batches.
 
     Args:
-        results: Results of all prompts and samples, see `Results`.
-        groups: Groups of the call, all ended: first the group of all prompts, then
-            groups of retries.
-        n_copied: See `Stats`.
-        n_journal: See `Stats`.
-        seed: See `Stats`.
         wall_s: Duration of the call in seconds.
-        n: Number of samples per prompt.
     """
     run = [(result, result.stats) for result in results if result.stats is not None]
     n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
@@ -214,15 +207,8 @@ class Call:
         """Answer the prompts.
 
         Args:
-            loop: Loop that runs them.
-            known: Outputs of prompts that need not run, by index.
             on_output: Function called with each new output, including failures. Only
                 one thread calls it at a time.
-
-        Raises:
-            GenerationError: A prompt failed, and `on_error` is "stop".
-            ContextClosedError: The context was closed.
-            ContextError: Not enough memory.
         """
         return run_steps(self.steps(loop, known=known, on_output=on_output))
 

@@ -247,11 +247,7 @@ _llamas_lock = RLock()
 
 
 def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
-    """Return a host unchanged, or the context of a `llama_cpp.Llama`.
-
-    Raises:
-        TypeError: `value` is neither a context, a cluster nor a Llama.
-    """
+    """Return a host unchanged, or the context of a `llama_cpp.Llama`."""
     if isinstance(value, Host):
         return value
     try:
@@ -283,9 +279,5 @@ def checked_options(options: Mapping[str, Any]) -> ContextSettings:
 
     Args:
         options: Arguments other than the model; missing ones have their defaults.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
     """
     return checked_settings({**_DEFAULTS, **options}, {})

@@ -93,11 +93,7 @@ class ContextSettings:
     def check_cells(
         self, metadata: Mapping[str, str], info: ModelInfo, device: Device
     ) -> None:
-        """Check that the memory can hold a fixed `n_ctx` if nothing else runs.
-
-        Raises:
-            ContextError: The cache is larger than the memory.
-        """
+        """Check that the memory can hold a fixed `n_ctx` if nothing else runs."""
         least = kv_cells.least_bytes_per_cell(metadata, info, self.type_k, self.type_v)
         check_cells(self.sizes.n_ctx or 0, least, device)
 
@@ -108,12 +104,7 @@ def checked_settings(
     """Check the arguments of `Context`.
 
     Args:
-        arguments: All arguments other than the model, by name.
         told: Values for arguments that are None or "auto", such as the values of a Llama.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
     """
     chosen = dict(arguments)
     for name in ("n_ctx", "kv_layout", "flash_attn"):

@@ -127,11 +127,7 @@ _kept_of_models_lock = RLock()
 
 
 def kept_embedders(model: Model) -> KeptEmbedders:
-    """Return the embedders that a model keeps.
-
-    Raises:
-        ModelClosedError: The model was closed.
-    """
+    """Return the embedders that a model keeps."""
     with _kept_of_models_lock:
         if model not in _kept_of_models:
             _kept_of_models[model] = KeptEmbedders()
@@ -144,10 +140,6 @@ def lent_embedder(model: Model, spec: EmbedSpec) -> Iterator[NativeEmbedder]:
     """Yield an embedder in this process: a kept one, or else a new one.
 
     It is kept afterwards, unless it was aborted or refused a text.
-
-    Raises:
-        ModelLoadError: The model computes no embeddings.
-        ContextError: Not enough memory.
     """
     if spec.n_threads is None:
         spec = replace(spec, n_threads=hardware.n_cores())
@@ -164,12 +156,7 @@ def lent_embedder(model: Model, spec: EmbedSpec) -> Iterator[NativeEmbedder]:
 
 
 def make_embedder(model: Model, spec: EmbedSpec) -> NativeEmbedder:
-    """Create an embedder in this process.
-
-    Raises:
-        ModelLoadError: The model computes no embeddings.
-        ContextError: Not enough memory.
-    """
+    """Create an embedder in this process."""
     n_bytes = _needed_memory(model, spec.sizes)
     device = device_of(model.placement, model.info.n_layer)
     available = device.available_memory()
@@ -235,9 +222,6 @@ class EmbedWork:
         sizes: Maximum numbers of tokens and texts that are computed together.
         texts: Texts as the caller gave them; the result gets the index of a Series.
         n_embd: Function that returns the number of dimensions of a vector.
-
-    Raises:
-        ModelClosedError: The model was closed.
     """
 
     problem = ""
@@ -290,13 +274,7 @@ class EmbedWork:
         return self._has_ended or self._was_closed
 
     def run(self) -> Embeddings:
-        """Computes the vectors.
-
-        Raises:
-            ModelLoadError: The model computes no vectors of texts.
-            ModelClosedError: The model was closed.
-            ContextError: There is not enough memory.
-        """
+        """Computes the vectors."""
         try:
             self._compute()
         except Exception as error:

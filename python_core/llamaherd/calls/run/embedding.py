@@ -278,13 +278,8 @@ class EmbedCall:
         """Compute all vectors.
 
         Args:
-            n_embd: Number of dimensions.
             lend: Function that lends the embedder; not called if there is nothing to
                 compute.
-            sizes: Batch sizes.
-
-        Raises:
-            ContextError: Not enough memory.
         """
         self._started_s = perf_counter()
         self._n_embd = n_embd

@@ -313,9 +313,6 @@ class Handle(ProcessBound):
         Args:
             n_before: Number of the answer's tokens before these. An actor that takes
                 over a request sends its first tokens again.
-            tokens: Tokens.
-            logprobs: Log-probability of each token.
-            top: Alternatives to each token.
         """
         new = slice(self._n_logprobs - n_before, len(logprobs))
         rows = zip(tokens[new], logprobs[new], top[new], strict=True)

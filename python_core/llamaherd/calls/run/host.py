@@ -192,11 +192,7 @@ class Elsewhere(Host):
 
     @property
     def model(self) -> NoReturn:  # type: ignore[override] # no caller gets a model
-        """Refuse to return a model.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse to return a model."""
         raise ArgumentTypeError(
             "is an engine elsewhere, but this call needs the model in this process. "
             f"Engines of {call('connect')} answer, classify, embed and annotate texts",
@@ -218,19 +214,11 @@ class Elsewhere(Host):
     def labelling(
         self, prompts: Sequence[object], labels: Labels, options: ClassifyOptions
     ) -> LabelRequests:
-        """Return the requests that label prompts.
-
-        Raises:
-            ValueError: The engine cannot follow an option.
-        """
+        """Return the requests that label prompts."""
 
     @abstractmethod
     def embedding(self, texts: object, options: EmbedOptions) -> EmbedWork:
-        """Return the work that computes vectors of texts.
-
-        Raises:
-            ValueError: The engine cannot follow an option.
-        """
+        """Return the work that computes vectors of texts."""
 
     def _advice(self) -> str:
         return ": connect to it again"

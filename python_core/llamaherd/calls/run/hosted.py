@@ -91,12 +91,7 @@ class GroupEnd:
             return True
 
     def wait(self) -> None:
-        """Wait for the end.
-
-        Raises:
-            MemoryError: The thread that received the group died for lack of memory.
-            ForkError: This process was forked; the loop runs in its parent.
-        """
+        """Wait for the end."""
         self._loop.wait_for(self._is_over, self._group)
 
     def why_lost(self) -> MemoryError | None:

@@ -123,13 +123,7 @@ class Waitable(Protocol):
 def wait_for_end(
     job: Waitable, report: Callable[[Any], object], interrupts: Interrupts
 ) -> None:
-    """Wait for a job; cancel the job after Ctrl-C or an error in `report`.
-
-    Args:
-        job: Job.
-        report: Function called with the progress repeatedly, and at the end.
-        interrupts: Object that delays Ctrl-C during the wait.
-    """
+    """Wait for a job; cancel the job after Ctrl-C or an error in `report`."""
     try:
         is_over = False
         while not is_over:

@@ -75,12 +75,7 @@ class Scoring(Generic[_R]):
         self._call.cancel()
 
     def run(self, loop: GroupLoop) -> _R:
-        """Run the call.
-
-        Raises:
-            GenerationError: A prompt failed; the error's `results` are the converted
-                results.
-        """
+        """Run the call."""
         return run_steps(self.steps(loop))
 
     def steps(self, loop: GroupLoop) -> Steps[_R]:

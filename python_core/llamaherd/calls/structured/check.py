@@ -175,12 +175,8 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
     """Check that answers can be validated against a schema in bounded time.
 
     Args:
-        text: JSON Schema.
         left: Keywords that masks cannot enforce. If there are no such keywords, masks
             enforce all patterns, and patterns need no check.
-
-    Raises:
-        SchemaError: The schema is not valid, or its check may not end in time.
     """
     _validator(text)
     root = json.loads(text)
@@ -224,12 +220,7 @@ def _check_references(root: object) -> None:
 
 
 def violation(text: str, value: object) -> str:
-    """Return the position and reason of a violation of a schema; "" if there is none.
-
-    Args:
-        text: JSON Schema.
-        value: Parsed JSON.
-    """
+    """Return the position and reason of a violation of a schema; "" if there is none."""
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     try:

@@ -69,14 +69,7 @@ _ALONE = _Around(_NONE, is_open=False)
 
 @lru_cache(maxsize=256)
 def enforced_closed(text: str) -> Enforced:
-    """Return the part of a schema with closed objects that masks can enforce.
-
-    Args:
-        text: JSON Schema.
-
-    Raises:
-        SchemaError: See `enforced`.
-    """
+    """Return the part of a schema with closed objects that masks can enforce."""
     schema = json.loads(text)
     narrow = closed(schema)
     if narrow == schema:
@@ -130,7 +123,6 @@ class _Closer:
         """Return the closed schema of a value.
 
         Args:
-            schema: Schema of a value.
             place: Reference to the schema, if a copy of the schema around it is made.
         """
         if place is not None and isinstance(schema, dict):
@@ -175,10 +167,8 @@ class _Closer:
         """Return a schema with closed values.
 
         Args:
-            schema: Schema of an object.
             inner: Schemas around its choices, by the id of their list. None closes each
                 part of the object for itself.
-            place: See `value`.
         """
         if not isinstance(schema, dict):
             return schema

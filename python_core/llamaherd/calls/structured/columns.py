@@ -64,9 +64,6 @@ class Column:
 
         A "number" may be written without a decimal point, and an "integer" with a decimal
         point.
-
-        Raises:
-            ValueError: The column cannot store the value.
         """
         if self.kind in ("integer", "number"):
             return _number(self.kind, value)
@@ -92,10 +89,6 @@ VECTOR = Column("vector")
 def leaves(column: Column, *, dotted: bool) -> dict[str, tuple[tuple[str, ...], Column]]:
     """Returns the names, paths and types of the columns of a table of answers.
 
-    Args:
-        column: Type of the answers.
-        dotted: Whether fields of nested objects become separate columns.
-
     Returns:
         Path and type by name; the path () stands for the whole answer.
     """
@@ -115,11 +108,8 @@ def cells(
     """Converts values to cells; replaces values that the column cannot store by None.
 
     Args:
-        name: Name of the column.
-        values: One value for each row.
         convert: Function that converts a value. The function raises ValueError if the
             column cannot store the value.
-        problems: Dict to which the reason for each missing value is added, by row.
     """
 
     def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON

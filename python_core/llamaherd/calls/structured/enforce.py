@@ -97,15 +97,7 @@ class Enforced(NamedTuple):
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
 def enforced(text: str) -> Enforced:
-    """Return the largest part of a JSON Schema that masks can enforce.
-
-    Args:
-        text: JSON Schema.
-
-    Raises:
-        SchemaError: The schema is unsatisfiable, or too large for llguidance.
-        AbiMismatchError: llguidance is not installed.
-    """
+    """Return the largest part of a JSON Schema that masks can enforce."""
     schema = json.loads(text)
     if not isinstance(schema, dict):
         if schema is False:

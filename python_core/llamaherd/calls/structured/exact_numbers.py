@@ -36,11 +36,7 @@ _MOST_SIZE = 2**31 - 1
 
 
 def write_sizes(every: list[dict[str, Any]]) -> None:
-    """Write sizes such as 2.0, which JSON Schema accepts, as integers.
-
-    Args:
-        every: Subschemas, which are changed.
-    """
+    """Write sizes such as 2.0, which JSON Schema accepts, as integers."""
     for subschema in every:
         for key in SIZES & subschema.keys():
             value = subschema[key]
@@ -49,11 +45,7 @@ def write_sizes(every: list[dict[str, Any]]) -> None:
 
 
 def take_limits(every: list[dict[str, Any]]) -> set[str]:
-    """Remove limits that llguidance cannot read or would round; return their keywords.
-
-    Args:
-        every: Subschemas, which are changed.
-    """
+    """Remove limits that llguidance cannot read or would round; return their keywords."""
     left = set()
     for subschema in every:
         for key in (_LOWER | _UPPER | SIZES | {"multipleOf"}) & subschema.keys():
@@ -89,11 +81,7 @@ def check_values(root: object, every: list[dict[str, Any]]) -> None:
     """Check that masks enforce each number in `const` and `enum` exactly.
 
     Args:
-        root: Schema without the keywords that masks never enforce.
         every: Its subschemas. Other parts can be the target of an anchor.
-
-    Raises:
-        ArgumentError: Masks cannot enforce a number.
     """
     known = set(map(id, every))
     waiting: list[tuple[object, bool]] = [(root, False)]

@@ -39,11 +39,7 @@ def is_pattern(text: str) -> bool:
 
 
 def finds(pattern: str, text: str) -> bool:
-    """Return whether a pattern matches within a text.
-
-    Raises:
-        ValueError: The search may take too long.
-    """
+    """Return whether a pattern matches within a text."""
     problem = "no such text can be checked"
     if llguidance.takes_pattern(pattern):
         try:
@@ -62,12 +58,7 @@ def finds(pattern: str, text: str) -> bool:
 
 
 def n_steps(pattern: str, n_chars: int) -> float:
-    """Return an upper bound of the steps of `re.search`; infinity for an invalid pattern.
-
-    Args:
-        pattern: Pattern for `re`.
-        n_chars: Length of the text in characters.
-    """
+    """Return an upper bound of the steps of `re.search`; infinity if invalid."""
     parsed = _parsed(pattern)
     if parsed is None:
         return inf

@@ -59,13 +59,7 @@ class QuoteRule:
 
     @classmethod
     def of(cls, value: object, name: Name = "quote") -> QuoteRule:
-        """Read the value of the keyword `quote`, True or a mapping.
-
-        Raises:
-            TypeError: The value is neither True nor a mapping, or a length is not an
-                integer.
-            ValueError: A key does not exist, or a length is out of range.
-        """
+        """Read the value of the keyword `quote`, True or a mapping."""
         if value is True:
             return cls()
         if not isinstance(value, dict):

@@ -113,7 +113,6 @@ def has_quotes(schema: object, root: object = None) -> bool:
     """Return whether a schema, or a part that its answers follow, is a quote.
 
     Args:
-        schema: The schema.
         root: Whole schema, to which references lead; None for `schema`.
     """
     root = schema if root is None else root
@@ -149,9 +148,6 @@ def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
 
     Returns:
         Keywords that masks cannot enforce.
-
-    Raises:
-        SchemaError: The grammar does not support a quote at its position in the schema.
     """
     grammar = _Grammar.of(root, "text")
     grammar.read(grammar.root, 0)
@@ -159,12 +155,7 @@ def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def grammar_of(root: Mapping[str, Any], text: str) -> str:
-    """Return the Lark grammar of answers whose quotes are parts of a text.
-
-    Raises:
-        SchemaError: There is nothing to quote in the text, or an error as in
-            `check_quotes`.
-    """
+    """Return the Lark grammar of answers whose quotes are parts of a text."""
     grammar = _Grammar.of(root, text)
     start = grammar.read(grammar.root, 0)
     if start is None:
@@ -182,9 +173,6 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: 
 
     If an answer repeats a quote, the repeated quote gets the position of its next
     occurrence in the text, if the text has another occurrence.
-
-    Raises:
-        ValueError: A quote is not in the text.
     """
     known: dict[QuoteRule, Quotable] = {}
     last: dict[str, int] = {}  # position of each quote so far
@@ -210,8 +198,6 @@ def mapped(
     """Return an answer with each quote replaced by the result of `change`.
 
     Args:
-        root: Schema of the answer.
-        value: The answer: parsed JSON.
         change: Function called with each quote and its rule; it returns the new value.
     """
 

@@ -66,9 +66,6 @@ def read_columns(schemas: Sequence[str]) -> Column:
 def columns_of(schema: str) -> dict[str, Column]:
     """Returns the columns of answers that follow a schema, with their stored types.
 
-    Args:
-        schema: JSON Schema as JSON text.
-
     Returns:
         A column for each field, by name; empty if answers need not be objects, or if no
         field is known.
@@ -256,10 +253,6 @@ class SchemaLayout:
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
         """Return the columns with values that every kind of table can store.
 
-        Args:
-            table: For each of `paths` a list of JSON values.
-            dotted: See `paths`.
-
         Returns:
             The columns, with None for values that a column cannot store, and the
             reasons by row.
@@ -276,16 +269,8 @@ class SchemaLayout:
     ) -> tuple[dict[str, pa.Array], dict[int, str]]:
         """Return the columns as Arrow arrays.
 
-        Args:
-            table: See `held`.
-            dotted: See `paths`.
-
         Returns:
             The result of `held`, with arrays.
-
-        Raises:
-            ImportError: pyarrow is not installed.
-            pyarrow.ArrowInvalid: A value does not have the type of the schema.
         """
         columns, problems = self.held(table, dotted=dotted)
         types = self._columns(dotted=dotted)
@@ -301,12 +286,6 @@ def arrow_type(column: Column) -> pa.DataType:
 
     A vector has no fixed size in this type: before version 26, pyarrow cannot write or
     read a Parquet file with lists of a fixed size of which one is missing.
-
-    Args:
-        column: Stored type of the column.
-
-    Raises:
-        ImportError: pyarrow is not installed.
     """
     import pyarrow as pa  # noqa: PLC0415 - optional
 
@@ -321,16 +300,7 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def array(values: Sequence[Any], column: Column) -> pa.Array:
-    """Return the cells of a column as an Arrow array; NaN is a missing number.
-
-    Args:
-        values: Results of `Column.hold`.
-        column: Stored type of the column.
-
-    Raises:
-        ImportError: pyarrow is not installed.
-        pyarrow.ArrowInvalid: A value has another type.
-    """
+    """Return the cells of a column as an Arrow array; NaN is a missing number."""
     import pyarrow as pa  # noqa: PLC0415 - optional
 
     if column.kind not in ("integer", "number", "boolean", "vector"):

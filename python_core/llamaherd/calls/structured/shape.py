@@ -43,10 +43,6 @@ def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
     Returns:
         The schema, and a function that converts the text of an answer to a value; None
         for a plain schema.
-
-    Raises:
-        TypeError: `source` has another form, or pydantic is not installed.
-        ValueError: `source` is not JSON, or the file does not exist.
     """
     source = plain(source)
     if isinstance(source, os.PathLike):
@@ -155,23 +151,12 @@ class Shape:
         return self.has_quotes
 
     def quoting(self, source: str) -> Shape:
-        """Return a copy of this schema for answers that quote a given text.
-
-        Raises:
-            SchemaError: There is nothing to quote in the text.
-        """
+        """Return a copy of this schema for answers that quote a given text."""
         grammar = grammar_of(json.loads(self.text), source)
         return replace(self, enforced=grammar, source=source)
 
     def read(self, answer: str) -> object:
-        """Parse and check an answer.
-
-        Args:
-            answer: Whole text of the answer.
-
-        Raises:
-            ValueError: The answer violates the schema; the message names the position.
-        """
+        """Parse and check an answer."""
         try:
             value = json.loads(answer)
         except (ValueError, RecursionError) as error:
@@ -197,15 +182,8 @@ def shape_of(source: object, *, closes: bool = False) -> Shape:
     """Prepare a schema.
 
     Args:
-        source: See `generate_parallel`.
         closes: Whether masks allow only the fields that the schema names, see `closed`.
             The check of an answer has the meaning of JSON Schema.
-
-    Raises:
-        TypeError: `source` is not a schema.
-        ValueError: The schema is not valid, has an external reference, is too large for
-            llguidance, or is unsatisfiable.
-        AbiMismatchError: llguidance is not installed.
     """
     text, make = schema_text(source)
     root = json.loads(text)

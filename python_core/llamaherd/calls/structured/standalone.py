@@ -19,12 +19,7 @@ _BESIDE_REFERENCES = frozenset({"$ref", "$defs", "definitions", "title", "descri
 
 
 def standalone(schema: Any, start: str = "#") -> Any:  # noqa: ANN401 - JSON
-    """Return a schema that keeps its meaning at a place in another schema.
-
-    Args:
-        schema: JSON Schema.
-        start: Reference to the place.
-    """
+    """Return a schema that keeps its meaning at a place in another schema."""
     if not isinstance(schema, dict):
         return schema
     return _Schema(deepcopy(schema), start).converted()

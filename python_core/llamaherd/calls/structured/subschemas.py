@@ -49,10 +49,6 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
 def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
     """Return the target of a reference within a schema; None if it is missing.
 
-    Args:
-        reference: Reference such as "#/$defs/name".
-        root: Whole schema.
-
     Source: RFC 6901, section 6. Anchors ("#name") are not supported.
     """
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
@@ -111,11 +107,6 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
 
     The schema itself comes first, then targets of references and members of `allOf`,
     `anyOf` and `oneOf`.
-
-    Args:
-        node: Schema to expand.
-        is_sure: Whether to return only schemas that every value other than null must
-            follow.
     """
     by_id: dict[int, Subschema] = {}
     waiting = [node]
@@ -190,8 +181,6 @@ def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> 
 
     Args:
         schema: Schema, or one of its subschemas.
-        root: Whole schema, for references.
-        known: Costs by the id of the subschema.
         depth: Number of schemas around this one; the cost of deeper ones is infinite.
     """
     if not isinstance(schema, dict):

@@ -53,11 +53,7 @@ class StepBudget:
             _current.reset(self._token)
 
     def spend(self, n_steps: int) -> None:
-        """Spend steps.
-
-        Raises:
-            TooMuchWorkError: Too few steps remain.
-        """
+        """Spend steps."""
         self._left -= n_steps
         if self._left < 0:
             raise TooMuchWorkError(f"the check takes more than {self._most} steps")
@@ -84,11 +80,7 @@ _current: ContextVar[StepBudget | None] = ContextVar("_current", default=None)
 
 
 def count(n_steps: int) -> None:
-    """Spend steps of the check that is running; do nothing if none is running.
-
-    Raises:
-        TooMuchWorkError: Too few steps remain.
-    """
+    """Spend steps of the check that is running; do nothing if none is running."""
     work = _current.get()
     if work is not None:
         work.spend(n_steps)

@@ -103,11 +103,7 @@ _Result = TypeVar("_Result")
 def removed(
     **instead: str,
 ) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
-    """Return a decorator of functions that lost arguments.
-
-    Args:
-        instead: By the name of a removed argument: what to use instead.
-    """
+    """Return a decorator of functions that lost arguments."""
 
     def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
         @wraps(function)

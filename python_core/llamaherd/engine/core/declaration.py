@@ -118,17 +118,10 @@ def option(
     """Declare an option, a field of a class decorated with `declares`; see `Option`.
 
     Args:
-        kind: Kind of the values.
         default: Default. Only an option with the default None may be None.
         default_factory: Function that makes the default, in place of `default`.
-        doc: Documentation.
-        interfaces: Interfaces that accept the option.
-        native: Whether the native library receives the value unchanged.
         key: Name in run files, if it differs.
         openai: Name in requests of OpenAI's API, if it differs.
-        idle: Conditions under which the option has no effect.
-        flag: Words that the help of a command adds.
-        **facts: Further facts.
     """
     known: dict[str, object] = {
         "kind": kind,
@@ -281,12 +274,7 @@ def _option(declared: Field[Any]) -> Option:
 
 
 def options_of(kind: type[Options], interface: str | None = None) -> dict[str, Option]:
-    """Return the options of a class, including the options of its groups.
-
-    Args:
-        kind: Class that declares the options.
-        interface: Return only options that this interface accepts, by their names there.
-    """
+    """Return the options of a class, including the options of its groups."""
     options: dict[str, Option] = {}
     for name, spec in kind.declared.items():
         group = spec.facts.get("group")

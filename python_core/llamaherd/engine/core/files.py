@@ -54,7 +54,6 @@ def digest_of(
     """Compute the SHA-256 of a file's content.
 
     Args:
-        path: Path of the file.
         is_cancelled: Function called after each block; the work ends if it returns True.
 
     Returns:
@@ -79,9 +78,6 @@ def sync_folder(folder: Path) -> None:
     """Make the names of new and replaced files in a folder durable.
 
     The function does nothing on Windows and on file systems that cannot sync folders.
-
-    Raises:
-        OSError: The disk fails.
     """
     if not hasattr(os, "O_DIRECTORY"):
         return
@@ -100,9 +96,6 @@ def make_private_folder(folder: Path) -> None:
     """Create a folder, and its parents, that only its owner may read.
 
     A folder that exists is closed to others.
-
-    Raises:
-        OSError: The folder cannot be created, or belongs to somebody else.
     """
     if not folder.parent.exists():
         make_private_folder(folder.parent)
@@ -116,10 +109,6 @@ def replace(draft: Path, target: Path) -> None:
 
     Windows refuses to replace a file that another program, such as Excel, has open, or
     that is read-only.
-
-    Raises:
-        PermissionError: The folder cannot be written to; on Windows also: another program
-            has the target open, or the target is read-only.
     """
     for delay in _RETRY_S if _IS_WINDOWS else ():
         try:
@@ -147,11 +136,6 @@ def check_free(
     Args:
         path: Path of the file; an empty file, a device or a pipe is free.
         content: New content, which the file may already have; None if it is unknown.
-        overwrite: Whether to replace the file.
-        argument: Name of the argument in messages.
-
-    Raises:
-        ArgumentError: The file exists with other content.
     """
     is_used = path.is_file() and path.stat().st_size > 0
     if overwrite or not (is_used or path.is_dir()):
@@ -167,12 +151,7 @@ def check_free(
 
 
 def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a file as `write_whole` does, unless it exists with other content.
-
-    Raises:
-        ArgumentError: The file exists with other content.
-        OSError: The file cannot be written.
-    """
+    """Write a file as `write_whole` does, unless it exists with other content."""
     check_free(path, content, overwrite=overwrite)
     write_whole(path, content)
 
@@ -183,10 +162,6 @@ def write_whole(path: Path, content: bytes) -> None:
     A link keeps its target's name, and a replaced file keeps its permissions. Two kinds
     of files are written to directly: devices and pipes, and existing files that cannot be
     replaced, because of the permissions of their folder or because they are mounted.
-
-    Raises:
-        OSError: The file cannot be written; an existing file is intact. `filename` is
-            `path`.
     """
     try:
         if path.exists() and not path.is_file():
@@ -231,9 +206,6 @@ def discard(path: Path) -> None:
 
     On Windows, the file remains if a program has it open, also under another name (hard
     link). Callers remove such files later.
-
-    Raises:
-        PermissionError: The folder cannot be written to, on systems other than Windows.
     """
     try:
         path.unlink(missing_ok=True)
@@ -284,9 +256,6 @@ def take_lock(path: Path) -> LockFile | None:
     Returns:
         The lock; None if the file system has no locks, the file cannot be created, or
         it is a file of another program.
-
-    Raises:
-        LockHeldError: Another process, or this one, holds the lock.
     """
     if path.is_symlink():
         return None

@@ -20,12 +20,7 @@ _IRREGULAR = {"person": "people", "stratum": "strata"}
 
 
 def count_of(n: int, what: str) -> str:
-    """Return a number with its noun, in the plural unless the number is 1.
-
-    Args:
-        n: Number.
-        what: Noun in the singular, which may follow adjectives: "coded text".
-    """
+    """Return a number with its noun, in the plural unless the number is 1."""
     before, _, noun = what.rpartition(" ")
     if n != 1:
         is_y = noun.endswith("y") and noun[-2:-1] not in "aeiou"
@@ -37,16 +32,7 @@ def count_of(n: int, what: str) -> str:
 def part_of(  # noqa: PLR0917 - a clause, read from left to right
     n: int, whole: int, what: str, one: str = "has", other: str = "have", of: str = ""
 ) -> str:
-    """Return the subject and verb of a sentence on a part: "1 of 20 texts has".
-
-    Args:
-        n: Number of the part.
-        whole: Number of all.
-        what: Noun in the singular, as in `count_of`.
-        one: Verb in the singular, also for a part of 1: "0 of 1 text has".
-        other: Verb in the plural.
-        of: Words between noun and verb, such as "of the gold sample".
-    """
+    """Return the subject and verb of a sentence on a part: "1 of 20 texts has"."""
     words = [f"{n:,} of {count_of(whole, what)}", of, one if 1 in {n, whole} else other]
     return " ".join(word for word in words if word)
 
@@ -74,8 +60,6 @@ def first_rows(
     """Return the first lines of a printed list, and the number of the others.
 
     Args:
-        rows: Lines.
-        most: Maximum number of lines.
         n: Number of all lines, if `rows` has only the first ones.
     """
     n = len(rows) if n is None else n
@@ -108,8 +92,6 @@ def decimals(value: float, digits: int = 2, *, sign: Sign = "") -> str:
 
     Args:
         value: Number; numbers beyond -1 and 1 are rounded as usual.
-        digits: Usual number of decimals.
-        sign: "+" to show the sign of positive numbers.
     """
     return rounded(value, _enough(value, digits), sign=sign)
 
@@ -146,12 +128,7 @@ INSTALL_ADDRESS = "git+https://github.com/llamaherd/llamaherd"
 
 
 def install_command(*extras: str, options: str = "") -> str:
-    """Return a command that installs llamaherd and works in any shell.
-
-    Args:
-        *extras: Optional parts, such as "plot".
-        options: Options of `pip install`.
-    """
+    """Return a command that installs llamaherd and works in any shell."""
     what = (
         f"llamaherd[{','.join(extras)}] @ {INSTALL_ADDRESS}"
         if extras

@@ -47,11 +47,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
 
 
 def plain_tree(value: Any) -> Any:  # noqa: ANN401 - of any type
-    """Convert a value and everything in its lists and mappings by `plain`.
-
-    Raises:
-        RecursionError: The value is nested too deeply.
-    """
+    """Convert a value and everything in its lists and mappings by `plain`."""
     if isinstance(value, Mapping):
         return {plain(key): plain_tree(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -116,11 +112,7 @@ def cell_text(value: object) -> str:
 
 
 def clock_text(text: str) -> str:
-    """Return a point in time, or a time of day, in one notation.
-
-    Args:
-        text: In the notation of ISO 8601, Arrow or numpy.
-    """
+    """Return a point in time, or a time of day, in one notation."""
     text = _ZONE.sub(r"\1:\2", text.replace("T", " ", 1).replace("Z", "+00:00"))
     return _ZEROS.sub(lambda match: f".{match[1]}" if match[1] else "", text)
 
@@ -189,9 +181,6 @@ def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
 
     Args:
         pairs: Keys with their values, in the order of the text.
-
-    Raises:
-        DuplicateKeyError: A key occurs twice.
     """
     members = dict(pairs)
     if len(members) == len(pairs):
@@ -208,11 +197,5 @@ def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
 
 
 def read_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - JSON
-    """Parse a JSON text.
-
-    Raises:
-        DuplicateKeyError: An object has a key twice.
-        ValueError: The text is not JSON.
-        RecursionError: The text is nested too deeply.
-    """
+    """Parse a JSON text."""
     return json.loads(text, object_pairs_hook=unique_keys)

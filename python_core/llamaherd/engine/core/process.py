@@ -63,11 +63,7 @@ if (
 
 
 def end_if_uncaught(kind: type[KeyboardInterrupt]) -> None:
-    """Let an uncaught exception of a class end the process by SIGINT.
-
-    Args:
-        kind: Subclass of KeyboardInterrupt, of which an exception is about to be raised.
-    """
+    """Let an uncaught exception of a class end the process by SIGINT."""
     before = sys.excepthook
     if getattr(before, "ends_by_signal", False):
         return

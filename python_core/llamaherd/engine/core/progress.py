@@ -171,11 +171,7 @@ def _put(bar: Any, progress: JobProgress) -> None:  # noqa: ANN401 - tqdm has no
 
 
 def check_option(option: object) -> None:
-    """Check the argument `progress` of a public function.
-
-    Raises:
-        TypeError: `option` is neither a bool nor callable.
-    """
+    """Check the argument `progress` of a public function."""
     if not isinstance(option, bool) and not callable(option):
         raise ArgumentTypeError(
             f"must be true or false, or a function, not {checks.shown(option)}",
@@ -191,9 +187,6 @@ def reporter(
 
     Args:
         option: True to show a bar, or a function that is called.
-
-    Raises:
-        TypeError: `option` is neither a bool nor callable.
     """
     check_option(option)
     if callable(option):

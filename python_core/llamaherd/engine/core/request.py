@@ -61,11 +61,7 @@ _current: ContextVar[Preparing | None] = ContextVar("preparing", default=None)
 
 
 def check_wanted() -> None:
-    """End the thread's work if nobody waits for it; see `Preparing`.
-
-    Raises:
-        AbandonedError: The work of this context was ended.
-    """
+    """End the thread's work if nobody waits for it; see `Preparing`."""
     current = _current.get()
     if current is not None:
         current.check()

@@ -44,8 +44,6 @@ def columns(
 
     Args:
         values: Parsed answers; None for a missing answer.
-        layout: Columns of their schemas.
-        dotted: Whether to expand nested objects into columns such as "author.name".
     """
     rows = [_plain(value) for value in values]
     paths = layout.paths(dotted=dotted)
@@ -98,7 +96,6 @@ def in_pandas(
     """Return columns for pandas, whose types do not depend on the values.
 
     Args:
-        cells: Values by name of the column.
         kinds: Kinds of columns, see `of_kind`. Other columns are not changed.
     """
     return {

@@ -73,17 +73,12 @@ def checked_thinking(name: Name, value: object) -> ThinkingWanted:
     """Normalize the argument `thinking`.
 
     Args:
-        name: Name of the argument.
         value: None for the model's default, False for no thought, True for at most
             `DEFAULT_BUDGET` tokens, a number for at most this many tokens, a `Thinking`,
             or a mapping of its fields.
 
     Returns:
         None, False or a `Thinking`.
-
-    Raises:
-        TypeError: `value` has another type, or a field of the mapping is unknown.
-        ValueError: A number is out of range.
     """
     if value is None or isinstance(value, Thinking):
         return value

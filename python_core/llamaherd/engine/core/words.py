@@ -177,7 +177,6 @@ def terms_of(language: str | None, default: LanguageTerms) -> LanguageTerms:
 
     Args:
         language: "Python" or "R"; other values return `default`.
-        default: Terms of an unknown language.
     """
     return {terms.language: terms for terms in (PYTHON, R)}.get(language or "", default)
 

@@ -104,18 +104,7 @@ def download_model(
 def model_path(
     path: object, *, check_memory: bool, name: str = "path", progress: bool = True
 ) -> Path:
-    """Return the path of the file to load; an existing path is returned unchanged.
-
-    Args:
-        path: Source, as in `download_model`.
-        check_memory: See `download_model`.
-        name: Name of the argument in messages.
-        progress: Whether to report downloads and the use of cached files on stderr.
-
-    Raises:
-        TypeError: `path` is neither text nor a path.
-        ModelLoadError: The file does not exist, or could not be downloaded.
-    """
+    """Return the path of the file to load; an existing path is returned unchanged."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument=name

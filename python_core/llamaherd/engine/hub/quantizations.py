@@ -138,14 +138,8 @@ def choose(
     """Return the model to use.
 
     Args:
-        source: Requested source, for messages.
-        there: Available models of the repository.
         wanted: A quantization or the name of a file; None for the best model that fits.
         available: Available memory in bytes; None if the check is turned off.
-
-    Raises:
-        ModelLoadError: No model matches, or the model does not fit; the message names a
-            model that fits.
     """
     if not there:
         raise ModelLoadError(

@@ -186,13 +186,7 @@ def _is_of(target: Path, file: RemoteFile, commit: str, source: str) -> bool:
 
 
 def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
-    """Return the cached file that matches the request; None if none is complete.
-
-    Args:
-        root: Folder of the repository.
-        files: GGUF files in it.
-        what: Requested model.
-    """
+    """Return the cached file that matches the request; None if none is complete."""
     there = {
         path.relative_to(root).as_posix(): path
         for path in files

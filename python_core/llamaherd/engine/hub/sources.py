@@ -143,13 +143,7 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
 
 
 def is_meant(path: str, file_or_quantization: str | None) -> bool:
-    """Return whether a cached file is the requested file.
-
-    Args:
-        path: Path of the file in the repository.
-        file_or_quantization: See `HubModel`. A name without folders matches only a file
-            at the top of the repository, because only the hub knows the other folders.
-    """
+    """Return whether a cached file is the requested file."""
     if file_or_quantization is None:
         return True
     if file_or_quantization.lower().endswith(".gguf"):
@@ -245,12 +239,7 @@ def number(header: str | None) -> int | None:
 
 
 def size_of(response: httpx.Response, n_there: int) -> int | None:
-    """Return the size of the whole file in bytes; None if it is not in the headers.
-
-    Args:
-        response: Answer to a request for the file without its first `n_there` bytes.
-        n_there: Number of bytes.
-    """
+    """Return the size of the whole file in bytes; None if it is not in the headers."""
     if response.status_code != PARTIAL_CONTENT:
         return number(response.headers.get("Content-Length"))
     match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))

@@ -37,15 +37,10 @@ def fit(
     only if their last such change delays no request any more, see `Delayed`.
 
     Args:
-        sizing: Object that plans and creates engines.
         runner: Current runner; None before the first group.
         groups: New groups, at least one.
-        choice: Chooses the layout of the cache for single prompts.
 
     Returns: The current runner; for the first groups, a new runner.
-
-    Raises:
-        ContextError: There is not enough memory; running requests continue.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
@@ -180,12 +175,7 @@ def _plan(
     """Return a plan for groups.
 
     Args:
-        sizing: Object that plans sizes.
-        groups: All groups that run and wait.
-        n_hold: Maximum number of hold slots.
         layout: Layout of the cache; None to choose it.
-        is_busy: Whether some of the groups run.
-        least: Minimum number of cells of a sequence.
     """
     trees = [group.tree for group in groups if group.tree is not None]
     needs = [max(least, need) for group in groups for need in group.needs]

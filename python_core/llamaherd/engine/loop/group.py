@@ -31,7 +31,6 @@ def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
 
     Args:
         prompts: Prompts, each an int32[n_tokens].
-        min_tokens: Minimum number of tokens that a node adds to its parent.
     """
     tokens = array("i")
     tokens.frombytes(b"".join(map(memoryview, prompts)))

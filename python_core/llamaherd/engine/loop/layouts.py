@@ -74,8 +74,6 @@ class LayoutChoice:
         """Record the prompts of new groups.
 
         Args:
-            groups: New groups.
-            n_open: Number of prompts that run or wait, without the new groups.
             capacity: Maximum number of KV cells of a prompt. Longer prompts are refused
                 later, so they are not recorded.
         """
@@ -101,7 +99,6 @@ class LayoutChoice:
 
         Args:
             sizing: Object that plans sizes; it keeps a layout that the user fixed.
-            plan: Current plan.
         """
         if self._n_since < self._n_least:
             return None
@@ -116,14 +113,7 @@ class LayoutChoice:
     def plan_other(
         self, sizing: Sizing, plan: Plan, n_hold: int, needs: Sequence[int]
     ) -> Plan:
-        """Return a plan with the layout that `other_layout` returned.
-
-        Args:
-            sizing: Object that plans sizes.
-            plan: Current plan.
-            n_hold: Number of hold slots to plan.
-            needs: Number of KV cells of each open prompt.
-        """
+        """Return a plan with the layout that `other_layout` returned."""
         is_pool = plan.kv_layout == "per_sequence"
         work = self._work(is_pool=is_pool)
         fitting = [need for need in (*needs, *work.needs) if need <= plan.capacity]
@@ -140,13 +130,7 @@ class LayoutChoice:
         return larger if larger.n_seq_max >= planned.n_seq_max else planned
 
     def changed(self, before: Plan, plan: Plan, *, is_own: bool) -> None:
-        """Record that the cache has another layout.
-
-        Args:
-            before: Plan before the change.
-            plan: New plan.
-            is_own: Whether `plan_other` made the plan.
-        """
+        """Record that the cache has another layout."""
         is_pool = plan.kv_layout == "unified"
         self._n_stream = before.n_ctx_seq if is_pool else 0
         if self.is_own_pool:

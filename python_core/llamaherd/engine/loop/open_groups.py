@@ -104,12 +104,7 @@ class Delayed:
 
 
 def _is_delayed(client: Client, n_children: int) -> bool:
-    """Return whether a client has not ended, or no child has continued a prefix.
-
-    Args:
-        client: Client that was interrupted.
-        n_children: Number of children that waited for the prefix at that time.
-    """
+    """Return whether a client has not ended, or no child has continued a prefix."""
     if client.state is State.ENDED:
         return False
     return not client.is_prefix or client.n_unsubmitted >= n_children > 0

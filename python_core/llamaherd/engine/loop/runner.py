@@ -140,15 +140,7 @@ class Runner:
         self._close_group(group, error)
 
     def fail_all(self, reason: str, error: BaseException | None = None) -> None:
-        """End all groups and reset the engine.
-
-        Args:
-            reason: Error of the requests that have not ended.
-            error: If given, the error with which the groups end.
-
-        Raises:
-            NativeError: The engine cannot be used any more.
-        """
+        """End all groups and reset the engine."""
         groups, self.groups = list(self.groups.values()), OpenGroups()
         failed = Output(finish=Finish.ERROR, message=reason)
         for group in groups:
@@ -228,10 +220,6 @@ class Runner:
         """Pause all requests and continue them in a cache of another size.
 
         Held prefixes and kept prompts move to the new cache if it covers the old one.
-
-        Raises:
-            ContextError: There is not enough memory; the cache keeps its size.
-            MemoryError: There is not enough memory to pause a request; it still runs.
         """
         running = self._scheduler.running
         if plan.kv_layout != self.plan.kv_layout or self.plan.shrinks_to(plan):
@@ -273,11 +261,7 @@ class Runner:
     # ---- steps ----
 
     def run_slice(self) -> None:
-        """Start waiting clients and run steps until a listener must be notified.
-
-        Raises:
-            NativeError: The engine failed, and the cause is not a prompt.
-        """
+        """Start waiting clients and run steps until a listener must be notified."""
         actions: list[Action] = []
         # Otherwise the client that was just paused would resume at once, and no client
         # would make progress.

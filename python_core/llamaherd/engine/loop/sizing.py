@@ -80,12 +80,7 @@ def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
     """Check that the memory can hold a number of cells if nothing else runs.
 
     Args:
-        n_ctx: Number of cells.
         bytes_per_cell: Size of a cell, or a lower bound.
-        device: Device of the KV cache.
-
-    Raises:
-        ContextError: The cache is larger than the memory.
     """
     n_bytes, total = n_ctx * bytes_per_cell, device.total_memory()
     if n_bytes > total:
@@ -103,15 +98,7 @@ def fixed_memory(
     bytes_per_sequence: int,
     buffers: Buffers,
 ) -> int | None:
-    """Return the memory of a fixed `n_ctx` with its buffers in bytes; None without it.
-
-    Args:
-        sizes: Sizes that the user fixed.
-        device: Device of the KV cache.
-        bytes_per_cell: See `kv_cells.bytes_per_cell`.
-        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
-        buffers: Memory that is needed in addition to the cache.
-    """
+    """Return the memory of a fixed `n_ctx` with its buffers in bytes; None without it."""
     n_ctx = sizes.n_ctx
     if n_ctx is None:
         return None

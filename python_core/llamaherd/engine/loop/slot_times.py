@@ -34,8 +34,6 @@ class SlotTime:
 
         Args:
             seconds: Elapsed time.
-            prefill_s: Time of batches that was spent on the request's prompt.
-            decode_s: Time of batches that was spent on its thought and answer.
         """
         computed_s = prefill_s + decode_s
         if computed_s <= 0:

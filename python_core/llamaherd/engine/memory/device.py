@@ -96,10 +96,8 @@ def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -
     """Return the device of the KV cache of a model.
 
     Args:
-        placement: GPUs that hold the layers.
         n_layer: Number of layers of the model. The output is counted as one more layer;
             it is the first to be placed on the GPU.
-        offload_kqv: Whether the cache of a layer is in the same memory as the layer.
     """
     n_gpu = placement.n_gpu_layers
     n_layers = n_layer if n_gpu < 0 else min(max(0, n_gpu - 1), n_layer)

@@ -35,12 +35,6 @@ def bytes_per_cell(
 
     This is an upper bound for models with sliding-window attention or some recurrent
     layers. A model with only recurrent layers has no KV cache.
-
-    Args:
-        metadata: Metadata of the GGUF file.
-        info: Sizes of the same model, for missing metadata.
-        type_k: Type of the keys, a key of `TYPES`.
-        type_v: Type of the values.
     """
     if info.is_recurrent:
         return 1
@@ -145,13 +139,6 @@ def buffers_of(
     read them. The activations of a layer's widest part and the residual stream are in
     memory at the same time. A mask has one number per pair of token and cell.
 
-    Args:
-        metadata: Metadata of the GGUF file.
-        info: Sizes of the same model.
-        n_ubatch: Maximum number of tokens computed at once.
-        n_sequences: Number of sequences.
-        flash_attn: Whether attention is computed without a matrix of all its weights.
-
     Source: `llama_context::graph_reserve` and `output_reserve` of llama-context.cpp.
     """
     row = _F32 * info.n_vocab
@@ -180,10 +167,6 @@ def buffers_of_encoder(metadata: Mapping[str, str], info: ModelInfo) -> int:
     """Return an upper estimate of the buffers of a model for embeddings.
 
     A text is computed in one batch, of at most the training context.
-
-    Args:
-        metadata: Metadata of the GGUF file.
-        info: Sizes of the same model.
     """
     n = max(_LEAST_BATCH, min(info.n_ctx_train, _MOST_BATCH))
     buffers = buffers_of(

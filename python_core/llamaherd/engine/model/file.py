@@ -146,11 +146,7 @@ class ModelHeader:
 
 
 def read_header(path: Path) -> ModelHeader:
-    """Read the metadata of a model file, without its weights.
-
-    Raises:
-        ModelLoadError: The file is missing or damaged.
-    """
+    """Read the metadata of a model file, without its weights."""
     handle = models.vocabulary_load(os.fsencode(path))
     metadata = models.model_metadata(handle)
     n_embd = number_of(metadata, "embedding_length")
@@ -188,13 +184,7 @@ class Lora:
 def checked_loras(
     lora: LoraOption | Sequence[LoraOption] | None,
 ) -> tuple[Lora, ...]:
-    """Return the adapters that an argument `lora` specifies: one, several or none.
-
-    Raises:
-        TypeError: `lora` has another form.
-        ValueError: A scale is not finite.
-        ModelLoadError: A file does not exist.
-    """
+    """Return the adapters that an argument `lora` specifies: one, several or none."""
     if lora is None:
         return ()
     if isinstance(lora, list):
@@ -221,12 +211,7 @@ def _checked(name: Name, item: object) -> Lora:
 
 
 def checked_path(name: Name, path: object) -> Path:
-    """Return the absolute path of an existing file.
-
-    Raises:
-        TypeError: `path` is not a path.
-        ModelLoadError: The file does not exist.
-    """
+    """Return the absolute path of an existing file."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument=name

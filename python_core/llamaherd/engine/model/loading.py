@@ -43,12 +43,7 @@ ROPE_NAMES = ("rope_scaling_type", *ROPE_NUMBERS, "yarn_orig_ctx")
 
 
 def checked_rope(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Check the settings that are not None, and round numbers to the types of C.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A value is out of range.
-    """
+    """Check the settings that are not None, and round numbers to the types of C."""
     settings: dict[str, Any] = {}
     for name in ROPE_NAMES:
         value = arguments.get(name)
@@ -83,12 +78,7 @@ _FLAGS = ("use_mmap", "use_mlock", "check_tensors", "check_memory")
 
 
 def checked_layers(n_gpu_layers: object) -> int:
-    """Check a number of layers in GPU memory; "auto" is all layers, or 0 without a GPU.
-
-    Raises:
-        ArgumentTypeError: The value is neither a whole number nor a text.
-        ArgumentError: The value is a text other than "auto", or too large.
-    """
+    """Check a number of layers in GPU memory; "auto" is all, or 0 without a GPU."""
     if isinstance(n_gpu_layers, str):
         if n_gpu_layers != "auto":
             raise ArgumentError(
@@ -165,10 +155,6 @@ def checked_loading(loading: Mapping[str, Any]) -> LoadSettings:
 
     Args:
         loading: All arguments by name; arguments of files are ignored.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or there are fewer GPUs.
     """
     placement = checked_placement(
         checked_layers(loading["n_gpu_layers"]),

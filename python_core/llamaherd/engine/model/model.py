@@ -405,11 +405,7 @@ def model_metadata(model: Model) -> dict[str, str]:
 
 
 def as_model(value: object) -> Model:
-    """Return a model, or the model of a context.
-
-    Raises:
-        TypeError: `value` is neither a model nor a context.
-    """
+    """Return a model, or the model of a context."""
     model = getattr(value, "model", value)
     if not isinstance(model, Model):
         raise ArgumentTypeError(
@@ -443,9 +439,5 @@ def checked_load_options(options: Mapping[str, Any]) -> LoadSettings:
 
     Args:
         options: Arguments other than the path; missing ones have their defaults.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or there are fewer GPUs.
     """
     return checked_loading({**_DEFAULTS, **options})

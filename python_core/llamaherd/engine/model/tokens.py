@@ -89,12 +89,8 @@ def token_bytes(model: Model, tokens: Sequence[int]) -> list[bytes]:
     """Return the bytes that each token has within a text; for special tokens, their text.
 
     Args:
-        model: Model with the vocabulary.
         tokens: Token ids. The bytes of one character may be divided among several
             tokens.
-
-    Raises:
-        ValueError: A token is outside the vocabulary.
     """
     with model.using() as handle:
         known = {token: vocabulary.token_bytes(handle, token) for token in set(tokens)}
@@ -107,17 +103,9 @@ def prompt_tokens(
     """Return the tokens of a prompt, int32[n_tokens]; token ids are not changed.
 
     Args:
-        model: Model with the vocabulary.
-        name: Name of the prompt in messages.
-        prompt: Text or token ids.
         parse_special: Whether to parse the texts of special tokens as these tokens.
             "auto" parses them if the prompt starts with one, as prompts of chat templates
             do, or has literal marks (see `apply_chat_template`).
-
-    Raises:
-        TypeError: `prompt` is neither text nor token ids.
-        ValueError: The text is not valid Unicode.
-        TokenizeError: llama_tokenize fails, or an id is not in the vocabulary.
     """
     if not isinstance(prompt, str):
         ids = _checked_ids(name, prompt)
@@ -163,12 +151,7 @@ TOKENIZING = Tokenizing()
 
 
 def token_array(name: Name, tokens: object) -> array[int]:
-    """Convert token ids to int32[n].
-
-    Raises:
-        TypeError: `tokens` is not a sequence of integers.
-        ValueError: An id does not fit into 32 bits.
-    """
+    """Convert token ids to int32[n]."""
     return _as_array(name, _checked_ids(name, tokens))
 
 
@@ -245,12 +228,7 @@ class Joiner:
         self._tails: dict[tuple[str, bool], dict[str, array[int]]] = {}
 
     def prompt(self, name: Name, prompt: object) -> array[int]:
-        """Tokenize a prompt alone, without the end tokens that the model adds.
-
-        Raises:
-            TypeError: `prompt` is neither text nor token ids.
-            TokenizeError: llama_tokenize fails.
-        """
+        """Tokenize a prompt alone, without the end tokens that the model adds."""
         tokens = prompt_tokens(self._model, name, prompt, self._parse_special)
         return self._without_end(tokens) if isinstance(prompt, str) else tokens
 
@@ -259,11 +237,7 @@ class Joiner:
 
         Args:
             prompt: Text, or token ids, which are not changed.
-            tokens: Tokens of the prompt, see `prompt`.
             texts: Continuations, which must not be empty.
-
-        Raises:
-            TokenizeError: llama_tokenize fails.
         """
         with TOKENIZING:
             if isinstance(prompt, str):

@@ -35,10 +35,6 @@ class NativeEmbedder:
         n_seq_max: Maximum number of texts of a run.
         n_threads: Number of threads.
 
-    Raises:
-        ModelLoadError: The model computes no embeddings.
-        ContextError: libllama cannot create such a context.
-
     Attributes:
         n_at_once: Maximum number of threads that call `run` at the same time.
         is_whole: Whether no run has failed, and `abort` was not called.
@@ -81,9 +77,6 @@ class NativeEmbedder:
 
         Returns:
             float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.
-
-        Raises:
-            NativeError: libllama refused a text, or `abort` was called.
         """
         tokens = array("i")
         tokens.frombytes(b"".join(map(memoryview, texts)))

@@ -347,16 +347,7 @@ class NativeEngine:
 def check_sampling(
     model: CData, params: SamplingParams, shape: AnswerShape | None = None
 ) -> None:
-    """Check settings with the same checks as an engine that receives a request.
-
-    Args:
-        model: An `lh_model *`.
-        params: Settings to check.
-        shape: Prepared schema of the settings.
-
-    Raises:
-        ValueError: The settings cannot be used with this model.
-    """
+    """Check settings with the same checks as an engine that receives a request."""
     native, _kept = _native_sampling(params, shape)
     error = ffi.new("lh_error *")
     try:

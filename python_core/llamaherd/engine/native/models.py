@@ -100,12 +100,7 @@ def model_load(
     memory_bytes: int,
     interrupt: LoadInterrupt | None = None,
 ) -> CData:
-    """Load a GGUF file. The model is freed with the last reference to the result.
-
-    Raises:
-        ModelLoadError: libllama cannot load the file or an adapter; the tensors need
-            more than `memory_bytes` (0 disables this check); or `interrupt` was set.
-    """
+    """Load a GGUF file. The model is freed with the last reference to the result."""
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.n_gpu_layers = n_gpu_layers
@@ -133,11 +128,7 @@ def model_load(
 
 
 def vocabulary_load(path: bytes) -> CData:
-    """Load the metadata and the vocabulary of a GGUF file, without its weights.
-
-    Raises:
-        ModelLoadError: libllama cannot load it.
-    """
+    """Load the metadata and the vocabulary of a GGUF file, without its weights."""
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.vocab_only = 1
@@ -160,9 +151,6 @@ def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
     """Load adapters for a loaded model; the result shares the model's weights.
 
     Call this function before the first engine of `base` is created.
-
-    Raises:
-        ModelLoadError: An adapter is damaged, or belongs to another model.
     """
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")

@@ -19,15 +19,6 @@ def model_quantize(path: bytes, out_path: bytes, *, ftype: int, n_threads: int) 
     """Write a copy of a model in another tensor type (`llama_model_quantize`).
 
     The call cannot be interrupted. It overwrites `out_path`.
-
-    Args:
-        path: Path of a GGUF file.
-        out_path: Path of the copy.
-        ftype: Value of `enum llama_ftype`.
-        n_threads: Number of threads.
-
-    Raises:
-        ModelLoadError: libllama failed; an incomplete file may remain.
     """
     error = ffi.new("lh_error *")
     check(lib.lh_model_quantize(path, out_path, ftype, n_threads, error), error)
@@ -60,11 +51,6 @@ class Comparison:
         base: An `lh_model *`, kept alive.
         other: An `lh_model *`, kept alive.
         n_threads: Number of threads.
-
-    Raises:
-        ValueError: The vocabularies of the models differ in size.
-        ModelLoadError: A model does not predict text.
-        ContextError: There is not enough memory.
     """
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:
@@ -80,9 +66,6 @@ class Comparison:
 
         Args:
             tokens: int32[n], with n from 2 to MAX_CHUNK.
-
-        Raises:
-            NativeError: `abort` was called, or libllama refused the tokens.
         """
         chunk = ffi.from_buffer("int32_t[]", tokens)
         status = lib.lh_comparison_add(self._comparison, chunk, len(tokens), self._error)
@@ -93,11 +76,7 @@ class Comparison:
         lib.lh_comparison_abort(self._comparison, 1)
 
     def result(self) -> Closeness:
-        """Return averages over all chunks.
-
-        Raises:
-            ValueError: No chunk was added.
-        """
+        """Return averages over all chunks."""
         out = ffi.new("lh_comparison_result *")
         check(lib.lh_comparison_get(self._comparison, out, self._error), self._error)
         return Closeness(*(getattr(out, field.name) for field in fields(Closeness)))

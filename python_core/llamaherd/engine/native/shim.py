@@ -41,16 +41,7 @@ Handle: TypeAlias = "CData"  # opaque to other packages
 
 
 def check(status: int, error: CData) -> None:
-    """Raise the exception of an `lh_status`; do nothing for LH_OK.
-
-    Args:
-        status: Return value of a function of the shim.
-        error: The `lh_error *` that the function filled.
-
-    Raises:
-        ValueError: An argument was invalid.
-        LlamaHerdError: Another failure.
-    """
+    """Raise the exception of an `lh_status`; do nothing for LH_OK."""
     if status != lib.LH_OK:
         raise _exception(status, decoded(ffi.string(error.message)))
 
@@ -117,11 +108,7 @@ def free_early(owner: object) -> None:
 
 
 def backend_init(*, chain: bool = False) -> None:
-    """Start the backends of libllama and redirect its log. May be called repeatedly.
-
-    Args:
-        chain: Whether to pass log lines on to the previous callback.
-    """
+    """Start the backends of libllama and redirect its log. May be called repeatedly."""
     lib.lh_backend_init(chain)
 
 
@@ -131,11 +118,7 @@ def backend_free() -> None:
 
 
 def check_process() -> None:
-    """Check that this process was not forked after a model was loaded.
-
-    Raises:
-        ForkError: This process was forked after a model was loaded.
-    """
+    """Check that this process was not forked after a model was loaded."""
     error = ffi.new("lh_error *")
     check(lib.lh_process_check(error), error)
 
@@ -198,7 +181,6 @@ def prefix_tree(
     Args:
         tokens: int32[offsets[-1]], the concatenated prompts.
         offsets: int64[n_prompts + 1], start of each prompt in `tokens`.
-        min_tokens: Minimum number of tokens that a node adds to its parent.
 
     Returns:
         Arrays order and node_of, each [n_prompts]; parent, length and prompt, each

@@ -23,7 +23,6 @@ def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list
     """Return an `lh_thinking`, and the memory to which it points.
 
     Args:
-        thought: Thought of a request.
         sampling: An `lh_sampling_params *`. The settings are not changed, because other
             requests may use the same settings with another seed.
     """

@@ -43,11 +43,6 @@ class KeptAnswers:
         return len(self._kept)
 
     @property
-    def has_free(self) -> bool:
-        """Whether there is a kept prompt that no client will continue."""
-        return len(self._users) < len(self._kept)
-
-    @property
     def clients(self) -> list[Client]:
         """Kept prompts, least recent first."""
         return list(self._kept)
@@ -69,8 +64,6 @@ class KeptAnswers:
 
         Args:
             tokens: int32[n], the prompt or prefix. Its last token is computed.
-            least: Minimum number of tokens to continue.
-            n_held: Number of tokens of the longest held prefix of the prompt.
             is_prefix: Whether a prefix will hold the tokens. Otherwise the kept prompt
                 loses its other tokens, so it is continued only if this is worth it.
         """
@@ -118,8 +111,6 @@ class KeptAnswers:
         """Evict the kept prompts that are in the way of a client that starts.
 
         Args:
-            n_slots: Number of slots for kept prompts, beside the client.
-            n_cells: Number of cells that are missing.
             is_alone: Whether no other client runs. Otherwise kept prompts between the
                 running ones would divide their batches.
 
@@ -175,10 +166,6 @@ def with_beginnings(
     Args:
         tree: Prefix tree of the call, of at most the maximum depth. Its own prefixes take
             precedence: no beginning is added to a tree that has the maximum depth.
-        requests: Requests of the call.
-        cache: Prefixes of the context.
-        least: Minimum number of tokens that a prefix adds to its parent.
-        max_depth: Maximum depth of the tree.
         n_again: For a single prompt, number of leading tokens that later prompts will
             share. The KV cells of these tokens are held.
     """
@@ -213,14 +200,7 @@ def with_beginnings(
 def kept_for(
     requests: Sequence[Request], kept: KeptAnswers, cache: PrefixCache, least: int
 ) -> Continued | None:
-    """Return the ended prompt that a single prompt continues; None to use prefixes.
-
-    Args:
-        requests: Requests of a call.
-        kept: Ended prompts that keep their cells.
-        cache: Prefixes of the context.
-        least: Minimum number of tokens to continue.
-    """
+    """Return the ended prompt that a single prompt continues; None to use prefixes."""
     if len(requests) > 1:
         return None
     tokens = requests[0].tokens
@@ -231,15 +211,7 @@ def kept_for(
 def _beginnings(
     tokens: array[int], wanted: Sequence[int], cache: PrefixCache, least: int, room: int
 ) -> list[int]:
-    """Return the lengths of the beginnings that a root continues, ascending.
-
-    Args:
-        tokens: Tokens of the root.
-        wanted: Lengths of beginnings that later prompts may share, ascending.
-        cache: Prefixes of the context.
-        least: Minimum number of tokens that a prefix adds to its parent.
-        room: Number of levels that may be added above the root.
-    """
+    """Return the lengths of the beginnings that a root continues, ascending."""
     prefix = cache.match(tokens)
     lengths: list[int] = []
     depth = 0

@@ -221,10 +221,6 @@ def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
     when a batch with this client alone is refused again. A transient failure of the
     device therefore ends no client.
 
-    Args:
-        engine: Engine that runs the clients.
-        ids: Ids of the clients of the refused batch, one or more.
-
     Returns:
         Ids of the clients that ended or are now held, including clients that caused no
         refusal.

@@ -84,7 +84,6 @@ class PrefixCache:
 
         Args:
             tokens: int32[n].
-            is_whole: Whether the prefix must keep the logits after its last token.
         """
         for prefix in self._prefixes.get(_head(tokens), ()):
             is_enough = prefix.request.is_whole or not is_whole
@@ -106,11 +105,7 @@ class PrefixCache:
         self._idle[prefix.id] = prefix
 
     def evict(self, *, for_another: bool = False) -> Client | None:
-        """Remove the least recently used idle prefix and return it; None if none is idle.
-
-        Args:
-            for_another: Whether the slot of the evicted prefix is for another prefix.
-        """
+        """Remove and return the least recently used idle prefix; None if none is idle."""
         if not self._idle:
             return None
         prefix = self._idle.pop(next(iter(self._idle)))

@@ -78,14 +78,7 @@ class PrefixTree:
     def with_equals(
         self, indices_of: Sequence[Sequence[int]], lengths: Sequence[int], n_least: int
     ) -> PrefixTree:
-        """Return the tree of all prompts; equal prompts share a node of all tokens.
-
-        Args:
-            indices_of: For each prompt of this tree, the indices of all prompts equal
-                to it, including its own index.
-            lengths: Number of tokens of each prompt of this tree.
-            n_least: Minimum number of tokens for a node that only equal prompts share.
-        """
+        """Return the tree of all prompts; equal prompts share a node of all tokens."""
         order: list[int] = []
         node_of = [-1] * sum(map(len, indices_of))
         parent: list[int] = []
@@ -114,11 +107,7 @@ class PrefixTree:
         )
 
     def below(self, lengths: Sequence[Sequence[int]]) -> PrefixTree:
-        """Return the tree with further nodes above its roots.
-
-        Args:
-            lengths: For each of `roots`, the lengths of the new nodes, ascending.
-        """
+        """Return the tree with further nodes above its roots."""
         parent: list[int] = []
         length: list[int] = []
         prompt: list[int] = []

@@ -91,10 +91,6 @@ class Queue:
         prefix. Otherwise two prefixes could each hold a slot that the other needs
         (deadlock). A prefix that can never start is returned, too, and a prefix that the
         prefixes of many later calls have passed. The caller skips them.
-
-        Args:
-            n_free: Number of hold slots that are free or can be freed.
-            n_hold: Number of all hold slots.
         """
         for n_levels, heap in list(self._prefixes.items()):
             self._send_back(heap)
@@ -141,15 +137,8 @@ def make_clients(
     """Create the clients of requests and of the prefixes that they share.
 
     Args:
-        requests: Requests of the prompts from which the tree was built.
-        indices: Index of each request in its call.
-        tree: Prefix tree of `requests`.
         cache: Prefixes of all calls. The function reuses existing prefixes and inserts
             new ones.
-        ids: Source of new ids.
-        call: Number of the call.
-        max_cached_depth: Maximum depth of prefixes that stay cached when no client
-            needs them.
 
     Returns:
         The new clients, each prefix before its children. Groups without a common prefix

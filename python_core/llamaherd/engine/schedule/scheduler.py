@@ -136,11 +136,7 @@ class Scheduler:
     # ---- decisions ----
 
     def admit(self, n_cells_taken: int) -> list[Action]:
-        """Return actions that start, resume or raise clients, in order of execution.
-
-        Args:
-            n_cells_taken: Number of cells in use or reserved by prompts in prefill.
-        """
+        """Return actions that start, resume or raise clients, in order of execution."""
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
         actions = self._raise_submitted()

@@ -146,9 +146,6 @@ class DepthFirst:
         shared: int64[n_prompts], number of tokens that the prompt at position k shares
             with the previous prompt.
         costs: int64[n_prompts], number of tokens computed for the prompt at position k.
-
-    Raises:
-        ValueError: `n_answer` does not have one element per prompt.
     """
 
     def __init__(
@@ -192,9 +189,6 @@ class DepthFirst:
         """Return the position near a given cost where a cut costs fewest tokens.
 
         Args:
-            near: Desired total cost of the prompts before the cut.
-            within: Maximum difference from `near`.
-            low: Smallest allowed position.
             high: Largest allowed position; len(self) is the position after the last
                 prompt.
         """
@@ -246,10 +240,6 @@ def plan_shards(
         prompts: Prompts, each an int32[n_tokens]; read one at a time.
         n_shards: Number of shards, at least 1; some are empty if there are fewer prompts.
         n_answer: Number of tokens that an answer costs: one number, or one per prompt.
-
-    Raises:
-        ValueError: `n_shards` is less than 1, or `n_answer` does not have one element per
-            prompt.
     """
     if n_shards < 1:
         raise ArgumentError(

@@ -76,12 +76,7 @@ class Turns:
         self._list(queue)
 
     def next(self, n_free: float, n_hold: float = math.inf) -> Heap:
-        """Return the heap of the next call that has a client to start.
-
-        Args:
-            n_free: Number of hold slots that are free or can be freed.
-            n_hold: Number of all hold slots.
-        """
+        """Return the heap of the next call that has a client to start."""
         self._passed.clear()
         cannot_now: list[_Turn] = []
         heap: Heap = []
