@@ -12,7 +12,7 @@ from llamaherd.calls.chat.chat import answer_space
 from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
-from llamaherd.calls.run.scoring import Scored, Scoring
+from llamaherd.calls.run.hosted import Scored, Scoring
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.model.tokens import Joiner
 

@@ -45,7 +45,7 @@ from llamaherd.engine.core.sampling import (
 )
 from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.native import shim
-from llamaherd.engine.native.engine import check_sampling
+from llamaherd.engine.native.request import check_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core.request import decisive
 from llamaherd.engine.core.sampling import OF_REQUEST, changed_fields
 from llamaherd.engine.native import llguidance
-from llamaherd.engine.native.engine import uses_llguidance
+from llamaherd.engine.native.request import uses_llguidance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.loop.layouts import LayoutChoice
-    from llamaherd.engine.loop.sizing import Sizing
+    from llamaherd.engine.loop.sizing import LayoutChoice, Sizing
     from llamaherd.engine.memory.plan import Layout, Plan
 
 _WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number

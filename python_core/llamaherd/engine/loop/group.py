@@ -13,7 +13,7 @@ from llamaherd.engine.core.request import too_long
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.engine.memory.plan import MAX_DEPTH
 from llamaherd.engine.native import shim
-from llamaherd.engine.schedule.prefix_tree import PrefixTree
+from llamaherd.engine.schedule.prefixes import PrefixTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from llamaherd.engine.core.errors import ContextClosedError, ContextError, Nativ
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.engine.loop.fit import change_layout, fit
-from llamaherd.engine.loop.layouts import LayoutChoice
+from llamaherd.engine.loop.sizing import LayoutChoice
 from llamaherd.engine.loop.slot_times import NO_TIMES
 from llamaherd.engine.loop.threaded import ThreadedLoop
 from llamaherd.engine.memory.plan import MAX_CTX

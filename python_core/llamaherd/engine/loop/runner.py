@@ -17,7 +17,7 @@ from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.engine.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.engine.schedule.client import State
 from llamaherd.engine.schedule.engine import Kind, is_guilty, isolate
-from llamaherd.engine.schedule.prefix_cache import PrefixCache
+from llamaherd.engine.schedule.prefixes import PrefixCache
 from llamaherd.engine.schedule.queue import Queue, make_clients
 from llamaherd.engine.schedule.scheduler import Scheduler
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.schedule.client import Continued
-from llamaherd.engine.schedule.prefix_cache import n_common
+from llamaherd.engine.schedule.prefixes import n_common
 
 if TYPE_CHECKING:
     from array import array
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.outcome import Kept
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.schedule.client import Client
-    from llamaherd.engine.schedule.prefix_cache import PrefixCache
-    from llamaherd.engine.schedule.prefix_tree import PrefixTree
+    from llamaherd.engine.schedule.prefixes import PrefixCache, PrefixTree
 
 
 _SMALL_LOSS = 1 / 16  # share of the continued tokens

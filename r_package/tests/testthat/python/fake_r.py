@@ -41,7 +41,7 @@ from llamaherd.engine.core.errors import ClusterError, DownloadError
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.core.stats import ActorStats, RequestStats
-from llamaherd.engine.native.quantize import Closeness
+from llamaherd.engine.native.models import Closeness
 from llamaherd.optimize.measure import Speed, Speeds
 from llamaherd.optimize.report import Candidate, OptimizeReport
 
