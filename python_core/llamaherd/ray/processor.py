@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 # For each task its call, the column with its prompts or texts, and the arguments of the
 # call that rows and actors determine.
 _CALLS: dict[Kind, tuple[Callable[..., object], str, set[str]]] = {
-    "generate": (generate_parallel, "prompt", {"ctx", "prompts"}),
-    "classify": (classify_parallel, "prompt", {"ctx", "prompts"}),
+    "generate": (generate_parallel, "prompt", {"context", "prompts"}),
+    "classify": (classify_parallel, "prompt", {"context", "prompts"}),
     "annotate": (annotate, "text", {"frame", "text", "context", "columns"}),
     "embed": (embed_parallel, "text", {"model", "texts"}),
 }

@@ -351,7 +351,7 @@ class RemoteEngine(Elsewhere):
 
     def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
         """Refuse: see `embedding`."""
-        raise refuse("ctx", f"an embedder of {spec}")
+        raise refuse("context", f"an embedder of {spec}")
 
 
 def _as_text(prompt: object) -> str:

@@ -47,7 +47,7 @@ _SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above all seeds of retries
 
 @takes(GenerateOptions, ChatSettings, CHAT_DEFAULTS)
 def chat(
-    ctx: Host | Model | Llama,
+    context: Host | Model | Llama,
     system: str | None = None,
     *,
     turns: Sequence[Mapping[str, object]] = (),
@@ -56,8 +56,8 @@ def chat(
     """Start a conversation; the returned `Chat` stores its messages.
 
     Args:
-        ctx: Context to run in, which other calls can use at the same time. For a model
-            or a `llama_cpp.Llama`, a new context is created.
+        context: Context to run in, which other calls can use at the same time. For a
+            model or a `llama_cpp.Llama`, a new context is created.
         system: Text of a system message; None for no message.
         turns: Messages of an earlier conversation to continue, such as saved
             `Chat.messages`.
@@ -70,7 +70,7 @@ def chat(
         ChatTemplateError: The model has no chat template.
         ContextClosedError: The context was closed.
     """
-    return Chat(ctx, system, turns=turns, **settings)
+    return Chat(context, system, turns=turns, **settings)
 
 
 class Chat(Conversation, ClosedByWith):
@@ -89,12 +89,12 @@ class Chat(Conversation, ClosedByWith):
     """
 
     _instead = (
-        "save or send its `messages`, and continue it with chat(ctx, turns=messages)"
+        "save or send its `messages`, and continue it with chat(context, turns=messages)"
     )
 
     def __init__(
         self,
-        ctx: Host | Model | Llama,
+        context: Host | Model | Llama,
         system: str | None = None,
         *,
         turns: Sequence[Mapping[str, object]] = (),
@@ -104,10 +104,10 @@ class Chat(Conversation, ClosedByWith):
         self._settings: dict[str, Any] = dict(settings)
         options_of(self.system, self._settings)
         self._owned: Context | None = None
-        if isinstance(ctx, Model):
+        if isinstance(context, Model):
             # A unified pool lets all turns and forks of a conversation share KV cells.
-            self._owned = Context(ctx, kv_layout="unified")
-        self.context: Host = self._owned or as_context(ctx)
+            self._owned = Context(context, kv_layout="unified")
+        self.context: Host = self._owned or as_context(context)
         _ = self.context.model  # an engine elsewhere has none, and is refused here
 
     # ---- questions ----

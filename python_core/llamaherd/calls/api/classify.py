@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 @takes(ClassifyOptions, ClassifySettings)
 def classify_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     *,
@@ -77,7 +77,7 @@ def classify_parallel(
     logarithm is up to 1e-7 / P(end).
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Prompts as in `generate_parallel`, including `chat`.
         labels: Texts that may follow a prompt. A mapping has a name for each text that
             the model reads; the probabilities of texts with the same name are added.
@@ -107,7 +107,7 @@ def classify_parallel(
         return classified(none_answered(n), [None] * n, [[]] * n, known, plain)
 
     results = run_to_end(
-        lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
+        lambda: prepare_classify(context, prompts, options), progress, prompts, nothing
     )
     with keeping(results):
         warn_notes(results.notes)
@@ -116,18 +116,18 @@ def classify_parallel(
 
 @takes(ClassifyOptions, ClassifySettings)
 def start_classify(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     **settings: Unpack[ClassifySettings],
 ) -> Job[ClassifyResults]:
     """Start `classify_parallel` in the background and return at once."""
     options = ClassifyOptions.of(ClassifySettings, settings, labels=labels)
-    return start(lambda: prepare_classify(ctx, prompts, options))
+    return start(lambda: prepare_classify(context, prompts, options))
 
 
 def prepare_classify(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: object,
     options: ClassifyOptions,
     *,
@@ -139,7 +139,7 @@ def prepare_classify(
     If an open `journal` is given, it replaces the journal in the options, and the call
     does not close it. For `places` see `make_requests`.
     """
-    context = open_context(ctx)
+    context = open_context(context)
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
@@ -186,7 +186,7 @@ def prepare_classify(
 
 @takes(ClassifyOptions, ClassifySettings)
 def classify_calibrated(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     *,
@@ -199,7 +199,7 @@ def classify_calibrated(
     """Classify prompts with calibrated probabilities.
 
     Args:
-        ctx: As in `classify_parallel`.
+        context: As in `classify_parallel`.
         prompts: As in `classify_parallel`.
         labels: As in `classify_parallel`.
         method: "batch" to fit the calibration to these prompts, "contextual" to fit it to
@@ -236,7 +236,7 @@ def classify_calibrated(
     def run(
         some: Iterable[Prompt | Messages | None], show: ProgressOption
     ) -> ClassifyResults:
-        return classify_parallel(ctx, some, labels, progress=show, **settings)
+        return classify_parallel(context, some, labels, progress=show, **settings)
 
     if content_free is not None:
         calibration = _contextual(run(content_free, False))

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 @overload
 def generate_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     schema: type[T],
@@ -77,7 +77,7 @@ def generate_parallel(
 ) -> Results[T]: ...
 @overload
 def generate_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     progress: ProgressOption = False,
@@ -85,7 +85,7 @@ def generate_parallel(
 ) -> Results: ...
 @takes(GenerateOptions, GenerateSettings)
 def generate_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     progress: ProgressOption = False,
@@ -101,7 +101,7 @@ def generate_parallel(
     `parsed`, see `structured`.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Any number of texts or sequences of token ids; with `chat`, also lists
             of messages.
         progress: True to show a progress bar, or a function that is called with a
@@ -136,7 +136,7 @@ def generate_parallel(
     """
     options = GenerateOptions.of(GenerateSettings, settings, progress=progress)
     return run_to_end(
-        lambda: prepare_generate(ctx, prompts, options),
+        lambda: prepare_generate(context, prompts, options),
         progress,
         prompts,
         lambda count: none_answered(count, options.n),
@@ -145,7 +145,7 @@ def generate_parallel(
 
 @overload
 def start_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     schema: type[T],
@@ -153,13 +153,13 @@ def start_parallel(
 ) -> Job[Results[T]]: ...
 @overload
 def start_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     **settings: Unpack[GenerateSettings],
 ) -> Job[Results]: ...
 @takes(GenerateOptions, GenerateSettings)
 def start_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     **settings: Unpack[GenerateSettings],
 ) -> Job[Results]:
@@ -168,11 +168,11 @@ def start_parallel(
     Invalid arguments raise an error here, before anything runs.
     """
     options = GenerateOptions.of(GenerateSettings, settings)
-    return start(lambda: prepare_generate(ctx, prompts, options))
+    return start(lambda: prepare_generate(context, prompts, options))
 
 
 def prepare_generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     options: GenerateOptions,
     *,
@@ -183,11 +183,11 @@ def prepare_generate(
     """Create the work of the `Job` of `start_parallel`.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         journal: Open journal that replaces the journal in the options. The call does
             not close this journal.
     """
-    context = as_context(ctx)
+    context = as_context(context)
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))
     file = options.journal if journal is None else journal
@@ -212,7 +212,7 @@ def _warn_of_cut(results: Results) -> None:
 
 @overload
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     schema: type[T],
@@ -221,7 +221,7 @@ def generate(
 ) -> Result[T]: ...
 @overload
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[False] = False,
@@ -229,7 +229,7 @@ def generate(
 ) -> Result: ...
 @overload
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[True, "all"],
@@ -237,7 +237,7 @@ def generate(
 ) -> Iterator[TextPiece]: ...
 @takes(GenerateOptions, PromptSettings)
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Stream = False,
@@ -246,7 +246,7 @@ def generate(
     """Generate the answer to one prompt. Takes the arguments of `generate_parallel`.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompt: Text, token ids, or with `chat` a list of messages.
         stream: Return the answer in pieces while it is generated. "all" also returns
             the pieces of the thought; the `kind` of a piece is "thinking" or "answer".
@@ -263,7 +263,7 @@ def generate(
         GenerationError: The prompt failed; a stream raises the error after its last
             piece. `generate_parallel` lists other errors.
     """
-    context = as_context(ctx)
+    context = as_context(context)
     options = GenerateOptions.of(PromptSettings, settings, stream=stream, on_error="stop")
     if options.stream:
         if options.logprobs is not None:

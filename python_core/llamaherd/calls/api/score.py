@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @takes(ScoreOptions, ScoreSettings)
 def score_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     continuations: str | Sequence[str | Sequence[str]],
     *,
@@ -56,7 +56,7 @@ def score_parallel(
     """Compute the log-probability of each token of given continuations.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Prompts as in `generate_parallel`, including `chat`.
         continuations: One text for all prompts, or for each prompt a text or a list of
             texts, which are then computed as a tree. No space is inserted before them.
@@ -71,7 +71,7 @@ def score_parallel(
     """
     options = ScoreOptions.of(ScoreSettings, settings, progress=progress)
     return run_to_end(
-        lambda: prepare_score(ctx, prompts, continuations, options),
+        lambda: prepare_score(context, prompts, continuations, options),
         progress,
         prompts,
         _nothing_scored,
@@ -80,21 +80,21 @@ def score_parallel(
 
 @takes(ScoreOptions, ScoreSettings)
 def start_score(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     continuations: str | Sequence[str | Sequence[str]],
     **settings: Unpack[ScoreSettings],
 ) -> Job[ScoreResults]:
     """Start `score_parallel` in the background and return at once."""
     options = ScoreOptions.of(ScoreSettings, settings)
-    return start(lambda: prepare_score(ctx, prompts, continuations, options))
+    return start(lambda: prepare_score(context, prompts, continuations, options))
 
 
 def prepare_score(
-    ctx: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
+    context: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
 ) -> HostedCall[ScoreResults]:
     """Check the arguments and create the work of the job of `start_score`."""
-    context = open_context(ctx)
+    context = open_context(context)
     model = context.model
     every = prompts_or_refusals(prompts)
     rendered = rendered_prompts(model, every, options, [True] * len(every))
@@ -191,7 +191,7 @@ def _nothing_scored(n: int) -> ScoreResults:
 
 @takes(PerplexityOptions, PerplexitySettings)
 def perplexity(
-    ctx: Host | Llama,
+    context: Host | Llama,
     texts: Iterable[Prompt | None],
     *,
     progress: ProgressOption = False,
@@ -204,7 +204,7 @@ def perplexity(
     token of the text.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         texts: Texts or token ids, each at most as long as the training context of the
             model.
         progress: True to show a progress bar, or a function that is called with a
@@ -216,7 +216,7 @@ def perplexity(
     """
     options = PerplexityOptions.of(PerplexitySettings, settings, progress=progress)
     return run_to_end(
-        lambda: _prepare_perplexity(ctx, texts, options),
+        lambda: _prepare_perplexity(context, texts, options),
         progress,
         texts,
         _nothing_predicted,
@@ -225,19 +225,19 @@ def perplexity(
 
 @takes(PerplexityOptions, PerplexitySettings)
 def start_perplexity(
-    ctx: Host | Llama,
+    context: Host | Llama,
     texts: Iterable[Prompt | None],
     **settings: Unpack[PerplexitySettings],
 ) -> Job[PerplexityResults]:
     """Start `perplexity` in the background and return at once."""
     options = PerplexityOptions.of(PerplexitySettings, settings)
-    return start(lambda: _prepare_perplexity(ctx, texts, options))
+    return start(lambda: _prepare_perplexity(context, texts, options))
 
 
 def _prepare_perplexity(
-    ctx: Host | Llama, texts: object, options: PerplexityOptions
+    context: Host | Llama, texts: object, options: PerplexityOptions
 ) -> HostedCall[PerplexityResults]:
-    context = open_context(ctx)
+    context = open_context(context)
     model = context.model
     joiner = Joiner(model, parsing(options.parse_special, chat=False))
     rows = [

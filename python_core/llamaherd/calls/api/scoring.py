@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     _R = TypeVar("_R", bound=Scored)
 
 
-def open_context(ctx: Host | Llama) -> Host:
+def open_context(context: Host | Llama) -> Host:
     """Return the context to run in; raise ContextClosedError if it is closed."""
-    context = as_context(ctx)
+    context = as_context(context)
     context.check_open()
     return context
 

@@ -256,7 +256,7 @@ def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
         raise ArgumentTypeError(
             "must be a llamaherd.Context or a llama_cpp.Llama, not "
             f"{type(value).__name__}: llamaherd.Context(model) creates a context",
-            argument="ctx",
+            argument="context",
         ) from None
     with _llamas_lock:
         context = _contexts_of_llamas.get(value)

@@ -49,7 +49,7 @@ class Host(ClosedByWith):
 
     model: Model
     # Name of the host in messages.
-    _called: ClassVar[str] = "ctx"
+    _called: ClassVar[str] = "context"
 
     @property
     @abstractmethod
@@ -196,7 +196,7 @@ class Elsewhere(Host):
         raise ArgumentTypeError(
             "is an engine elsewhere, but this call needs the model in this process. "
             f"Engines of {call('connect')} answer, classify, embed and annotate texts",
-            argument="ctx",
+            argument="context",
             code="elsewhere",
         )
 

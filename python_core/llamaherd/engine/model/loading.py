@@ -265,7 +265,7 @@ def _rope_arguments(
     try:
         return checked_rope(arguments)
     except ValueError as error:
-        raise ContextError(f"ctx: of the Llama, {error}") from error
+        raise ContextError(f"context: of the Llama, {error}") from error
 
 
 def chat_of(llama: Llama) -> tuple[str | None, str | None]:
@@ -284,6 +284,6 @@ def chat_of(llama: Llama) -> tuple[str | None, str | None]:
 
 def _refused(what: str, why: str) -> ContextError:
     return ContextError(
-        f"ctx: the Llama was made with {what}, {why}: llamaherd would compute other "
+        f"context: the Llama was made with {what}, {why}: llamaherd would compute other "
         "results; load the file with llamaherd.Model"
     )
