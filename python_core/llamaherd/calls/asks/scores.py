@@ -14,7 +14,7 @@ from llamaherd.calls.asks.thoughts import joined_thoughts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
 from llamaherd.engine.core.results import KINDS, Result, Results, thought_cells
-from llamaherd.engine.core.table import in_pandas, reasons, with_index
+from llamaherd.engine.core.table import Framed, in_pandas, reasons, with_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OfPrompts:
+class OfPrompts(Framed):
     """Base class: results of n prompts, some of which may have failed.
 
     Attributes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from llamaherd.engine.core.errors import Failure, NativeError, codes_of
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.progress import JobProgress
+from llamaherd.engine.core.table import Framed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,7 @@ class EmbedStats:
         )
 
 
-class Embeddings:
+class Embeddings(Framed):
     """Embeddings of texts, in the order of the texts.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, overload
 
 from llamaherd.engine.core.errors import CANCELLED, code_of
 from llamaherd.engine.core.table import (
+    Framed,
     columns,
     in_pandas,
     reasons,
@@ -129,7 +130,7 @@ class Result(Generic[T_co]):
         return self.text is not None
 
 
-class Results(Sequence[Result[T_co]]):
+class Results(Framed, Sequence[Result[T_co]]):
     """Results of a call, in the order of its prompts.
 
     `Results[T]` are the results of a call whose schema is a type T, such as a pydantic

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.engine.core.errors import CANCELLED, Failure
@@ -11,6 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+
+
+class Framed(ABC):
+    """Base class of results that notebooks show as a table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return the results as a data frame."""
+
+    def _repr_html_(self) -> str | None:
+        """Return the first and last rows in HTML; None without pandas."""
+        try:
+            frame = self.to_pandas()
+        except ImportError:
+            return None
+        return f"<p>{escape(repr(self))}</p>{frame._repr_html_()}"
 
 
 class Layout(Protocol):
