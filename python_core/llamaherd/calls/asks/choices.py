@@ -34,11 +34,6 @@ class ChoiceCuts:
     spaces, after token ids that end in white space, and in a chat that does not end in
     white space. Then the tokens of both variants are allowed, provided that the prompt's
     tokens do not change.
-
-    Args:
-        model: Model whose vocabulary is used.
-        parse_special: Treatment of special tokens in prompts, see `prompt_tokens`.
-        chat: Whether the prompts are chats.
     """
 
     def __init__(self, model: Model, parse_special: ParseSpecial, *, chat: bool) -> None:

@@ -182,10 +182,6 @@ if TYPE_CHECKING:
 class Constraints:
     """Constraints of a call, separated from the other settings.
 
-    Args:
-        settings: Settings as given.
-        strict: Whether a schema that token masks cannot fully enforce is an error.
-
     Attributes:
         settings: Settings without the constraints given per prompt; a schema is JSON
             text.

@@ -227,9 +227,7 @@ class ScoredPrompts:
     """Requests for the log-probabilities of prompts.
 
     Args:
-        model: Model that will run the requests.
         prompts: int32[n], tokens of each prompt, at least one.
-        n_top: Number of alternatives.
 
     Attributes:
         requests: Requests, each for prompts with the same beginning.

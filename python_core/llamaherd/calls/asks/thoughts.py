@@ -183,12 +183,7 @@ def with_thoughts(
 
 
 class BehindThoughts:
-    """Tokens of continuations after thoughts.
-
-    Args:
-        model: Model with the vocabulary.
-        n: Number of thoughts of each prompt.
-    """
+    """Tokens of continuations after thoughts."""
 
     def __init__(self, model: Model, n: int = 1) -> None:
         self._model = model

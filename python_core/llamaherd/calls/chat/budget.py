@@ -44,12 +44,7 @@ class TooMuchError(Exception):
 
 
 class Budget:
-    """Remaining budget for one conversation.
-
-    Args:
-        n_messages: Number of messages of the conversation.
-        n_given: Number of characters of all texts of the conversation.
-    """
+    """Remaining budget for one conversation."""
 
     def __init__(self, n_messages: int, n_given: int) -> None:
         self._steps = self._all_steps = _STEPS + _STEPS_A_MESSAGE * n_messages

@@ -19,8 +19,6 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
     also `LiteralText`. Concatenation with other text, and `str`, add literal marks.
 
     Args:
-        text: Text of the message.
-        mark: Function that puts literal marks around texts of special tokens.
         is_part: Whether the text was made from another LiteralText. If so, the whole
             text is marked, because joined parts could form the text of a special token.
     """

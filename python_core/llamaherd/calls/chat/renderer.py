@@ -35,12 +35,6 @@ class Renderer:
     """A chat template with its variables.
 
     Args:
-        source: Template in Jinja.
-        variables: Variables that the caller sets.
-        bos: Text of the token that begins a text.
-        eos: Text of the token that ends a text.
-        day: Current date for the template.
-        mark: Function that puts literal marks around texts of special tokens.
         tools: Tools that the model may call. Their texts are marked as literal, too.
     """
 

@@ -203,7 +203,6 @@ class Switches:
     """Variables of a template that may be switches of thinking.
 
     Args:
-        source: Template in Jinja.
         render: Function that renders a question with variables; it returns None if the
             template refuses them.
     """

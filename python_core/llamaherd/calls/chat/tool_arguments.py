@@ -209,11 +209,7 @@ def _inner(node: Subschema, inner: Any) -> Subschema:  # noqa: ANN401 - a functi
 
 
 class _Types:
-    """Reads the types of the values that a schema allows.
-
-    Args:
-        root: Whole schema.
-    """
+    """Reads the types of the values that a schema allows."""
 
     def __init__(self, root: object) -> None:
         self._root = root

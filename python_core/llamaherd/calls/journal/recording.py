@@ -119,13 +119,7 @@ class RecordedCall:
     """A call with a journal.
 
     Args:
-        call: Call to run.
-        journal: Journal, closed after the call unless `is_kept`.
-        file: File of the model.
-        context: Settings of the context that affect results.
-        detokenize: Function that returns the text of tokens.
         loras: Adapters of the model; their files exist.
-        is_kept: Whether the journal stays open.
 
     Attributes:
         problem: During the run: first failure to store results. After the run: reason why

@@ -32,7 +32,6 @@ class Writer:
     It tries again together with later results, and a last time at the end.
 
     Args:
-        journal: Journal that stores the results.
         on_failure: Function that the thread calls once, with the reason, when the first
             attempt and its repetition fail. A lock of another process is not reported,
             because it ends by itself.

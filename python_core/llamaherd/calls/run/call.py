@@ -105,12 +105,8 @@ class Call:
     """A call: runs requests in a loop and collects their results.
 
     Args:
-        requests: Requests: n for each prompt, ordered by prompt.
-        seed: Base of the requests' seeds, for the statistics.
         on_error: After a failure, "continue" with all other requests, "return" when the
             running requests have finished, or "stop" at once.
-        n: Number of samples per prompt.
-        retries: Maximum number of retries for an answer that violates its schema.
         thinks: Whether the caller requested thoughts, even if no request has a thought.
         schemas: JSON Schemas of the answers if there are no requests, for the columns.
 

@@ -217,11 +217,7 @@ class EmbedWork:
 
     Args:
         model: Embedding model. Closing the model ends the work.
-        call: Call with the texts.
-        lend: Function that lends the embedder, called on the job's thread.
-        sizes: Maximum numbers of tokens and texts that are computed together.
         texts: Texts as the caller gave them; the result gets the index of a Series.
-        n_embd: Function that returns the number of dimensions of a vector.
     """
 
     problem = ""

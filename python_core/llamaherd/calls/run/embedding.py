@@ -197,10 +197,6 @@ class Embedder(Protocol):
 class EmbedCall:
     """A call: computes the embeddings of texts.
 
-    Args:
-        texts: Texts.
-        pooling: Pooling, for the statistics.
-
     Attributes:
         errors: For each text the reason why it has no vector; None for a text with a
             vector.

@@ -376,10 +376,6 @@ class Handle(ProcessBound):
 class _Link:
     """Listener that passes outputs to a handle and does not keep the handle alive.
 
-    Args:
-        handle: The handle.
-        owner: Object to keep alive until the request has ended.
-
     Attributes:
         kept: The handle, as long as its callbacks wait for the end; None without them.
     """

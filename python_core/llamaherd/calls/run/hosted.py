@@ -54,12 +54,7 @@ class LoopCall(Protocol[_T_co]):
 
 
 class GroupEnd:
-    """End of a group of requests, for which a call waits between two steps.
-
-    Args:
-        loop: Loop of the group.
-        group: Group.
-    """
+    """End of a group of requests, for which a call waits between two steps."""
 
     def __init__(self, loop: GroupLoop, group: Group) -> None:
         self._loop = loop
@@ -124,10 +119,7 @@ class HostedCall(Generic[_T]):
     """A call and the host that it runs on: the work of a `Job`.
 
     Args:
-        host: Context or cluster.
-        call: The call, whose results become the results of the job.
         prompts: Prompts as the caller gave them; the results get the index of a Series.
-        tell: Function that warns about the results when the caller receives them.
     """
 
     def __init__(
@@ -219,14 +211,7 @@ _R = TypeVar("_R", bound=Scored)
 
 
 class Scoring(Generic[_R]):
-    """A call that converts the results of another call.
-
-    Args:
-        call: Call to run, whose requests have trees.
-        convert: Function that converts the results.
-        name: Name of the prompts in messages.
-        n_beside: Number of additional requests at the end.
-    """
+    """A call that converts the results of another call."""
 
     def __init__(
         self,

@@ -101,9 +101,6 @@ class _Closer:
     Where the fields of several parts are closed together, the target of a reference is
     copied into the object, because elsewhere it is closed for itself. In a copy, schemas
     of values are references to the original.
-
-    Args:
-        root: Whole schema, whose references are paths.
     """
 
     def __init__(self, root: dict[str, Any]) -> None:

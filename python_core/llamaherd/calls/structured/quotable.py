@@ -171,10 +171,6 @@ def _within(text: str, mark: int, before: int) -> bool:
 class Quotable:
     """Text from which answers may quote.
 
-    Args:
-        text: The text.
-        rule: Length of a quote.
-
     Attributes:
         text: The text.
         rule: Length of a quote. If no part of the text has the minimum length, the rule

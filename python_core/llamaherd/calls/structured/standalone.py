@@ -26,12 +26,7 @@ def standalone(schema: Any, start: str = "#") -> Any:  # noqa: ANN401 - JSON
 
 
 class _Schema:
-    """A schema with the places of its parts.
-
-    Args:
-        root: The schema, which is changed.
-        start: Reference to the place of the schema in another schema.
-    """
+    """A schema with the places of its parts."""
 
     def __init__(self, root: dict[str, Any], start: str) -> None:
         dialect = root.get("$schema")

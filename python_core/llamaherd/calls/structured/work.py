@@ -33,11 +33,7 @@ class TooMuchWorkError(Exception):
 
 
 class StepBudget:
-    """Remaining steps for the check of one answer, within a `with` block.
-
-    Args:
-        answer: Parsed JSON.
-    """
+    """Remaining steps for the check of one answer, within a `with` block."""
 
     def __init__(self, answer: object) -> None:
         self._sizes: dict[int, int] = {}

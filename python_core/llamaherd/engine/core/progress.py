@@ -97,9 +97,6 @@ class ProgressBar:
 
     If stderr is not a terminal, frames follow each other at the `Pace` of frames that
     stay.
-
-    Args:
-        leave: Keep the finished bar on the screen.
     """
 
     def __init__(self, *, leave: bool = True) -> None:

@@ -142,10 +142,8 @@ class FetchWork:
     """Work of a `Job`: searches for a model's file and downloads it.
 
     Args:
-        source: Source of the model, as in `download_model`.
         options: Options of the download. `say`, `step` and `is_cancelled` are
             replaced.
-        name: Name of the argument in messages.
     """
 
     problem = ""

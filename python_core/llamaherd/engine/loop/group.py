@@ -96,12 +96,7 @@ class Group:
     """Requests of a call or a single prompt, with shared prefixes and statistics.
 
     Args:
-        requests: One or more requests.
-        listener: Receiver of the outputs.
         tree: Tree of the shared prefixes; None if the tree is not computed yet.
-        is_watched: Whether the listener receives the parts of the answer of a group
-            with one request.
-        is_counted: Whether `counts` is updated while the group runs.
         n_again: For a single prompt, number of its first tokens that later prompts will
             share. The KV cells of these tokens are kept.
 

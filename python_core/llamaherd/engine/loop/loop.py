@@ -36,9 +36,6 @@ class Loop(ThreadedLoop):
     """Thread that runs the groups of requests of any number of callers.
 
     The thread ends when there is no work. The engine exists until `close`.
-
-    Args:
-        sizing: Plans and creates engines.
     """
 
     def __init__(self, sizing: Sizing) -> None:

@@ -40,11 +40,6 @@ _EACH_STEP_MS = 1
 class Runner:
     """Runner of groups of requests on one engine. Only one thread at a time may use it.
 
-    Args:
-        engine: Engine without requests.
-        plan: Plan of the engine.
-        keeps_prefixes: Whether groups start from cells of earlier groups.
-
     Attributes:
         engine: Engine.
         plan: Current plan of the engine.

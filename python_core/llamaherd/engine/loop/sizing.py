@@ -119,13 +119,6 @@ class NativeSizing:
 
     Args:
         model: Model, kept alive only by the engines.
-        params: Parameters of the context, without the sizes of a plan.
-        sizes: Sizes that the user fixed.
-        bytes_per_cell: See `kv_cells.bytes_per_cell`.
-        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
-        device: Device of the KV cache.
-        buffers: Memory that is needed in addition to the cache.
-        keeps_prefixes: See `Sizing`.
 
     Attributes:
         n_sharing: See `Sizing`, also for `keeps_prefixes`.

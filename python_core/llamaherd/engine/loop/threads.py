@@ -38,9 +38,6 @@ class Worker:
 
     `threading.Thread.start()` would wait forever if the new thread had too little
     memory to report that it runs.
-
-    Args:
-        run: Function of the thread.
     """
 
     def __init__(self, run: Callable[[], None]) -> None:

@@ -217,7 +217,6 @@ class Joiner:
     """Tokenizer of prompts with continuations.
 
     Args:
-        model: Model with the vocabulary.
         parse_special: Treatment of special tokens in prompts, see `prompt_tokens`.
             Continuations are read as plain text.
     """

@@ -26,14 +26,8 @@ class NativeEmbedder:
 
     Args:
         model: An `lh_model *`, kept alive.
-        n_embd: Number of dimensions, the `n_embd_out` of the model.
-        pooling: Pooling of the vectors of tokens into one vector.
-        normalize: Whether vectors are scaled to length 1.
         n_batch: Maximum number of tokens computed at once; for non-causal models it
             must cover all tokens of a run.
-        n_ctx: Maximum number of tokens of all texts of a run.
-        n_seq_max: Maximum number of texts of a run.
-        n_threads: Number of threads.
 
     Attributes:
         n_at_once: Maximum number of threads that call `run` at the same time.

@@ -259,7 +259,6 @@ class Comparison:
     Args:
         base: An `lh_model *`, kept alive.
         other: An `lh_model *`, kept alive.
-        n_threads: Number of threads.
     """
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:

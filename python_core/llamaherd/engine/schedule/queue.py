@@ -29,12 +29,6 @@ MOST_PASSED = 32
 class Queue:
     """Clients of one call that may start, in their order.
 
-    Args:
-        call: Number of the call.
-        clients: Prompts of the call, and prefixes that it computes, see `make_clients`.
-        is_single: Whether the call is a single prompt, which continues prefixes of
-            earlier prompts.
-
     Attributes:
         priority: Priority of the call; the highest is served first.
         turn: Time at which the call last received a slot, or else arrived; see `Turns`.
@@ -316,9 +310,6 @@ class PrefixOwners:
     The owner is the call that needed the prefix first. A waiting prefix moves to another
     call that needs it if its owner starts no more clients, or if the other call has a
     higher priority.
-
-    Args:
-        turns: Queues of all calls.
     """
 
     def __init__(self, turns: Turns) -> None:

@@ -35,12 +35,7 @@ HEADROOM = 16  # free cells per running client that must remain for answers
 
 
 class Scheduler:
-    """State machine of all clients of a context.
-
-    Args:
-        limits: Capacity of the engine.
-        cache: Prefixes of all calls.
-    """
+    """State machine of all clients of a context."""
 
     def __init__(self, limits: Limits, cache: PrefixCache) -> None:
         self._limits = limits

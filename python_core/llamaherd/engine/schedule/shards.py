@@ -269,10 +269,6 @@ class Pieces:
     share. Thus no actor waits for a slow one, and few groups with a shared prefix are
     divided.
 
-    Args:
-        line: All prompts in depth-first order.
-        n_actors: Number of actors.
-
     Attributes:
         n_left: Number of prompts that no actor has taken yet.
     """
