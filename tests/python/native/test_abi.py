@@ -180,7 +180,7 @@ def test_the_page_about_c_states_the_real_size_of_a_request() -> None:
 
 PACKAGE = Path(llamaherd.__file__).parent
 
-pytestmark = pytest.mark.skipif(
+reads_elf = pytest.mark.skipif(
     sys.platform != "linux", reason="reads ELF files with nm of the GNU binutils"
 )
 
@@ -201,6 +201,7 @@ def _declared(header: str) -> set[str]:
     return set(re.findall(r"_API\b[^;(]*?(\w+)\(", code))
 
 
+@reads_elf
 @pytest.mark.parametrize(
     ("header", "prefix", "name"),
     [
@@ -215,11 +216,13 @@ def test_declarations_are_found(header: str, prefix: str, name: str) -> None:
     assert {other for other in declared if not other.startswith(prefix)} == set()
 
 
+@reads_elf
 def test_the_library_exports_what_its_headers_declare() -> None:
     declared = _declared("llamaherd.h") | _declared("newrllama_capi.h")
     assert sorted(_exported(PACKAGE / "libllamaherd.so")) == sorted(declared)
 
 
+@reads_elf
 def test_the_extension_module_exports_its_beginning_alone() -> None:
     (module,) = (PACKAGE / "engine/native").glob("_shim*.so")
     assert _exported(module) == {"PyInit__shim"}

@@ -95,8 +95,6 @@ def test_masks_and_the_check_are_right_together(
                 shape.read(text)
 
 
-pytestmark = pytest.mark.model
-
 HOPELESS = {"enum": ["a"], "not": {"enum": ["a"]}}
 LONG = {"type": "string", "minLength": 60}
 
@@ -116,6 +114,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         yield context
 
 
+@pytest.mark.model
 def test_a_validator_that_fails_fails_its_prompt_alone(context: lh.Context) -> None:
     beside = context.submit("There was once", max_tokens=64, ignore_eos=True)
     schemas = [Named, {"enum": ["right"]}]
@@ -128,6 +127,7 @@ def test_a_validator_that_fails_fails_its_prompt_alone(context: lh.Context) -> N
     assert beside.result().n_generated_tokens == 64
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("schema", "reason", "text"),
     [(HOPELESS, "does not follow the schema", '"a"'), (LONG, "was cut off", '"')],
@@ -145,11 +145,13 @@ def test_single_prompts_and_streams_fail_as_calls_do(
     assert "".join(read).startswith(text)
 
 
+@pytest.mark.model
 def test_single_prompts_may_be_strict(context: lh.Context) -> None:
     with pytest.raises(ValueError, match="strict: masks cannot enforce not"):
         context.submit("x", schema=HOPELESS, strict=True)
 
 
+@pytest.mark.model
 def test_two_types_of_the_same_schema_make_their_own_values(context: lh.Context) -> None:
     quiet = Literal["a"]
     loud = Annotated[quiet, pydantic.AfterValidator(str.upper)]
