@@ -19,7 +19,7 @@ import httpx
 import llamaherd as lh
 import pytest
 from hub_server import COMMIT, Hub, serving, sha256
-from llamaherd.engine.hub import download, fetch, sources
+from llamaherd.engine.hub import download, fetch, web
 from llamaherd.engine.hub.progress import Cancelled, FetchOptions
 from llamaherd.engine.memory import hardware
 
@@ -572,7 +572,7 @@ def test_no_redirect_leads_from_https_to_http() -> None:
     with (
         httpx.Client(transport=httpx.MockTransport(answer)) as client,
         pytest.raises(lh.DownloadError, match="redirects from https to http"),
-        sources.answer(client, "https://example.org/a.gguf", {}),
+        web.answer(client, "https://example.org/a.gguf", {}),
     ):
         pass
 

@@ -14,10 +14,9 @@ import pytest
 from fake_engine import FakeEngine
 from journalled import SIZES, FakeContext
 from llamaherd import ContextClosedError, Interrupted, Progress
-from llamaherd.calls.api.running import none_answered, run_to_end
-from llamaherd.calls.run import host as slow_file
+from llamaherd.calls.api import running as slow_file
+from llamaherd.calls.api.running import MANY, none_answered, note_slow_file, run_to_end
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.host import MANY, note_slow_file
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.cli.wording import COMMAND_LINE

@@ -11,7 +11,7 @@ from llamaherd.calls.api.conversation import (
     make_question,
     options_of,
 )
-from llamaherd.calls.api.generate import generate_parallel, start_parallel, warn_of_cut
+from llamaherd.calls.api.generate import generate_parallel, start_parallel
 from llamaherd.calls.api.turns import (
     Reply,
     last_question,
@@ -24,6 +24,7 @@ from llamaherd.calls.run.context import Context, as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.job import Interrupts
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_of_cut
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.process import ClosedByWith
 from llamaherd.engine.core.results import Result, Results

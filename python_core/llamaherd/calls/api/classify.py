@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.api.running import none_answered, run_to_end, start
+from llamaherd.calls.api.running import none_answered, note_slow_file, run_to_end, start
 from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
 from llamaherd.calls.asks.calibration import (
     METHODS,
@@ -22,7 +22,7 @@ from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
-from llamaherd.calls.run.host import Elsewhere, note_slow_file
+from llamaherd.calls.run.host import Elsewhere
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes

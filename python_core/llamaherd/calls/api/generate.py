@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
-from llamaherd.calls.api.running import none_answered, run_to_end, start, stream_pieces
+from llamaherd.calls.api.running import (
+    none_answered,
+    note_slow_file,
+    run_to_end,
+    start,
+    stream_pieces,
+)
 from llamaherd.calls.asks.keywords import GenerateSettings, PromptSettings
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import schemas_of
@@ -13,11 +19,9 @@ from llamaherd.calls.chat.conversations import single
 from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
-from llamaherd.calls.run.host import note_slow_file
 from llamaherd.calls.run.hosted import HostedCall
-from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.errors import ArgumentError, CutOffWarning
-from llamaherd.engine.core.phrases import count_of, verb
+from llamaherd.engine.core.caller import warn_of_cut
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import Thinking
 
@@ -36,29 +40,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.tokens import Prompt
-
-
-def cut_note(n_cut: int, n: int) -> str:
-    """Return a sentence on n_cut of n answers that `max_tokens` ended."""
-    answers = "the answer" if n == 1 else f"{n_cut:,} of {count_of(n, 'answer')}"
-    return (
-        f"{answers} ended at max_tokens, before the model had ended "
-        f"{verb(n_cut, 'it', 'them')}: set a larger max_tokens for whole answers"
-    )
-
-
-def warn_of_cut(results: Sequence[Result]) -> None:
-    """Warn of answers that `max_tokens` ended, also of those that failed under a schema.
-
-    Warns:
-        CutOffWarning: There are such answers.
-    """
-    is_cut = [
-        result.finish_reason == "length" or result.error_code == "cut_off"
-        for result in results
-    ]
-    if any(is_cut):
-        warn_caller(cut_note(sum(is_cut), len(is_cut)), CutOffWarning)
 
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
-
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from filelock import FileLock
 
 
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
@@ -257,6 +257,8 @@ def take_lock(path: Path) -> LockFile | None:
         The lock; None if the file system has no locks, the file cannot be created, or
         it is a file of another program.
     """
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - few programs lock files
+
     if path.is_symlink():
         return None
     holder = ""

@@ -23,7 +23,7 @@ from llamaherd.engine.core.errors import DownloadError
 from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
-from llamaherd.engine.hub import cache, sources
+from llamaherd.engine.hub import cache, web
 from llamaherd.engine.hub.progress import Cancelled
 from llamaherd.engine.hub.quantizations import (
     Offer,
@@ -122,7 +122,7 @@ def download(request: FileRequest, options: FetchOptions) -> Path:
 def _received(request: FileRequest, options: FetchOptions) -> str:
     """Receive a file in as many tries as it needs; return its SHA-256."""
     n_before, n_tries = -1, 0
-    with sources.client() as client:
+    with web.client() as client:
         while True:
             try:
                 return _try(client, request, options)
@@ -151,13 +151,13 @@ def _try(client: httpx.Client, request: FileRequest, options: FetchOptions) -> s
         headers["Range"] = f"bytes={n_there}-"
         if state.get("validator"):
             headers["If-Range"] = state["validator"]
-    with sources.answer(client, request.url, headers) as response:
-        if response.status_code == sources.RANGE_NOT_SATISFIABLE and n_there:
+    with web.answer(client, request.url, headers) as response:
+        if response.status_code == web.RANGE_NOT_SATISFIABLE and n_there:
             part.unlink()  # the part is too long, or belongs to another file
             raise httpx.ReadError("the file has changed")
         response.raise_for_status()
-        size = sources.size_of(response, n_there)
-        if response.status_code != sources.PARTIAL_CONTENT:
+        size = web.size_of(response, n_there)
+        if response.status_code != web.PARTIAL_CONTENT:
             n_there = 0  # the server sends the whole file
         if request.size_bytes not in {None, size} and size is not None:
             raise DownloadError(
@@ -255,7 +255,7 @@ def _alone(part: Path, options: FetchOptions) -> Iterator[None]:
 
 def _stated_sha256(response: httpx.Response, request: FileRequest) -> str | None:
     """Return the SHA-256 stated by the hub for files that the hub itself sends."""
-    if not sources.is_of_host(response, request.url):
+    if not web.is_of_host(response, request.url):
         return None
     match = _SHA256.fullmatch(response.headers.get("X-Linked-Etag") or "")
     return match[1] if match else None
@@ -322,7 +322,7 @@ def _wait_s(error: Exception, n_tries: int) -> float | None:
     if isinstance(error, httpx.HTTPStatusError):
         if error.response.status_code not in _RETRIED:
             return None
-        after = sources.number(error.response.headers.get("Retry-After"))
+        after = web.number(error.response.headers.get("Retry-After"))
         if after is not None:
             return min(float(after), _MOST_WAIT_S)
     elif not isinstance(error, httpx.TransportError):

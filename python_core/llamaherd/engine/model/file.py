@@ -1,4 +1,4 @@
-"""Model and adapter files: identity, a hash computed once per file, and metadata."""
+"""Model and adapter files, and their identity: a hash computed once per file."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from struct import pack, unpack
 from typing import TYPE_CHECKING, TypeAlias
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field, argument_of
 from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.engine.core.files import digest_of
-from llamaherd.engine.memory.kv_cells import number_of
-from llamaherd.engine.model.loading import as_float32
-from llamaherd.engine.native import models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.engine.core.argument import Name
-    from llamaherd.engine.native.models import ModelInfo
 
 
 class ModelFile:
@@ -130,36 +127,6 @@ def parts_of(path: Path) -> list[Path]:
     return parts if all(part.is_file() for part in parts) else [path]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelHeader:
-    """Metadata of a model file.
-
-    Attributes:
-        metadata: Metadata as text, by key.
-        chat_template: Chat template; None without one.
-        info: Sizes of the model. They do not show whether the model is an encoder.
-    """
-
-    metadata: Mapping[str, str]
-    chat_template: str | None
-    info: ModelInfo
-
-
-def read_header(path: Path) -> ModelHeader:
-    """Read the metadata of a model file, without its weights."""
-    handle = models.vocabulary_load(os.fsencode(path))
-    metadata = models.model_metadata(handle)
-    n_embd = number_of(metadata, "embedding_length")
-    info = replace(  # libllama does not read sizes if it loads only the vocabulary
-        models.model_info(handle),
-        n_ctx_train=number_of(metadata, "context_length"),
-        n_embd=n_embd,
-        n_embd_out=n_embd,
-        n_layer=number_of(metadata, "block_count"),
-    )
-    return ModelHeader(metadata, models.chat_template(handle), info)
-
-
 StrPath: TypeAlias = "str | os.PathLike[str]"
 LoraOption: TypeAlias = "StrPath | tuple[StrPath, float]"
 
@@ -243,3 +210,9 @@ def content_of(
         names.append(sha256.hex())
     scales = [lora.scale for lora in used]
     return names[0], sorted(zip(names[1:], scales, strict=True))
+
+
+def as_float32(value: float) -> float:
+    """Round a number to float32."""
+    number: float = unpack("f", pack("f", value))[0]
+    return number

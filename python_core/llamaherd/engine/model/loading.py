@@ -1,28 +1,34 @@
-"""Arguments of models and contexts: GPUs, rotary position embeddings, llama_cpp.Llama.
+"""Loading of models: arguments for GPUs and rotary position embeddings, and headers.
 
-A `llama_cpp.Llama` gives the arguments that compute what it computes.
+A `llama_cpp.Llama` gives the arguments that compute what it computes. A header is the
+metadata of a file that is not loaded.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ContextError
 from llamaherd.engine.memory import kv_cells
 from llamaherd.engine.memory.device import Placement
-from llamaherd.engine.native import shim
+from llamaherd.engine.memory.kv_cells import number_of
+from llamaherd.engine.model.file import as_float32
+from llamaherd.engine.native import models, shim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from llama_cpp import Llama
+
+    from llamaherd.engine.native.models import ModelInfo
 
 
 ScalingType = Literal["none", "linear", "yarn", "longrope"]
@@ -57,12 +63,6 @@ def checked_rope(arguments: Mapping[str, object]) -> dict[str, Any]:
             _, low, high = ROPE_NUMBERS[name]
             settings[name] = as_float32(checks.real(name, value, low, high))
     return settings
-
-
-def as_float32(value: float) -> float:
-    """Round a number to float32."""
-    number: float = unpack("f", pack("f", value))[0]
-    return number
 
 
 def rope_params(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,3 +287,33 @@ def _refused(what: str, why: str) -> ContextError:
         f"context: the Llama was made with {what}, {why}: llamaherd would compute other "
         "results; load the file with llamaherd.Model"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHeader:
+    """Metadata of a model file.
+
+    Attributes:
+        metadata: Metadata as text, by key.
+        chat_template: Chat template; None without one.
+        info: Sizes of the model. They do not show whether the model is an encoder.
+    """
+
+    metadata: Mapping[str, str]
+    chat_template: str | None
+    info: ModelInfo
+
+
+def read_header(path: Path) -> ModelHeader:
+    """Read the metadata of a model file, without its weights."""
+    handle = models.vocabulary_load(os.fsencode(path))
+    metadata = models.model_metadata(handle)
+    n_embd = number_of(metadata, "embedding_length")
+    info = replace(  # libllama does not read sizes if it loads only the vocabulary
+        models.model_info(handle),
+        n_ctx_train=number_of(metadata, "context_length"),
+        n_embd=n_embd,
+        n_embd_out=n_embd,
+        n_layer=number_of(metadata, "block_count"),
+    )
+    return ModelHeader(metadata, models.chat_template(handle), info)
