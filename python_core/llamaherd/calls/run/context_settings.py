@@ -53,7 +53,7 @@ class ContextSettings:
     sizes: Sizes
     params: EngineParams
     keeps_prefixes: bool
-    loading: dict[str, Any]
+    rope: dict[str, Any]
     type_k: str
     type_v: str
 
