@@ -39,8 +39,7 @@ DOCS := .venv/.docs
 CLIENTS := build/clients/.clients
 R_PACKAGE := .rlib/.package
 
-# Folders are also prerequisites, because their time changes when a file is removed.
-inputs = $(shell find $(1) \( -name __pycache__ -o -name '.*' \) -prune -o -print 2>/dev/null)
+inputs = $(shell scripts/inputs.sh $(1))
 
 $(LLAMA): scripts/setup_python.sh | system
 	@scripts/setup_python.sh llama && touch $@

@@ -68,12 +68,13 @@ def overview(summary: Summary) -> str:
     name = title(model).partition(",")[0]
     ideal = number(engines["llamaherd"], "to_ideal")
     loop, server = (
-        number(engines[each], "to_llamaherd", "{:.1f}") for each in ("loop", "server")
+        number(engines.get(other), "to_llamaherd", "{:.1f}")
+        for other in ("loop", "server")
     )
     return (
         f"With {name} on two cores, {load['n_prompts']} prompts take {ideal} times the "
         "shortest possible time; a loop over llama-cpp-python "
-        f"takes {loop} times as long as llamaherd, llama-server {server} times."
+        f"takes {loop} times as long as llamaherd, llama-server {server} times.\n"
     )
 
 

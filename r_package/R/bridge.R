@@ -69,9 +69,17 @@ call_slowly <- function(fun, arguments) {
   })
 }
 
-# Returns a function of the module. A package of another version may lack the function.
+# Returns a function of the module, which is looked up once, because each call of R calls several. A
+# package of another version may lack the function.
 python_function <- function(module, fun) {
-  tryCatch(module[[fun]], error = \(cnd) abort_version(fun))
+  if (!identical(module, the$called)) {
+    the$called <- module
+    the$functions <- list()
+  }
+  if (is.null(the$functions[[fun]])) {
+    the$functions[[fun]] <- tryCatch(module[[fun]], error = \(cnd) abort_version(fun))
+  }
+  the$functions[[fun]]
 }
 
 # Returns the frame of the function that the user called, which errors name: the innermost exported
@@ -228,11 +236,18 @@ warn <- function(
   cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
 }
 
+# Issues a warning with a text of Python. A template of cli would take ten times as long, which
+# counts in a loop of single calls.
+warn_text <- function(text, kind, error_call = public_frame()) {
+  class <- c(paste0("llamaherd_warning_", kind), "llamaherd_warning")
+  rlang::warn(text, class = class, call = error_call, use_cli_format = TRUE)
+}
+
 # Issues one warning for all warnings of a call of Python; none without any.
 warn_python <- function(texts, kind = "python", error_call = public_frame()) {
   texts <- unique(texts)
   if (length(texts) == 1) {
-    warn("{texts}", kind, error_call)
+    warn_text(texts, kind, error_call)
   } else if (length(texts) > 1) {
     bullets <- rlang::set_names(sprintf("{texts[[%d]]}", seq_along(texts)), "*")
     warn(c("{length(texts)} warnings:", bullets), kind, error_call)

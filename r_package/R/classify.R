@@ -193,7 +193,7 @@ of_labels <- function(values, labels) {
 # the prompt with other texts.
 warn_coverage <- function(result, verbosity) {
   for (note in if (verbosity >= 0) attr(result, "notes")) {
-    warn("{note}.", "coverage")
+    warn_text(paste0(note, "."), "coverage")
   }
 }
 

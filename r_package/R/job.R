@@ -380,7 +380,11 @@ warn_incomplete <- function(result, bound, n_samples) {
 # Tells of answers that ended at `max_tokens`, in one line. In a loop of single calls only the first
 # cut answer is told of.
 tell_cut <- function(is_cut) {
-  if (length(is_cut) == 1L && is_cut) {
+  if (length(is_cut) == 1L) {
+    if (!is_cut || isTRUE(the$told_cut)) {
+      return(invisible())
+    }
+    the$told_cut <- TRUE
     rlang::inform(
       c(
         i = paste(
@@ -388,9 +392,7 @@ tell_cut <- function(is_cut) {
           "`max_tokens` for whole answers."
         )
       ),
-      class = "llamaherd_message_cut",
-      .frequency = "regularly",
-      .frequency_id = "llamaherd_message_cut"
+      class = "llamaherd_message_cut"
     )
   } else if (any(is_cut)) {
     cli::cli_inform(

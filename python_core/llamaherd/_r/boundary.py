@@ -187,7 +187,7 @@ def known_type(error: Exception) -> str:
     """
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
-            if cls.__module__ in {"llamaherd.engine.core.errors", "builtins"}:
+            if cls.__module__ in {"llamaherd", "builtins"}:
                 return cls.__name__
     return type(error).__name__
 

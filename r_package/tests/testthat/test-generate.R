@@ -9,7 +9,7 @@ test_that("one prompt gives one answer", {
 
 test_that("a loop of single calls tells of the first cut answer only", {
   context <- local_context()
-  rlang::reset_message_verbosity("llamaherd_message_cut")
+  the$told_cut <- NULL
   told <- capture_messages(
     answers <- lapply(c("raw one", "raw two", "raw three"), \(prompt) {
       generate(context, prompt, max_tokens = 2)

@@ -1,7 +1,7 @@
 # Tests Ctrl-C in a separate R process: the interrupt contains the finished results, Python remains
 # usable, and an interrupt that is not caught ends the loop and the script.
 test_that("an interrupt goes on and has what is done", {
-  skip_if_no_python()
+  skip_if_no_llamaherd()
   skip_on_os("windows")
   installed <- nzchar(system.file("Meta", package = "llamaherd"))
   skip_if_not(

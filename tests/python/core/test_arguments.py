@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import llamaherd as lh
 import pytest
 from llamaherd._r.boundary import boundary
 from llamaherd._r.clusters import _of_argument, _of_cluster
-from llamaherd.engine.core import checks
+from llamaherd.engine.core import checks, errors
 from llamaherd.engine.core.argument import Argument, Field, Id
 from llamaherd.engine.core.errors import (
     CANCELLED,
@@ -230,3 +231,17 @@ def test_a_full_disk_is_named_for_r() -> None:
 def test_limits_next_to_0_and_1_are_open(low: float, high: float, words: str) -> None:
     with pytest.raises(lh.ArgumentError, match=f"must be {words}, not 95"):
         checks.real("level", 95, low, high)
+
+
+def test_tracebacks_name_errors_as_programs_import_them() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    own = [kind for kind in kinds if kind.__module__.startswith("llamaherd")]
+    public = [kind for kind in own if hasattr(lh, kind.__name__)]
+    assert len(public) > 25
+    for kind in public:
+        assert kind.__module__ == "llamaherd"
+        assert pickle.loads(pickle.dumps(kind)) is kind
+    with pytest.raises(lh.ArgumentError) as caught:
+        checks.real("level", 95, 0, 1)
+    (line,) = traceback.format_exception_only(caught.value)
+    assert line == "llamaherd.ArgumentError: level must be between 0 and 1, not 95\n"

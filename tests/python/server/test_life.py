@@ -147,7 +147,7 @@ def test_a_second_signal_ends_at_once_and_clients_are_told(
         wait_until(lambda: client.ask("GET", "/health")[0] == 503)
         assert process.poll() is None
         process.send_signal(second)
-        assert b'"code": "stopping"' in _rest(stream)
+        assert b'"code":"stopping"' in _rest(stream)
         for link in asks:
             head, _, text = _rest(link).partition(b"\r\n\r\n")
             if head.startswith(b"HTTP/1.1 503"):

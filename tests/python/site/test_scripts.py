@@ -194,3 +194,34 @@ def test_a_name_of_no_system_is_refused() -> None:
     assert "usage: cross.sh" in bash(str(SCRIPTS / "cross.sh"), "amiga").stderr
     assert "usage: cross_macos.sh" in bash(str(SCRIPTS / "cross_macos.sh"), "m68k").stderr
     assert "usage: make try-llama" in bash(str(SCRIPTS / "try_llama.sh"), "new").stderr
+
+
+def test_only_files_that_come_or_go_change_the_list_of_inputs(tmp_path: Path) -> None:
+    scripts, sources = tmp_path / "scripts", tmp_path / "sources/room"
+    scripts.mkdir()
+    sources.mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/inputs.sh", scripts)
+    (sources / "a.py").touch()
+
+    def listed() -> tuple[list[str], int]:
+        run = subprocess.run(
+            ["scripts/inputs.sh", "sources"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        *files, name = run.stdout.splitlines()
+        return files, (tmp_path / name).stat().st_ino
+
+    first = listed()
+    assert first[0] == ["sources/room/a.py"]
+    (sources / "__pycache__").mkdir()  # changes the time of the folder
+    (sources / "__pycache__/a.pyc").touch()
+    assert listed() == first
+    (sources / "b.py").touch()
+    second = listed()
+    assert second[0] == ["sources/room/a.py", "sources/room/b.py"]
+    assert second[1] != first[1]
+    (sources / "b.py").unlink()
+    assert listed()[1] != second[1]

@@ -425,6 +425,16 @@ EXITS = {
         "atexit.register(lambda: print(lh.generate(context, 'a', **SHORT).error))",
         0,
     ),
+    "coding in an exit handler": (
+        (
+            "book = lh.Codebook('Is it good?', {'yes': 'It is.', 'no': 'It is not.'})\n"
+            "def code():\n"
+            "    table = {'text': ['a']}\n"
+            "    print(lh.annotate(table, 'text', book, context).errors[0])\n"
+            "atexit.register(code)"
+        ),
+        0,
+    ),
 }
 
 

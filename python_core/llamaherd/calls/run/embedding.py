@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import RLock
 from time import perf_counter
@@ -325,6 +324,9 @@ class EmbedCall:
         if embedder.n_at_once == 1:
             self._run_next(embedder, waiting)
             return
+        # Not above: exit handlers, which use this module, cannot import it.
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
         with ThreadPoolExecutor(embedder.n_at_once) as pool:
             threads = [
                 pool.submit(self._run_next, embedder, waiting)

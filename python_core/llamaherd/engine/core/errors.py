@@ -436,3 +436,10 @@ class Interrupted(KeyboardInterrupt):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.results,), vars(self)
+
+
+# Tracebacks name the public classes as programs import them.
+for _class in [*vars().values()]:
+    is_own = isinstance(_class, type) and _class.__module__ == __name__
+    if is_own and _class is not TokenizeError:
+        _class.__module__ = "llamaherd"

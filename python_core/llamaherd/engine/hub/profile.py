@@ -6,7 +6,6 @@ import platform
 import re
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -253,6 +252,9 @@ def _bandwidth() -> float:
 
     def read(part: np.ndarray[Any, Any]) -> None:
         np.dot(part, part)  # reads all memory once, as fast as BLAS allows
+
+    # Not above: exit handlers, which use this module, cannot import it.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     with ThreadPoolExecutor(n_cores) as pool:
         list(pool.map(read, parts))  # this allocates pages and starts threads
