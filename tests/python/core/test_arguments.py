@@ -240,6 +240,7 @@ def test_tracebacks_name_errors_as_programs_import_them() -> None:
     assert len(public) > 25
     for kind in public:
         assert kind.__module__ == "llamaherd"
+    for kind in own:
         assert pickle.loads(pickle.dumps(kind)) is kind
     with pytest.raises(lh.ArgumentError) as caught:
         checks.real("level", 95, 0, 1)

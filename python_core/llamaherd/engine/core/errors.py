@@ -441,5 +441,5 @@ class Interrupted(KeyboardInterrupt):
 # Tracebacks name the public classes as programs import them.
 for _class in [*vars().values()]:
     is_own = isinstance(_class, type) and _class.__module__ == __name__
-    if is_own and _class is not TokenizeError:
+    if is_own and _class not in {Failure, TokenizeError}:
         _class.__module__ = "llamaherd"
