@@ -212,23 +212,23 @@ def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:
     return starts[n_exchanges - 1] if n_exchanges <= len(starts) else len(turns)
 
 
-def _checked(name: Argument, message: object) -> Turn:
-    if not isinstance(message, Mapping):
+def _checked(name: Argument, saved: object) -> Turn:
+    if not isinstance(saved, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(message)}", argument=name
+            f"must be a mapping, not {checks.shown(saved)}", argument=name
         )
     for key in ("role", "content"):
-        if key not in message:
+        if key not in saved:
             raise ArgumentError(
-                f"has no {key!r}: {checks.shown(message)}", argument=name, code="missing"
+                f"has no {key!r}: {checks.shown(saved)}", argument=name, code="missing"
             )
     turn: Turn = {
-        "role": checks.text(name.at("role"), message["role"]),
-        "content": checks.text(name.at("content"), message["content"]),
+        "role": checks.text(name.at("role"), saved["role"]),
+        "content": checks.text(name.at("content"), saved["content"]),
     }
-    thought = message.get("reasoning_content")
+    thought = saved.get("reasoning_content")
     if thought is not None:
         turn["reasoning_content"] = checks.text(name.at("reasoning_content"), thought)
-    if checks.flag(name.at(_MARK), message.get(_MARK, False)):
+    if checks.flag(name.at(_MARK), saved.get(_MARK, False)):
         turn["interrupted"] = True
     return turn

@@ -103,7 +103,7 @@ def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
         return prompt
     messages = prompt if isinstance(prompt, Sequence) else ()
     if not messages or isinstance(messages[0], Mapping):
-        said = [message for message in messages if message.get("role") == "user"]
+        said = [turn for turn in messages if turn.get("role") == "user"]
         return _text_of(said[-1].get("content")) if said else ""  # which fails alone
     raise ArgumentError(
         "has no text to quote from: give its text in quote_from",

@@ -147,27 +147,27 @@ def _checked(name: Name, value: object) -> dict[str, Any]:
         )
     where = argument_of(name)
     # A message that calls tools may have no text.
-    message: dict[str, Any] = checks.tree(name, value)
-    if message.get("tool_calls") and message.get("content") is None:
-        message["content"] = ""
+    checked: dict[str, Any] = checks.tree(name, value)
+    if checked.get("tool_calls") and checked.get("content") is None:
+        checked["content"] = ""
     for key in ("role", "content"):
-        if key not in message:
+        if key not in checked:
             raise ArgumentError(
                 f"has no {checks.quoted(key)}: {checks.shown(value)}",
                 argument=name,
                 code="missing",
             )
-    message["role"] = checks.text(where.at("role"), message["role"])
-    message["content"] = _text_of(where.at("content"), message["content"])
-    if message.get("tool_calls"):
-        message["tool_calls"] = _each_call(message["tool_calls"], _as_object)
-    thoughts = [key for key in THOUGHT_FIELDS if message.get(key) is not None]
+    checked["role"] = checks.text(where.at("role"), checked["role"])
+    checked["content"] = _text_of(where.at("content"), checked["content"])
+    if checked.get("tool_calls"):
+        checked["tool_calls"] = _each_call(checked["tool_calls"], _as_object)
+    thoughts = [key for key in THOUGHT_FIELDS if checked.get(key) is not None]
     if thoughts:
-        thought = checks.text(where.at(thoughts[0]), message[thoughts[0]])
-        message = with_thought(message, thought)
-    others = message.keys() - {"role", "content", *THOUGHT_FIELDS}
-    check_texts(where, {key: message[key] for key in message if key in others})
-    return message
+        thought = checks.text(where.at(thoughts[0]), checked[thoughts[0]])
+        checked = with_thought(checked, thought)
+    others = checked.keys() - {"role", "content", *THOUGHT_FIELDS}
+    check_texts(where, {key: checked[key] for key in checked if key in others})
+    return checked
 
 
 def check_texts(name: Name, value: object) -> None:
