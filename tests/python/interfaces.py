@@ -86,7 +86,7 @@ def declared(
 UNSEEN = object()  # a default that the interface does not show
 # Arguments that are no options: the subject of a call, and calibration.
 _DATA = {
-    *("self", "ctx", "prompt", "prompts", "texts", "continuations", "model"),
+    *("self", "context", "prompt", "prompts", "texts", "continuations", "model"),
     *("content_free", "calibration", "frame", "text", "codebook", "context", "turns"),
 }
 

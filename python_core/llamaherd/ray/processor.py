@@ -13,7 +13,7 @@ from llamaherd.calls.api.embed import embed_parallel
 from llamaherd.calls.api.generate import generate_parallel
 from llamaherd.calls.api.running import start
 from llamaherd.calls.asks.requests import place_of
-from llamaherd.calls.structured.arrow import array
+from llamaherd.calls.structured.schema_columns import array
 from llamaherd.coding.annotation.annotate import annotate
 from llamaherd.coding.annotation.columns import named
 from llamaherd.engine.core import checks
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 # For each task its call, the column with its prompts or texts, and the arguments of the
 # call that rows and actors determine.
 _CALLS: dict[Kind, tuple[Callable[..., object], str, set[str]]] = {
-    "generate": (generate_parallel, "prompt", {"ctx", "prompts"}),
-    "classify": (classify_parallel, "prompt", {"ctx", "prompts"}),
+    "generate": (generate_parallel, "prompt", {"context", "prompts"}),
+    "classify": (classify_parallel, "prompt", {"context", "prompts"}),
     "annotate": (annotate, "text", {"frame", "text", "context", "columns"}),
     "embed": (embed_parallel, "text", {"model", "texts"}),
 }

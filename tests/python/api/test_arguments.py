@@ -174,8 +174,8 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ({"parse_special": 1}, ValueError, "parse_special must be one of"),
         ({"on_error": "ignore"}, ValueError, "on_error must be one of 'continue'"),
         ({"progress": "yes"}, TypeError, "progress must be true or false, or a function"),
-        ({"ctx": "context"}, TypeError, "ctx must be a llamaherd.Context.*not str"),
-        ({"ctx": None}, TypeError, "ctx must be a llamaherd.Context"),
+        ({"context": "none"}, TypeError, "context must be a llamaherd.Context.*not str"),
+        ({"context": None}, TypeError, "context must be a llamaherd.Context"),
     ],
 )
 def test_bad_arguments_of_a_call_are_named(
@@ -185,7 +185,7 @@ def test_bad_arguments_of_a_call_are_named(
     message: str,
 ) -> None:
     with pytest.raises(error, match=message):
-        lh.generate_parallel(**({"ctx": context, "prompts": ["a"]} | arguments))
+        lh.generate_parallel(**({"context": context, "prompts": ["a"]} | arguments))
     assert context.plan is None
 
 
@@ -207,7 +207,7 @@ def test_bad_arguments_of_a_single_prompt_are_named(
     message: str,
 ) -> None:
     with pytest.raises(error, match=message):
-        lh.generate(**({"ctx": context, "prompt": "a"} | arguments))
+        lh.generate(**({"context": context, "prompt": "a"} | arguments))
 
 
 def test_numpy_arrays_are_token_ids(smollm2: lh.Model) -> None:

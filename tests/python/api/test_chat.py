@@ -322,7 +322,7 @@ def test_wrong_settings_are_refused_before_anything_is_asked(
         lh.chat(context, max_tokens=0)
     with pytest.raises(TypeError, match="system must be a text"):
         lh.chat(context, 3)
-    with pytest.raises(TypeError, match=r"ctx must be a llamaherd\.Context"):
+    with pytest.raises(TypeError, match=r"context must be a llamaherd\.Context"):
         lh.chat("a")
 
 

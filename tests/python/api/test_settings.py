@@ -1,4 +1,4 @@
-"""Sampling settings are declared once: all interfaces accept the same settings."""
+"""Settings of calls, codes of failures, missing prompts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import inspect
 import pydoc
 import re
 from dataclasses import fields
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import llamaherd as lh
+import numpy as np
+import pandas as pd
 import pytest
+import tiny_models
 from llamaherd.calls.asks.keywords import SamplingSettings
 from llamaherd.engine.core.sampling import OF_REQUEST, PLAIN_SETTINGS
 from llamaherd.engine.native.shim import ffi, lib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
 
 CALLS = [lh.generate, lh.generate_parallel, lh.start_parallel]
 DEFAULTS = {field.name: field.default for field in fields(lh.SamplingParams)}
@@ -85,3 +90,118 @@ def test_any_setting_may_be_given_to_a_call(smollm2: lh.Model) -> None:
     assert as_settings.texts == as_params.texts
     assert [result.seed for result in as_settings] == [r.seed for r in as_params]
     assert set(as_settings.texts) <= {"a", "b"}
+
+
+PROMPTS = ["a", [], "a" * 5000, [10**6]]
+CODES = [None, "empty", "too_long", "not_tokenized"]
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield context
+
+
+def test_each_failure_has_a_code(context: lh.Context, tmp_path: Path) -> None:
+    for _ in range(2):  # the second time with a journal that has the first answer
+        out = lh.generate_parallel(
+            context, PROMPTS, max_tokens=2, journal=tmp_path / "a.journal"
+        )
+        assert out.error_codes == CODES
+        assert [each.error_code for each in out] == CODES
+    frame = out.to_pandas()
+    assert list(frame["error"])[1:] == out.errors[1:]
+    assert out.to_arrow()["error"].to_pylist() == out.errors
+    assert lh.classify_parallel(context, PROMPTS, ["b", "c"]).error_codes == CODES
+    assert lh.score_parallel(context, PROMPTS, "b").error_codes == CODES
+    texts = lh.embed_parallel(context.model, ["a", "", "a" * 5000], truncate=False)
+    assert texts.error_codes == [None, "empty", "too_long"]
+
+
+def test_answers_have_codes(context: lh.Context) -> None:
+    (cut,) = lh.generate_parallel(
+        context, ["a"], schema={"type": "string", "minLength": 50}, max_tokens=1
+    )
+    assert cut.error_code == "cut_off"
+
+
+def test_an_error_has_the_code_of_its_prompt(context: lh.Context) -> None:
+    with pytest.raises(lh.GenerationError) as caught:
+        lh.generate_parallel(context, ["a", []], max_tokens=1, on_error="stop")
+    assert caught.value.code == "empty"
+    with pytest.raises(lh.PromptError) as single:
+        context.submit([], max_tokens=1).result()
+    assert single.value.code == "empty"
+
+
+TEXTS = pd.Series(["a b", None, "a b", float("nan"), pd.NA, pd.NaT, ""], dtype=object)
+MISSING_CODES = [None, "missing", None, "missing", "missing", "missing"]
+REASONS = [None, "the {} is missing", None, *["the {} is missing"] * 3]
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    path = tmp_path_factory.mktemp("models") / "tiny.gguf"
+    made = tiny_models.write(path, "llama", chat_template=TEMPLATE)
+    with lh.Model(made) as model, lh.Context(model) as context:
+        yield context
+
+
+def _ran(ctx: lh.Context, call: str, options: dict[str, Any]) -> Any:
+    if call == "classify_parallel":
+        return lh.classify_parallel(ctx, TEXTS, ["x", "y"], **options)
+    if call == "score_parallel":
+        return lh.score_parallel(ctx, TEXTS, "x", **options)
+    if call == "generate_parallel":
+        return lh.generate_parallel(ctx, TEXTS, max_tokens=2, **options)
+    return lh.perplexity(ctx, TEXTS)
+
+
+@pytest.mark.filterwarnings("ignore:all labels together are improbable")
+@pytest.mark.parametrize(
+    ("call", "options"),
+    [
+        ("generate_parallel", {}),
+        ("generate_parallel", {"chat": True}),
+        ("generate_parallel", {"temperature": 1.0, "n": 2}),
+        ("generate_parallel", {"schema": {"type": "boolean"}}),
+        ("generate_parallel", {"choices": ["x", "y"]}),
+        ("classify_parallel", {}),
+        ("classify_parallel", {"chat": True}),
+        ("score_parallel", {}),
+        ("perplexity", {}),
+    ],
+)
+def test_a_missing_prompt_fails_alone(
+    ctx: lh.Context, call: str, options: dict[str, Any]
+) -> None:
+    out = _ran(ctx, call, options)
+    noun = "text" if call == "perplexity" else "prompt"
+    reasons = [None if each is None else each.format(noun) for each in REASONS]
+    there = [1, 3, 4, 5]  # a tiny model may not end the answer to the others
+    assert [out.errors[i] for i in there] == [reasons[i] for i in there]
+    assert out.error_codes[1] == out.error_codes[5] == "missing"
+    assert len(out.errors) == len(TEXTS)
+
+
+def test_a_missing_text_has_no_vector(tmp_path: Path) -> None:
+    with lh.Model(tiny_models.write(tmp_path / "bert.gguf", "bert")) as model:
+        out = lh.embed_parallel(model, TEXTS)
+    assert out.error_codes[:6] == MISSING_CODES
+    assert out.errors[1] == "the text is missing"
+    assert np.isnan(out.vectors[[1, 3, 4, 5]]).all()
+    assert (out.vectors[0] == out.vectors[2]).all()
+
+
+def test_a_missing_prompt_counts_as_a_failure(ctx: lh.Context) -> None:
+    with pytest.raises(lh.GenerationError, match="the prompt is missing") as caught:
+        lh.generate_parallel(ctx, TEXTS, max_tokens=2, on_error="stop")
+    assert caught.value.code == "missing"
+
+
+def test_a_missing_text_has_no_label_and_no_error(ctx: lh.Context) -> None:
+    book = lh.Codebook("x or y?", labels={"x": "an x", "y": "a y"})
+    out = lh.annotate(pd.DataFrame({"text": TEXTS[:5]}), "text", book, ctx)
+    assert list(out.errors) == [None] * 5
+    assert [out.labels[i] for i in (1, 3, 4)] == [None] * 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.calls.asks import requests
-from llamaherd.engine.native import engine
+from llamaherd.engine.native import request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,7 +128,7 @@ def test_others_go_on_while_a_constraint_is_compiled(
     ctx: lh.Context, monkeypatch: pytest.MonkeyPatch, *, each: bool
 ) -> None:
     is_compiling, may_go_on = threading.Event(), threading.Event()
-    check = engine.check_sampling
+    check = request.check_sampling
 
     def held(model: Any, params: lh.SamplingParams, shape: Any = None) -> None:
         if params.regex is not None:

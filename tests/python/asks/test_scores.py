@@ -1,13 +1,16 @@
-"""Results of scoring calls, compared with numbers computed by hand."""
+"""Probabilities of labels, trees of tokens, votes."""
 
 from __future__ import annotations
 
 import math
+from array import array
 
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.engine.core.failure import Failure
+from llamaherd import Result, Results, Stats, vote
+from llamaherd.calls.asks.scoring import Continuations
+from llamaherd.engine.core.errors import Failure
 
 NAN = math.nan
 
@@ -126,3 +129,90 @@ def test_types_of_columns_do_not_depend_on_the_results() -> None:
     assert [len(table) for table in tables] == [1, 1, 2, 0]
     for table in tables:
         assert table.dtypes.to_dict() == tables[0].dtypes.to_dict()
+
+
+def of(*each: list[int]) -> Continuations:
+    return Continuations([array("i", tokens) for tokens in each])
+
+
+def test_what_begins_alike_shares_nodes() -> None:
+    made = of([1], [1, 2], [1, 3], [4])
+    assert made.tree.tokens.tolist() == [1, 2, 3, 4]
+    assert made.tree.parents.tolist() == [-1, 0, 0, -1]
+    assert made.tree.depth == 2
+    assert made.equal is None
+    assert of([1], [2, 3], [1], [2, 3]).equal == (0, 2)
+
+
+def test_a_continuation_ends_where_none_goes_on() -> None:
+    made = of([1], [1, 2], [1, 3], [4])
+    scores = [math.log(p) for p in (0.5, 0.25, 0.5, 0.125)]
+    probs = [math.exp(made.logprob(i, scores)) for i in range(4)]
+    # The first token has probability 1/2; after it, two longer ones have 1/4 and 1/2.
+    assert probs == pytest.approx([0.5 * 0.25, 0.5 * 0.25, 0.5 * 0.5, 0.125])
+
+
+@pytest.mark.parametrize("rest", [1e-12, 0.0, -6e-8])
+def test_rounding_leaves_no_end_without_a_probability(rest: float) -> None:
+    made = of([1], [1, 2])
+    scores = [math.log(0.5), math.log(1 - rest)]
+    assert made.logprob(0, scores) == pytest.approx(math.log(0.5 * 1e-7))
+
+
+def sampled_results(*prompts: list[str | None]) -> Results:
+    """Return results with a sample for each text; None means a failed sample."""
+    n = len(prompts[0])
+    rows = [
+        Result(
+            index=i,
+            sample=j,
+            text=text,
+            tokens=[],
+            finish_reason="error" if text is None else "stop",
+            complete=text is not None and not text.endswith("-"),
+            error="why" if text is None else None,
+            n_prompt_tokens=1,
+            n_reused_tokens=0,
+            seed=0,
+        )
+        for i, texts in enumerate(prompts)
+        for j, text in enumerate(texts)
+    ]
+    return Results(rows, Stats(n_prompts=len(prompts), n_samples=len(rows)), n)
+
+
+def test_the_most_frequent_label_wins() -> None:
+    (one,) = vote(sampled_results(["no", " yes", "yes\n", None, "maybe"]))
+    assert one.majority == "yes"
+    assert one.agreement == 0.5
+    assert dict(one.shares) == {"yes": 0.5, "no": 0.25, "maybe": 0.25}
+    assert list(one.shares) == ["yes", "no", "maybe"]
+    assert (one.n_votes, one.n_failed, one.is_tie) == (4, 1, False)
+
+
+def test_of_equally_frequent_labels_the_one_that_came_first_wins() -> None:
+    first, second = vote(sampled_results(["b", "a", "a", "b"], ["a", "b", "c", "d"]))
+    assert (first.majority, first.agreement, first.is_tie) == ("b", 0.5, True)
+    assert (second.majority, second.agreement, second.is_tie) == ("a", 0.25, True)
+
+
+def test_without_an_answer_there_is_no_majority() -> None:
+    (one,) = vote(sampled_results([None, None]))
+    assert one.majority is None
+    assert math.isnan(one.agreement)
+    assert one.shares == {}
+    assert (one.n_votes, one.n_failed, one.is_tie) == (0, 2, False)
+
+
+def test_a_key_makes_labels_or_takes_the_vote() -> None:
+    out = sampled_results(["12 apples", "12 pears", "1-"])
+    (one,) = vote(out, lambda r: int(r.text.split()[0]) if r.complete else None)
+    assert (one.majority, one.agreement, one.n_failed) == (12, 1.0, 1)
+
+
+def test_only_results_have_votes() -> None:
+    with pytest.raises(TypeError, match="results must be Results, not list"):
+        vote([["a"]])
+    with pytest.raises(TypeError, match="key must be a function of a result, not 'x'"):
+        vote(sampled_results(["a"]), key="x")  # type: ignore[arg-type]
+    assert vote(Results([], Stats())) == []

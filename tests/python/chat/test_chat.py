@@ -1,15 +1,21 @@
-"""Chat templates in a process that has not imported jinja2."""
+"""Chat templates: rendering, the cache of their properties, those of many models."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from llamaherd.calls.chat.templating import TemplateCache
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from types import ModuleType
+
 
 TWO_THREADS = """
 import sys
@@ -48,3 +54,81 @@ def test_the_first_chats_of_two_threads_leave_the_log_silent(smollm2_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+def test_a_value_is_found_once_also_if_it_is_none() -> None:
+    cache: TemplateCache[str, str | None] = TemplateCache()
+    calls = []
+    for _ in range(3):
+        assert cache.get("a", lambda: calls.append("a")) is None
+    assert calls == ["a"]
+
+
+def test_the_oldest_value_is_dropped_when_there_are_too_many() -> None:
+    cache: TemplateCache[int, int] = TemplateCache()
+    for i in range(65):
+        assert cache.get(i, lambda i=i: i) == i
+    assert cache.get(1, lambda: -1) == 1
+    assert cache.get(0, lambda: -1) == -1
+
+
+def test_threads_that_find_a_value_at_the_same_time_get_the_same() -> None:
+    cache: TemplateCache[str, object] = TemplateCache()
+    both = Barrier(2)
+    got: list[object] = []
+
+    def find() -> object:
+        both.wait()
+        return object()
+
+    threads = [Thread(target=lambda: got.append(cache.get("a", find))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got[0] is got[1]
+
+
+ROOT = Path(__file__).parents[3]
+SNAPSHOTS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "templates.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    path = ROOT / "scripts/docs_templates.py"
+    spec = importlib.util.spec_from_file_location("docs_templates", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", sorted(SNAPSHOTS))
+def test_a_template_does_what_it_did(
+    script: ModuleType, templates_folder: Path, name: str
+) -> None:
+    source = (templates_folder / f"{name}.jinja").read_text(encoding="utf-8")
+    assert script.facts(source) == SNAPSHOTS[name]
+
+
+def test_no_template_is_left_out(templates_folder: Path) -> None:
+    assert {path.stem for path in templates_folder.glob("*.jinja")} == set(SNAPSHOTS)
+    assert len(SNAPSHOTS) == 70
+
+
+def test_the_page_shows_the_snapshots(script: ModuleType) -> None:
+    text = (ROOT / "docs/templates.md").read_text(encoding="utf-8")
+    assert script.page(text, SNAPSHOTS) == text
+
+
+def test_every_thought_can_be_closed_and_opened() -> None:
+    """For each template that thinks, the thought of a prompt can be closed and opened."""
+    thinking = [each for each in SNAPSHOTS.values() if each["thinks"] != "no"]
+    assert len(thinking) > 40
+    for each in thinking:
+        assert each["end"].strip()
+        assert not each["closed"].rstrip().endswith(each["start"].strip())
+        assert each["opened"].rstrip().endswith(each["start"].strip())

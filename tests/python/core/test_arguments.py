@@ -15,8 +15,13 @@ from llamaherd._r.boundary import boundary
 from llamaherd._r.clusters import _of_argument, _of_cluster
 from llamaherd.engine.core import checks, errors
 from llamaherd.engine.core.argument import Argument, Field, Id
-from llamaherd.engine.core.errors import SamplerError
-from llamaherd.engine.core.failure import CANCELLED, Failure, codes_of, is_cancelled
+from llamaherd.engine.core.errors import (
+    CANCELLED,
+    Failure,
+    SamplerError,
+    codes_of,
+    is_cancelled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,6 +240,7 @@ def test_tracebacks_name_errors_as_programs_import_them() -> None:
     assert len(public) > 25
     for kind in public:
         assert kind.__module__ == "llamaherd"
+    for kind in own:
         assert pickle.loads(pickle.dumps(kind)) is kind
     with pytest.raises(lh.ArgumentError) as caught:
         checks.real("level", 95, 0, 1)

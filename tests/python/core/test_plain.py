@@ -1,9 +1,10 @@
-"""Subclasses become plain values; a cell has one text in files, prompts and pages."""
+"""Plain values, cells of tables, and JSON texts with equal keys."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import uuid
 from enum import Enum, IntEnum
 from typing import Any
@@ -12,17 +13,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import (
+    DuplicateKeyError,
     cell_text,
     is_missing,
     json_value,
     plain,
     plain_tree,
+    read_json,
 )
 from llamaherd.engine.core.sampling import SamplingParams
-from llamaherd.engine.core.sampling_values import checked_schema
+from llamaherd.engine.core.values import checked_schema
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 
@@ -173,3 +178,31 @@ CELLS = [
 @pytest.mark.parametrize(("value", "text"), CELLS, ids=repr)
 def test_a_cell_has_a_text_without_marks_of_its_type(value: object, text: str) -> None:
     assert cell_text(value) == text
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES)
+def test_other_texts_are_read_as_by_json(value: object) -> None:
+    assert read_json(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"a": 1, "a": 1}', '"a"'),
+        ('{"a": 1, "b": 2, "\\u0061": 3}', '"a"'),
+        ('[{"x": {"": 1, "": 2}}]', '""'),
+        ('{"é": 1, "é": 2}', '"é"'),
+        (f'{{"{"k" * 999}": 1, "{"k" * 999}": 2}}', f'"{"k" * 57}..."'),
+    ],
+)
+def test_a_key_that_occurs_twice_is_named(text: str, key: str) -> None:
+    with pytest.raises(DuplicateKeyError) as caught:
+        read_json(text)
+    assert str(caught.value) == f"an object has the key {key} twice"

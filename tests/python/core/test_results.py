@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import pandas as pd
 import pytest
@@ -39,6 +40,18 @@ def test_results_are_a_sequence_with_columns(results: Results) -> None:
     assert results.finish_reasons == ["stop", "error", "stop"]
     assert results[0].n_generated_tokens == 2
     assert repr(results) == "<Results: 2 of 3 prompts answered, 1 failed>"
+
+
+def test_a_notebook_shows_results_as_a_table(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [dataclasses.replace(each, text="<b>") for each in results]
+    html = Results(rows, results.stats)._repr_html_() or ""
+    assert html.startswith("<p>&lt;Results: 3 of 3 prompts answered, 1 failed&gt;</p>")
+    assert "<td>too long</td>" in html
+    assert "&lt;b&gt;" in html
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert results._repr_html_() is None
 
 
 def thought(text: str | None, n: int, *, complete: bool | None) -> dict[str, object]:

@@ -1,11 +1,15 @@
-"""Models to start with: what fits, and that figures are attributed."""
+"""Models that fit this machine, in Python and for R."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import llamaherd as lh
 import pytest
+from llamaherd._r import sources
+from llamaherd.engine.hub.profile import Gpu
+from plain_forms import plain
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 
@@ -38,3 +42,16 @@ def test_a_wrong_memory_is_named() -> None:
         with pytest.raises((lh.ArgumentError, lh.ArgumentTypeError)) as caught:
             lh.recommended_models(wrong)  # type: ignore[arg-type]
         assert caught.value.argument == "memory_gb"
+
+
+def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R's integers have 32 bits, and reticulate cuts off the others."""
+    gpu = Gpu(name="a GPU", memory_bytes=24 << 30, source="libllama")
+    profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
+    monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
+    status = sources.hardware_profile()
+    found = plain(status["value"])["gpu"]
+    assert (found["name"], found["source"]) == (["a GPU"], "libllama")
+    [size] = found["vram_bytes"]
+    assert isinstance(size, float)
+    assert size == 24.0 * 2**30

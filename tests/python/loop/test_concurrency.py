@@ -52,7 +52,7 @@ def test_closing_ends_the_call_of_another_thread(smollm2: lh.Model) -> None:
         running.results()
     with pytest.raises(lh.ContextClosedError):
         waiting.results()
-    with pytest.raises(lh.ContextClosedError, match="ctx is closed"):
+    with pytest.raises(lh.ContextClosedError, match="context is closed"):
         lh.generate(context, "Four")
     context.close()
 

@@ -1,9 +1,13 @@
+"""Checks of libllama, and names that the libraries export."""
+
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import llamaherd
 import pytest
 from llamaherd import AbiMismatchError
 from llamaherd.engine.native import _build_info, abi, shim
@@ -172,3 +176,53 @@ def test_the_page_about_c_states_the_real_size_of_a_request() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "c.md").read_text("utf-8")
     size = shim.ffi.sizeof("lh_request")
     assert f"struct_size of lh_request must be {size}, not {size - 8}" in page
+
+
+PACKAGE = Path(llamaherd.__file__).parent
+
+reads_elf = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads ELF files with nm of the GNU binutils"
+)
+
+
+def _exported(library: Path) -> set[str]:
+    run = subprocess.run(
+        ["nm", "--dynamic", "--defined-only", "--format=posix", library],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return {line.split()[0] for line in run.stdout.splitlines()}
+
+
+def _declared(header: str) -> set[str]:
+    text = (PACKAGE / "include" / header).read_text()
+    code = re.sub(r"/\*.*?\*/|^ *#.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"_API\b[^;(]*?(\w+)\(", code))
+
+
+@reads_elf
+@pytest.mark.parametrize(
+    ("header", "prefix", "name"),
+    [
+        ("llamaherd.h", "lh_", "lh_engine_run"),
+        ("newrllama_capi.h", "newrllama_", "newrllama_generate_parallel"),
+    ],
+)
+def test_declarations_are_found(header: str, prefix: str, name: str) -> None:
+    declared = _declared(header)
+    assert name in declared
+    assert len(declared) > 25
+    assert {other for other in declared if not other.startswith(prefix)} == set()
+
+
+@reads_elf
+def test_the_library_exports_what_its_headers_declare() -> None:
+    declared = _declared("llamaherd.h") | _declared("newrllama_capi.h")
+    assert sorted(_exported(PACKAGE / "libllamaherd.so")) == sorted(declared)
+
+
+@reads_elf
+def test_the_extension_module_exports_its_beginning_alone() -> None:
+    (module,) = (PACKAGE / "engine/native").glob("_shim*.so")
+    assert _exported(module) == {"PyInit__shim"}

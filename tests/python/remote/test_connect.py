@@ -200,7 +200,7 @@ def test_what_an_engine_cannot_do_is_refused_by_name(settings: dict[str, Any]) -
         for call in (lh.perplexity, lh.tokenize):
             with pytest.raises(lh.ArgumentTypeError) as of_ctx:
                 call(engine, ["a"])  # type: ignore[arg-type]
-            assert of_ctx.value.argument == "ctx"
+            assert of_ctx.value.argument == "context"
         with pytest.raises(lh.ArgumentTypeError):
             lh.chat(engine)
     assert not server.asked

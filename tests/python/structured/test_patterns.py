@@ -1,4 +1,4 @@
-"""The check of answers ends quickly, whatever patterns and references a schema has."""
+"""Patterns and formats of JSON Schemas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import random
 from typing import Any
 
+import llamaherd as lh
 import pytest
 from llamaherd.calls.structured.patterns import can_be_checked, finds, n_steps
 from llamaherd.calls.structured.shape import shape_of
@@ -139,3 +140,63 @@ def test_properties_that_jsonschema_looks_for_itself_have_quick_patterns() -> No
         shape_of(slow)
     quick = {"patternProperties": {"^a*$": {}}, "unevaluatedProperties": False}
     assert shape_of(quick).read('{"aa":1}') == {"aa": 1}
+
+
+RIGHT = {
+    "date": "2024-02-29",
+    "date-time": "2024-02-29t23:59:60.5+01:00",
+    "time": "00:00:00Z",
+    "duration": "P1DT2H",
+    "email": "a@b.c",
+    "idn-email": "\u00e4@\u00f6",
+    "hostname": "a-b.example",
+    "idn-hostname": "b\u00fccher.example",
+    "ipv4": "127.0.0.1",
+    "ipv6": "::1",
+    "uuid": "00000000-0000-0000-0000-00000000000f",
+    "uri": "http://a.b/?c=%20#d",
+    "uri-reference": "../a?b",
+    "uri-template": "/users/{id}{?page*}",
+    "iri": "http://a.b/\u00fc",
+    "iri-reference": "\u00fc",
+    "json-pointer": "/a~1b/~0//0",
+    "relative-json-pointer": "1/a",
+    "regex": r"^\p{Lu}+(a|b)?$",
+}
+WRONG = {
+    "date": ["20240229", "2024-02-30", "2024-W09-4", "2024-2-9", ""],
+    "date-time": ["2024-02-30T00:00:00Z", "2024-02-29", "2024-02-29T24:00:00Z"],
+    "time": ["12:00", "00:00:00"],
+    "duration": ["P", "PT", "1D"],
+    "email": ["a", "a@b@c", "a b@c"],
+    "idn-email": ["\u00e4", "a b@c"],
+    "hostname": ["-a", "a..b", "\u00e4"],
+    "idn-hostname": ["a..b", "a b", "x" * 64],
+    "ipv4": ["1.2.3", "1.2.3.256"],
+    "ipv6": ["1.2.3.4", ":::"],
+    "uuid": ["0" * 32],
+    "uri": ["/a", "a b:c"],
+    "uri-reference": ["a b", "\u00fc", "<"],
+    "uri-template": ["{", "{}", "a}", "{a b}"],
+    "iri": ["\u00fc", "a: b"],
+    "iri-reference": ["a b", "<"],
+    "json-pointer": ["a", "/~", "/~2", "#/a"],
+    "relative-json-pointer": ["/a", "01", "1a", "-1"],
+    "regex": ["(((", "[", "*"],
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_formats_are_checked(name: str) -> None:
+    shape = shape_of({"format": name})
+    assert shape.read(json.dumps(RIGHT[name])) == RIGHT[name]
+    assert shape.read("1") == 1  # a format applies only to texts
+    for text in WRONG[name]:
+        with pytest.raises(ValueError, match="does not follow the schema"):
+            shape.read(json.dumps(text))
+
+
+def test_formats_that_nobody_defined_are_named_and_not_checked() -> None:
+    schema = {"type": "string", "format": "path"}
+    assert lh.structured.unenforced(schema) == ["format: path"]
+    assert shape_of(schema).read('"(((\\u0000"')

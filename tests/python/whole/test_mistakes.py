@@ -100,12 +100,12 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a context that is closed": (
         lambda ctx: lh.generate_parallel(closed(ctx), ["a"]),
         lh.ContextClosedError,
-        "ctx is closed: create another one from its model",
+        "context is closed: create another one from its model",
     ),
     "a context whose model is closed": (
         lambda ctx: lh.generate_parallel(closed_with_model(ctx), ["a"]),
         lh.ContextClosedError,
-        "ctx is closed, and so is its model: load the model again, and create another",
+        "context is closed, and so is its model: load the model again, and create",
     ),
     "a setting that is misspelt": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], max_token=3),

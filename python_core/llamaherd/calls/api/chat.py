@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llamaherd.calls.api.conversation import Conversation
-from llamaherd.calls.api.cut_off import warn_of_cut
+from llamaherd.calls.api.conversation import (
+    Conversation,
+    make_batch,
+    make_question,
+    options_of,
+)
 from llamaherd.calls.api.generate import generate_parallel, start_parallel
-from llamaherd.calls.api.questions import make_batch, make_question, options_of
-from llamaherd.calls.api.replies import Reply
 from llamaherd.calls.api.turns import (
+    Reply,
     last_question,
     n_exchanges,
 )
@@ -19,10 +22,11 @@ from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.run.context import Context, as_context
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.interrupts import Interrupts
+from llamaherd.calls.run.job import Interrupts
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_of_cut
 from llamaherd.engine.core.keeping import keeping
-from llamaherd.engine.core.process_bound import ClosedByWith
+from llamaherd.engine.core.process import ClosedByWith
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.sampling import DEFAULT_SEED
 from llamaherd.engine.core.stats import Stats
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
-    from llamaherd.calls.api.questions import Question
+    from llamaherd.calls.api.conversation import Question
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Job
 
@@ -44,7 +48,7 @@ _SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above all seeds of retries
 
 @takes(GenerateOptions, ChatSettings, CHAT_DEFAULTS)
 def chat(
-    ctx: Host | Model | Llama,
+    context: Host | Model | Llama,
     system: str | None = None,
     *,
     turns: Sequence[Mapping[str, object]] = (),
@@ -53,8 +57,8 @@ def chat(
     """Start a conversation; the returned `Chat` stores its messages.
 
     Args:
-        ctx: Context to run in, which other calls can use at the same time. For a model
-            or a `llama_cpp.Llama`, a new context is created.
+        context: Context to run in, which other calls can use at the same time. For a
+            model or a `llama_cpp.Llama`, a new context is created.
         system: Text of a system message; None for no message.
         turns: Messages of an earlier conversation to continue, such as saved
             `Chat.messages`.
@@ -67,7 +71,7 @@ def chat(
         ChatTemplateError: The model has no chat template.
         ContextClosedError: The context was closed.
     """
-    return Chat(ctx, system, turns=turns, **settings)
+    return Chat(context, system, turns=turns, **settings)
 
 
 class Chat(Conversation, ClosedByWith):
@@ -86,12 +90,12 @@ class Chat(Conversation, ClosedByWith):
     """
 
     _instead = (
-        "save or send its `messages`, and continue it with chat(ctx, turns=messages)"
+        "save or send its `messages`, and continue it with chat(context, turns=messages)"
     )
 
     def __init__(
         self,
-        ctx: Host | Model | Llama,
+        context: Host | Model | Llama,
         system: str | None = None,
         *,
         turns: Sequence[Mapping[str, object]] = (),
@@ -101,10 +105,10 @@ class Chat(Conversation, ClosedByWith):
         self._settings: dict[str, Any] = dict(settings)
         options_of(self.system, self._settings)
         self._owned: Context | None = None
-        if isinstance(ctx, Model):
+        if isinstance(context, Model):
             # A unified pool lets all turns and forks of a conversation share KV cells.
-            self._owned = Context(ctx, kv_layout="unified")
-        self.context: Host = self._owned or as_context(ctx)
+            self._owned = Context(context, kv_layout="unified")
+        self.context: Host = self._owned or as_context(context)
         _ = self.context.model  # an engine elsewhere has none, and is refused here
 
     # ---- questions ----
@@ -184,16 +188,16 @@ class Chat(Conversation, ClosedByWith):
         Returns:
             One result per question, see `generate_parallel`.
         """
-        prompts, given = self._many(texts, settings)
-        return generate_parallel(self.context, prompts, **given)
+        prompts, arguments = self._many(texts, settings)
+        return generate_parallel(self.context, prompts, **arguments)
 
     def start_all(self, texts: Sequence[str], **settings: Any) -> Job[Results]:  # noqa: ANN401 - of two kinds
         """Start `ask_all` in the background and return at once.
 
         The arguments are the same.
         """
-        prompts, given = self._many(texts, settings)
-        return start_parallel(self.context, prompts, **given)
+        prompts, arguments = self._many(texts, settings)
+        return start_parallel(self.context, prompts, **arguments)
 
     def fork(self, n: int = 1) -> list[Chat]:
         """Return n independent conversations that continue this one.
@@ -253,9 +257,6 @@ class Chat(Conversation, ClosedByWith):
 
         Args:
             text: Question; None asks the last question again.
-            settings: Options of this
-                question.
-            interrupts: Object that delays Ctrl-C until the caller waits.
         """
         while True:
             with interrupts.let_through():
@@ -297,8 +298,8 @@ class Chat(Conversation, ClosedByWith):
     def _many(
         self, texts: object, settings: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        given = {**self._settings, **settings}
-        return make_batch(self.context, self.system, self.turns, texts, given)
+        arguments = {**self._settings, **settings}
+        return make_batch(self.context, self.system, self.turns, texts, arguments)
 
     def _forked(self, i: int) -> Chat:
         settings = dict(self._settings)

@@ -5,21 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.api.running import none_answered, run_to_end, start
-from llamaherd.calls.api.scoring import made_requests, open_context, scoring
-from llamaherd.calls.asks.calibration import METHODS, Calibration, calibrate_batch
+from llamaherd.calls.api.running import none_answered, note_slow_file, run_to_end, start
+from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
+from llamaherd.calls.asks.calibration import (
+    METHODS,
+    Calibration,
+    calibrate_batch,
+    coverage_cause,
+    low_coverage,
+)
 from llamaherd.calls.asks.calibration import calibrate_contextual as _contextual
-from llamaherd.calls.asks.coverage import coverage_cause, low_coverage
 from llamaherd.calls.asks.keywords import ClassifySettings
 from llamaherd.calls.asks.labels import check_different, checked_labels, classified
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
-from llamaherd.calls.asks.scored_thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.chat.conversations import Refused, listed
-from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
+from llamaherd.calls.run.host import Elsewhere
 from llamaherd.calls.run.hosted import HostedCall
-from llamaherd.calls.run.slow_file import note_slow_file
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 
 @takes(ClassifyOptions, ClassifySettings)
 def classify_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     *,
@@ -73,7 +77,7 @@ def classify_parallel(
     logarithm is up to 1e-7 / P(end).
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Prompts as in `generate_parallel`, including `chat`.
         labels: Texts that may follow a prompt. A mapping has a name for each text that
             the model reads; the probabilities of texts with the same name are added.
@@ -103,7 +107,7 @@ def classify_parallel(
         return classified(none_answered(n), [None] * n, [[]] * n, known, plain)
 
     results = run_to_end(
-        lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
+        lambda: prepare_classify(context, prompts, options), progress, prompts, nothing
     )
     with keeping(results):
         warn_notes(results.notes)
@@ -112,18 +116,18 @@ def classify_parallel(
 
 @takes(ClassifyOptions, ClassifySettings)
 def start_classify(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     **settings: Unpack[ClassifySettings],
 ) -> Job[ClassifyResults]:
     """Start `classify_parallel` in the background and return at once."""
     options = ClassifyOptions.of(ClassifySettings, settings, labels=labels)
-    return start(lambda: prepare_classify(ctx, prompts, options))
+    return start(lambda: prepare_classify(context, prompts, options))
 
 
 def prepare_classify(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: object,
     options: ClassifyOptions,
     *,
@@ -135,36 +139,41 @@ def prepare_classify(
     If an open `journal` is given, it replaces the journal in the options, and the call
     does not close it. For `places` see `make_requests`.
     """
-    context = open_context(ctx)
+    context = open_context(context)
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
-    texts = listed(prompts)
+    texts = prompts_or_refusals(prompts)
     note_slow_file(context, len(texts))
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
         call = scoring(context, asked.requests, options, asked.convert, journal=journal)
         return HostedCall(context, call, prompts)
     model = context.model
-    given = rendered_prompts(model, texts, options, [True] * len(texts))
-    n_beside = int(normalize == "pmi" and bool(given))
+    rendered = rendered_prompts(model, texts, options, [True] * len(texts))
+    n_beside = int(normalize == "pmi" and bool(rendered))
     if n_beside:
-        given.append(_pmi_prompt(model, options))
-    made = made_requests(model, given, [known.readings] * len(given), options)
-    each = [continuations for _, continuations, _ in made]
-    names = [f"prompts[{i}]" for i in range(len(given) - n_beside)]
-    check_different(known, each, [*names, "pmi_prompt"])
-    n_tokens = [[len(tokens) for tokens in found] for _, _, found in made]
+        rendered.append(_pmi_prompt(model, options))
+    rows = scored_requests(model, rendered, [known.readings] * len(rendered), options)
+    by_prompt = [continuations for _, continuations, _ in rows]
+    names = [f"prompts[{i}]" for i in range(len(rendered) - n_beside)]
+    check_different(known, by_prompt, [*names, "pmi_prompt"])
+    n_tokens = [[len(tokens) for tokens in prompt_tokens] for _, _, prompt_tokens in rows]
 
     def convert(results: Results) -> ClassifyResults:
-        found = classified(results, each, n_tokens, known, normalize, thinks=thinks)
-        return replace(found, notes=_notes(found, given, model, chat=options.chat))
+        classified_results = classified(
+            results, by_prompt, n_tokens, known, normalize, thinks=thinks
+        )
+        return replace(
+            classified_results,
+            notes=_notes(classified_results, rendered, model, chat=options.chat),
+        )
 
     thinks = isinstance(options.thinking, Thinking)
     n, seed = options.n_thoughts, options.seed
     made_call = scoring(
         context,
-        with_thoughts([request for request, _, _ in made], n, seed, places),
+        with_thoughts([request for request, _, _ in rows], n, seed, places),
         options,
         convert,
         journal=journal,
@@ -177,7 +186,7 @@ def prepare_classify(
 
 @takes(ClassifyOptions, ClassifySettings)
 def classify_calibrated(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     *,
@@ -190,7 +199,7 @@ def classify_calibrated(
     """Classify prompts with calibrated probabilities.
 
     Args:
-        ctx: As in `classify_parallel`.
+        context: As in `classify_parallel`.
         prompts: As in `classify_parallel`.
         labels: As in `classify_parallel`.
         method: "batch" to fit the calibration to these prompts, "contextual" to fit it to
@@ -227,7 +236,7 @@ def classify_calibrated(
     def run(
         some: Iterable[Prompt | Messages | None], show: ProgressOption
     ) -> ClassifyResults:
-        return classify_parallel(ctx, some, labels, progress=show, **settings)
+        return classify_parallel(context, some, labels, progress=show, **settings)
 
     if content_free is not None:
         calibration = _contextual(run(content_free, False))
@@ -236,11 +245,7 @@ def classify_calibrated(
 
 
 def check_contextual(thinking: object) -> None:
-    """Check that a contextual calibration is not combined with thoughts.
-
-    Raises:
-        ValueError: `thinking` lets the model think.
-    """
+    """Check that a contextual calibration is not combined with thoughts."""
     if isinstance(checked_thinking("thinking", thinking), Thinking):
         raise ArgumentError(
             "cannot be combined with thinking: a prompt without content gives the "
@@ -252,15 +257,15 @@ def check_contextual(thinking: object) -> None:
 
 
 def _notes(
-    found: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
+    results: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
 ) -> tuple[str, ...]:
     """Return notes that users should read before they use the results."""
-    low = low_coverage(found.coverage)
+    low = low_coverage(results.coverage)
     if not low:
         return ()
-    each = ((one.prompt, one.thought) for one in prompts)
+    pairs = ((one.prompt, one.thought) for one in prompts)
     first, thought = next(
-        (one for one in each if not isinstance(one[0], Refused)), (None, None)
+        (one for one in pairs if not isinstance(one[0], Refused)), (None, None)
     )
     if thought is not None:
         first = detokenize(model, (*thought.end, *thought.after), unparse_special=True)
@@ -270,10 +275,10 @@ def _notes(
 
 
 def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
-    (found,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
-    if isinstance(found.prompt, Refused):
-        raise ChatTemplateError(f"pmi_prompt: {found.prompt.reason}")
-    return Rendered(_start_of_text(model)) if found.prompt == "" else found
+    (prompt,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
+    if isinstance(prompt.prompt, Refused):
+        raise ChatTemplateError(f"pmi_prompt: {prompt.prompt.reason}")
+    return Rendered(_start_of_text(model)) if prompt.prompt == "" else prompt
 
 
 def _start_of_text(model: Model) -> object:

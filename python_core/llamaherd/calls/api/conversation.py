@@ -1,12 +1,14 @@
-"""Memory of a conversation."""
+"""State of a `Chat`: its turns, questions, and room in the context."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.api.turns import (
     answer,
+    as_messages,
     checked_turns,
     last_question,
     n_exchanges,
@@ -14,15 +16,226 @@ from llamaherd.calls.api.turns import (
     question,
     transcript,
 )
+from llamaherd.calls.asks.answers import again, as_result
+from llamaherd.calls.asks.keywords import ChatSettings
+from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
+from llamaherd.calls.asks.rendering import rendered
+from llamaherd.calls.asks.requests import make_requests, tokens_or_problem
+from llamaherd.calls.chat.conversations import Refused
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ChatFullError,
+    Failure,
+    PromptError,
+    code_of,
+)
+from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.core.results import Results
+from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
+from llamaherd.engine.core.stats import Stats
+from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.model.tokens import n_common_tokens
 
 if TYPE_CHECKING:
-    from llamaherd.calls.api.questions import Question
-    from llamaherd.calls.api.replies import Reply
-    from llamaherd.calls.api.turns import Turn
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.calls.api.turns import Reply, Turn
     from llamaherd.calls.run.handle import Handle
+    from llamaherd.calls.run.host import Host
+    from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Result
+
+
+# If fewer cells than this are free for the answer, a question is refused.
+_LEAST_TOKENS = 64
+_ANSWER: Turn = {"role": "assistant", "content": "A"}
+
+
+def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptions:
+    """Check the settings of a question and return them with the defaults of a chat."""
+    arguments = {**CHAT_DEFAULTS, **settings}
+    if any(settings.get(name) for name in CONSTRAINTS) and "max_tokens" not in settings:
+        del arguments["max_tokens"]  # the constraint limits the answer
+    options = GenerateOptions.of(
+        ChatSettings, arguments, chat=True, stream=True, system=system
+    )
+    # Constraints are not checked here, but later with the model, because a schema may
+    # be given in many forms.
+    SamplingParams(**{k: v for k, v in options.sampling.items() if k not in CONSTRAINTS})
+    return options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question that can be submitted.
+
+    Attributes:
+        text: Question.
+        request: Request with the whole conversation.
+        prefix: Text at the start of the answer that is not part of the result.
+        n_again: Number of leading tokens that the next prompt will share.
+        n_replaced: Number of messages at the end that the question and its answer
+            replace.
+        n_tries: Number of earlier answers to the same question.
+    """
+
+    text: str
+    request: Request
+    prefix: str | None
+    n_again: int
+    n_replaced: int = 0
+    n_tries: int = 0
+
+    def again(self, n_replaced: int, n_tries: int) -> Question:
+        """Return a copy that replaces the last question and has another seed."""
+        request = again(self.request, n_tries)
+        return replace(self, request=request, n_replaced=n_replaced, n_tries=n_tries)
+
+
+def make_question(
+    host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
+) -> Question:
+    """Create the request for a question that follows a conversation.
+
+    If few cells of the context are free, the limit of the answer is less than
+    `max_tokens`, and the limit of a thought is less than the default budget.
+    """
+    request = _request(host, turns, text, options)
+    is_default = options.thinking in (None, Thinking())
+    fitted = _fitted(request, _capacity(host), cuts_thought=is_default)
+    if fitted is None:
+        raise _full(host, turns, text, options, request)
+    if fitted.problem:
+        raise PromptError(f"the prompt failed: {fitted.problem}", _failed(fitted))
+    # A template may render earlier messages differently in the next prompt.
+    later = _tokens(host, [*turns, question(text), _ANSWER], "Q", options)
+    return Question(
+        text=text,
+        request=fitted,
+        prefix=options.prefix,
+        n_again=n_common_tokens(fitted.tokens, later),
+    )
+
+
+def make_batch(
+    host: Host,
+    system: str | None,
+    turns: Sequence[Turn],
+    texts: object,
+    settings: Mapping[str, Any],
+) -> tuple[list[list[dict[str, object]] | Refused], dict[str, Any]]:
+    """Return the prompts for many questions, and the arguments of their call.
+
+    Args:
+        system: Text of the system message; None for no message.
+        texts: Questions; a `Refused` fails alone.
+    """
+    given_texts = [
+        text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
+        for i, text in enumerate(checks.prompt_list(texts, "texts", ""))
+    ]
+    asked = [text for text in given_texts if not isinstance(text, Refused)]
+    arguments = {**settings, "chat": True, "system": system}
+    arguments.pop("priority", None)  # all prompts of a call share this prefix
+    is_free = not any(arguments.get(name) for name in CONSTRAINTS)
+    if asked and is_free and arguments.get("max_tokens") is None:
+        chat_settings = {
+            k: v for k, v in settings.items() if k in ChatSettings.__annotations__
+        }
+        longest = make_question(
+            host, turns, max(asked, key=len), options_of(system, chat_settings)
+        )
+        arguments["max_tokens"] = longest.request.max_tokens
+    prompts = [
+        text if isinstance(text, Refused) else as_messages([*turns, question(text)])
+        for text in given_texts
+    ]
+    return prompts, arguments
+
+
+def _request(
+    host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
+) -> Request:
+    messages = as_messages([*turns, question(text)])
+    place = n_exchanges(turns)  # the seed is derived from this
+    requests, _ = make_requests(host.model, [messages], options, places=[place])
+    return requests[0]
+
+
+def _tokens(
+    host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
+) -> Sequence[int]:
+    """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
+    messages = as_messages([*turns, question(text)])
+    (prompt,) = rendered(host.model, [messages], options)
+    return tokens_or_problem(host.model, "text", prompt, parse_special=True)[0]
+
+
+def _capacity(host: Host) -> int:
+    """Return the number of tokens that a prompt with its answer may have."""
+    n_ctx = host.options["n_ctx"]
+    n_train = host.model.n_ctx_train
+    return min(n_ctx, n_train) if isinstance(n_ctx, int) else n_train
+
+
+def _fitted(request: Request, capacity: int, *, cuts_thought: bool) -> Request | None:
+    """Return the request with `max_tokens` reduced to fit; None without room."""
+    if request.problem and code_of(request.problem) != "too_long":
+        return request
+    if not request.tokens:  # too long to be tokenized
+        return None
+    thought = request.thought
+    if thought is not None and cuts_thought and request.n_cells > capacity:
+        n_fixed = len(request.tokens) + thought.n_cells - thought.budget
+        half = max(0, (capacity - n_fixed) // 2)
+        shorter = replace(thought, budget=min(thought.budget, half))
+        request = replace(request, thought=shorter)
+    room = capacity - (request.n_cells - request.max_tokens)
+    if room < min(_LEAST_TOKENS, request.max_tokens):
+        return None
+    return replace(request, max_tokens=min(request.max_tokens, room), problem="")
+
+
+def _full(
+    host: Host,
+    turns: Sequence[Turn],
+    text: str,
+    options: GenerateOptions,
+    request: Request,
+) -> ChatFullError:
+    """Return the error for a conversation that leaves too few tokens for an answer."""
+    capacity, n_forget = _capacity(host), 0
+    n_behind = request.n_cells - len(request.tokens)
+    for n in range(1, n_exchanges(turns) + 1):
+        rest = _tokens(host, turns[n_first(turns, n) :], text, options)
+        if rest and len(rest) + n_behind <= capacity:
+            n_forget = n
+            break
+    n_tokens = len(request.tokens)
+    advice = (
+        f"forget({n_forget}) drops its {n_forget} oldest questions with their answers"
+    )
+    if n_forget == 1:
+        advice = "forget() drops its oldest question with the answer"
+    elif not n_forget:
+        advice = "ask a shorter question, or set a lower max_tokens"
+    told = f"has {n_tokens} tokens" if n_tokens else "is too long"
+    reason = Failure(
+        f"the conversation {told}: too few tokens remain for an answer. Conversation "
+        f"and answer together may have {capacity} tokens: {advice}",
+        "too_long",
+    )
+    results = _failed(replace(request, problem=reason))
+    return ChatFullError(
+        str(reason), results, n_tokens=n_tokens, capacity=capacity, n_forget=n_forget
+    )
+
+
+def _failed(request: Request) -> Results:
+    output = Output(finish=Finish.ERROR, message=request.problem)
+    return Results([as_result(0, request, output, None)], Stats(n_prompts=1))
 
 
 class Conversation:
@@ -38,14 +251,14 @@ class Conversation:
     """
 
     def __init__(self, system: object, turns: object) -> None:
-        given, self._turns = checked_turns(turns)
-        if system is not None and given is not None:
+        saved_system, self._turns = checked_turns(turns)
+        if system is not None and saved_system is not None:
             raise ArgumentError(
                 "has a system message, and system is given as well: leave one out",
                 argument="turns",
                 code="conflict",
             )
-        self._system = given if system is None else checks.text("system", system)
+        self._system = saved_system if system is None else checks.text("system", system)
         self._lock = Lock()  # protects the turns and the fields below
         self._version = 0  # incremented when the turns change
         self._reply: Reply | None = None  # answer in progress

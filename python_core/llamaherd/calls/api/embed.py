@@ -10,11 +10,15 @@ from llamaherd.calls.asks.keywords import EmbedSettings
 from llamaherd.calls.asks.options import EmbedOptions
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.texts import make_texts
-from llamaherd.calls.run.elsewhere import Elsewhere
-from llamaherd.calls.run.embed_job import EmbedJob, EmbedWork
-from llamaherd.calls.run.embedders import EmbedSpec, lent_embedder, reads_at_once
+from llamaherd.calls.run.embedders import (
+    EmbedJob,
+    EmbedSpec,
+    EmbedWork,
+    lent_embedder,
+    reads_at_once,
+)
 from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
-from llamaherd.calls.run.host import Host
+from llamaherd.calls.run.host import Elsewhere, Host
 from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.engine.core.words import words
 from llamaherd.engine.loop.threads import warn_of_foreign
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from llamaherd.calls.asks.options import PoolingOption
-    from llamaherd.engine.core.embeddings import Embeddings, EmbedProgress
+    from llamaherd.calls.run.embedding import Embeddings, EmbedProgress
     from llamaherd.engine.model.tokens import Prompt
     from llamaherd.engine.native.embedder import Pooling
 
@@ -109,9 +113,9 @@ def prepare_embed(
         return model.embedding(texts, options)
     host, model = model if isinstance(model, Host) else None, _as_model(model)
     chosen = _pooling(model, options.pooling)
-    given = make_texts(model, texts, truncate=options.truncate)
+    prepared = make_texts(model, texts, truncate=options.truncate)
     warn_of_foreign(options.n_threads or hardware.n_cores())
-    call = EmbedCall(given, chosen)
+    call = EmbedCall(prepared, chosen)
     sizes = _sizes(model, call.longest, is_alone=options.deterministic)
     spec = EmbedSpec(
         pooling=chosen,

@@ -1,11 +1,16 @@
-"""Public calls that generate answers: to many prompts, to one prompt, as a stream."""
+"""Calls that generate: `generate_parallel`, `start_parallel`, `generate`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
-from llamaherd.calls.api.cut_off import warn_of_cut
-from llamaherd.calls.api.running import none_answered, run_to_end, start, stream_pieces
+from llamaherd.calls.api.running import (
+    none_answered,
+    note_slow_file,
+    run_to_end,
+    start,
+    stream_pieces,
+)
 from llamaherd.calls.asks.keywords import GenerateSettings, PromptSettings
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import schemas_of
@@ -15,7 +20,7 @@ from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.hosted import HostedCall
-from llamaherd.calls.run.slow_file import note_slow_file
+from llamaherd.engine.core.caller import warn_of_cut
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import Thinking
@@ -31,18 +36,20 @@ if TYPE_CHECKING:
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Job
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.tokens import Prompt
 
+
+if TYPE_CHECKING:
     Messages = Sequence[Mapping[str, object]]
     T = TypeVar("T")
 
 
 @overload
 def generate_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     schema: type[T],
@@ -51,7 +58,7 @@ def generate_parallel(
 ) -> Results[T]: ...
 @overload
 def generate_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     progress: ProgressOption = False,
@@ -59,7 +66,7 @@ def generate_parallel(
 ) -> Results: ...
 @takes(GenerateOptions, GenerateSettings)
 def generate_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     progress: ProgressOption = False,
@@ -75,7 +82,7 @@ def generate_parallel(
     `parsed`, see `structured`.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Any number of texts or sequences of token ids; with `chat`, also lists
             of messages.
         progress: True to show a progress bar, or a function that is called with a
@@ -110,7 +117,7 @@ def generate_parallel(
     """
     options = GenerateOptions.of(GenerateSettings, settings, progress=progress)
     return run_to_end(
-        lambda: prepare_generate(ctx, prompts, options),
+        lambda: prepare_generate(context, prompts, options),
         progress,
         prompts,
         lambda count: none_answered(count, options.n),
@@ -119,7 +126,7 @@ def generate_parallel(
 
 @overload
 def start_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     *,
     schema: type[T],
@@ -127,13 +134,13 @@ def start_parallel(
 ) -> Job[Results[T]]: ...
 @overload
 def start_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     **settings: Unpack[GenerateSettings],
 ) -> Job[Results]: ...
 @takes(GenerateOptions, GenerateSettings)
 def start_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     **settings: Unpack[GenerateSettings],
 ) -> Job[Results]:
@@ -142,11 +149,11 @@ def start_parallel(
     Invalid arguments raise an error here, before anything runs.
     """
     options = GenerateOptions.of(GenerateSettings, settings)
-    return start(lambda: prepare_generate(ctx, prompts, options))
+    return start(lambda: prepare_generate(context, prompts, options))
 
 
 def prepare_generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     options: GenerateOptions,
     *,
@@ -157,28 +164,26 @@ def prepare_generate(
     """Create the work of the `Job` of `start_parallel`.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
-        prompts: Texts, token ids or messages.
-        options: Options of the call.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         journal: Open journal that replaces the journal in the options. The call does
             not close this journal.
-        places: Index of each prompt in a longer list, see `make_requests`.
-        tells_cut: Whether to warn of answers that `max_tokens` ended.
     """
-    context = as_context(ctx)
+    context = as_context(context)
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))
     file = options.journal if journal is None else journal
-    made = call if file is None else recorded(call, context, file)
+    work = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
-    return HostedCall(context, made, prompts, tell)
+    return HostedCall(context, work, prompts, tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
     """Return the function that warns of cut answers; None if the caller wants them."""
     params = options.params if isinstance(options.params, list) else [options.params]
     settings = [options.sampling.get("ignore_eos")]
-    settings += [each.ignore_eos for each in params if isinstance(each, SamplingParams)]
+    settings += [
+        sampling.ignore_eos for sampling in params if isinstance(sampling, SamplingParams)
+    ]
     return None if any(settings) else _warn_of_cut
 
 
@@ -188,7 +193,7 @@ def _warn_of_cut(results: Results) -> None:
 
 @overload
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     schema: type[T],
@@ -197,7 +202,7 @@ def generate(
 ) -> Result[T]: ...
 @overload
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[False] = False,
@@ -205,7 +210,7 @@ def generate(
 ) -> Result: ...
 @overload
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[True, "all"],
@@ -213,7 +218,7 @@ def generate(
 ) -> Iterator[TextPiece]: ...
 @takes(GenerateOptions, PromptSettings)
 def generate(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Stream = False,
@@ -222,7 +227,7 @@ def generate(
     """Generate the answer to one prompt. Takes the arguments of `generate_parallel`.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompt: Text, token ids, or with `chat` a list of messages.
         stream: Return the answer in pieces while it is generated. "all" also returns
             the pieces of the thought; the `kind` of a piece is "thinking" or "answer".
@@ -239,7 +244,7 @@ def generate(
         GenerationError: The prompt failed; a stream raises the error after its last
             piece. `generate_parallel` lists other errors.
     """
-    context = as_context(ctx)
+    context = as_context(context)
     options = GenerateOptions.of(PromptSettings, settings, stream=stream, on_error="stop")
     if options.stream:
         if options.logprobs is not None:

@@ -1,4 +1,4 @@
-"""Execution of calls. Ctrl-C or an error at any time keeps all finished results."""
+"""Execution of calls: Ctrl-C or an error at any time keeps all finished results."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.interrupts import Interrupts, wait_for_end
-from llamaherd.calls.run.job import Job
+from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
+from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
 from llamaherd.engine.core.progress import reporter
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
+from llamaherd.engine.core.words import words
+from llamaherd.engine.hub.profile import cpu_features
 
 if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.request import Request
 
 _R = TypeVar("_R")
@@ -37,15 +40,8 @@ def run_to_end(
     a filter turned into an error, is raised with the attribute `results`.
 
     Args:
-        prepare: Function that checks the arguments and creates the work of a `Job`.
-        progress: True, False or a function, as given by the caller.
-        prompts: Prompts as given by the caller.
         nothing: Function that creates results for a number of prompts that have not
             begun. None if the call has no partial results.
-
-    Raises:
-        Interrupted: Ctrl-C ended the call; `results` has the finished results.
-        KeyboardInterrupt: Ctrl-C ended a call without partial results.
     """
     results: _R | None = None
     call = begun()
@@ -102,10 +98,6 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
     """Start a call and return at once.
 
     Invalid arguments raise an error before anything runs.
-
-    Args:
-        prepare: Function that checks the arguments and creates the work.
-        kind: Class `Job` or a subclass.
     """
     with Interrupts() as interrupts:
         with interrupts.let_through():
@@ -122,13 +114,7 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
 def stream_pieces(
     context: Host, request: Request, *, with_thought: bool = False
 ) -> Iterator[TextPiece]:
-    """Yield the answer to one prompt in pieces; cancel the prompt if the loop ends early.
-
-    Args:
-        context: Context that runs the prompt.
-        request: Request to run.
-        with_thought: Whether to yield the pieces of the thought, too.
-    """
+    """Yield the answer in pieces; cancel the prompt if the loop ends early."""
     handle: Handle | None = None
     try:
         with Interrupts() as interrupts:
@@ -159,3 +145,41 @@ def none_answered(n_prompts: int, n: int = 1) -> Results:
         for j in range(n)
     ]
     return Results(results, Stats(n_prompts=n_prompts, n_samples=len(results)), n)
+
+
+MANY = 5000  # prompts from which on a faster file is worth minutes of requantizing
+
+
+# Values of general.file_type of types that ggml does not rearrange for wide instructions,
+# and than which Q8_0 reads prompts twice as fast; see docs/decisions/0013.
+_SLOW = {"3": "Q4_1"}
+
+
+_noted: set[str] = set()  # paths of models for which the note was issued
+
+
+def note_slow_file(host: Host, n_prompts: int) -> None:
+    """Warn once if a call is long, and its model is of a type that is slow here.
+
+    Warns:
+        UserWarning: The type of the model's weights is slow on this processor.
+    """
+    if n_prompts < MANY or isinstance(host, Elsewhere):
+        return
+    model = host.model
+    name = _SLOW.get(model.metadata.get("general.file_type", ""))
+    path = str(model.path)
+    if name is None or model.n_gpu_layers != 0 or path in _noted or not _is_slow_here():
+        return
+    _noted.add(path)
+    warn_caller(
+        f"{model.file.name} is of the type {name}, and this processor reads prompts "
+        "about twice as fast with Q8_0, which predicts almost the same: "
+        f"{words().faster(path)} writes such a file and measures it"
+    )
+
+
+def _is_slow_here() -> bool:
+    """Whether the processor has wide instructions, but none for matrices of any type."""
+    features = cpu_features()
+    return "avx2" in features and "amx_int8" not in features

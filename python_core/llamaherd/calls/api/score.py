@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from llamaherd.calls.api.running import none_answered, run_to_end, start
-from llamaherd.calls.api.scoring import made_requests, open_context, scoring
+from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
 from llamaherd.calls.asks.continuations import (
     Continuation,
     PerplexityResults,
@@ -18,16 +18,16 @@ from llamaherd.calls.asks.keywords import PerplexitySettings, ScoreSettings
 from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.scored_thoughts import thought_of
 from llamaherd.calls.asks.scoring import text_request
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.chat.conversations import listed
+from llamaherd.calls.asks.thoughts import thought_of
+from llamaherd.calls.chat.conversations import prompts_or_refusals
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.thinking import Thinking
-from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @takes(ScoreOptions, ScoreSettings)
 def score_parallel(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     continuations: str | Sequence[str | Sequence[str]],
     *,
@@ -56,7 +56,7 @@ def score_parallel(
     """Compute the log-probability of each token of given continuations.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Prompts as in `generate_parallel`, including `chat`.
         continuations: One text for all prompts, or for each prompt a text or a list of
             texts, which are then computed as a tree. No space is inserted before them.
@@ -71,7 +71,7 @@ def score_parallel(
     """
     options = ScoreOptions.of(ScoreSettings, settings, progress=progress)
     return run_to_end(
-        lambda: prepare_score(ctx, prompts, continuations, options),
+        lambda: prepare_score(context, prompts, continuations, options),
         progress,
         prompts,
         _nothing_scored,
@@ -80,32 +80,34 @@ def score_parallel(
 
 @takes(ScoreOptions, ScoreSettings)
 def start_score(
-    ctx: Host | Llama,
+    context: Host | Llama,
     prompts: Iterable[Prompt | Messages | None],
     continuations: str | Sequence[str | Sequence[str]],
     **settings: Unpack[ScoreSettings],
 ) -> Job[ScoreResults]:
     """Start `score_parallel` in the background and return at once."""
     options = ScoreOptions.of(ScoreSettings, settings)
-    return start(lambda: prepare_score(ctx, prompts, continuations, options))
+    return start(lambda: prepare_score(context, prompts, continuations, options))
 
 
 def prepare_score(
-    ctx: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
+    context: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
 ) -> HostedCall[ScoreResults]:
     """Check the arguments and create the work of the job of `start_score`."""
-    context = open_context(ctx)
+    context = open_context(context)
     model = context.model
-    every = listed(prompts)
-    given = rendered_prompts(model, every, options, [True] * len(every))
-    texts = _checked_continuations(continuations, len(given))
-    made = made_requests(model, given, texts, options)
+    every = prompts_or_refusals(prompts)
+    rendered = rendered_prompts(model, every, options, [True] * len(every))
+    texts = _checked_continuations(continuations, len(rendered))
+    rows = scored_requests(model, rendered, texts, options)
 
     def convert(results: Results) -> ScoreResults:
         scored: list[list[Continuation] | None] = []
-        for result, (_, each, tokens), own in zip(results, made, texts, strict=True):
+        for result, (_, scored_tokens, tokens), texts_of_prompt in zip(
+            results, rows, texts, strict=True
+        ):
             scores = result.scores
-            if each is None or scores is None:
+            if scored_tokens is None or scores is None:
                 scored.append(None)
                 continue
             scored.append(
@@ -113,14 +115,14 @@ def prepare_score(
                     Continuation(
                         text=text,
                         tokens=tokens[j].tolist(),
-                        token_logprobs=np.array(each.token_logprobs(j, scores)),
+                        token_logprobs=np.array(scored_tokens.token_logprobs(j, scores)),
                     )
-                    for j, text in enumerate(own)
+                    for j, text in enumerate(texts_of_prompt)
                 ]
             )
         return ScoreResults(
             continuations=scored,
-            n_given=[len(own) for own in texts],
+            n_given=[len(group) for group in texts],
             errors=results.errors,
             finish_reasons=results.finish_reasons,
             stats=results.stats,
@@ -128,7 +130,7 @@ def prepare_score(
         )
 
     thinks = isinstance(options.thinking, Thinking)
-    requests = [request for request, _, _ in made]
+    requests = [request for request, _, _ in rows]
     made_call = scoring(context, requests, options, convert)
     return HostedCall(context, made_call, prompts)
 
@@ -145,20 +147,20 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
             f"{what or checks.shown(continuations)}",
             argument=name,
         )
-    each = list(continuations)
-    if len(each) != n:
+    groups = list(continuations)
+    if len(groups) != n:
         raise ArgumentError(
-            f"must be {n}, one for each prompt, not {len(each)}",
+            f"must be {n}, one for each prompt, not {len(groups)}",
             argument=name,
             code="wrong_length",
         )
     out = []
-    for i, own in enumerate(each):
-        texts = [own] if isinstance(own, str) else checks.column_as_list(own)
+    for i, group in enumerate(groups):
+        texts = [group] if isinstance(group, str) else checks.column_as_list(group)
         what = checks.no_list(texts)
         if what or not _is_listed(texts):
             raise ArgumentTypeError(
-                f"must be a text or a list of texts, not {what or checks.shown(own)}",
+                f"must be a text or a list of texts, not {what or checks.shown(group)}",
                 argument=Argument(name, (i,)),
             )
         where = Argument(name, (i,))
@@ -189,7 +191,7 @@ def _nothing_scored(n: int) -> ScoreResults:
 
 @takes(PerplexityOptions, PerplexitySettings)
 def perplexity(
-    ctx: Host | Llama,
+    context: Host | Llama,
     texts: Iterable[Prompt | None],
     *,
     progress: ProgressOption = False,
@@ -202,7 +204,7 @@ def perplexity(
     token of the text.
 
     Args:
-        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         texts: Texts or token ids, each at most as long as the training context of the
             model.
         progress: True to show a progress bar, or a function that is called with a
@@ -214,7 +216,7 @@ def perplexity(
     """
     options = PerplexityOptions.of(PerplexitySettings, settings, progress=progress)
     return run_to_end(
-        lambda: _prepare_perplexity(ctx, texts, options),
+        lambda: _prepare_perplexity(context, texts, options),
         progress,
         texts,
         _nothing_predicted,
@@ -223,36 +225,38 @@ def perplexity(
 
 @takes(PerplexityOptions, PerplexitySettings)
 def start_perplexity(
-    ctx: Host | Llama,
+    context: Host | Llama,
     texts: Iterable[Prompt | None],
     **settings: Unpack[PerplexitySettings],
 ) -> Job[PerplexityResults]:
     """Start `perplexity` in the background and return at once."""
     options = PerplexityOptions.of(PerplexitySettings, settings)
-    return start(lambda: _prepare_perplexity(ctx, texts, options))
+    return start(lambda: _prepare_perplexity(context, texts, options))
 
 
 def _prepare_perplexity(
-    ctx: Host | Llama, texts: object, options: PerplexityOptions
+    context: Host | Llama, texts: object, options: PerplexityOptions
 ) -> HostedCall[PerplexityResults]:
-    context = open_context(ctx)
+    context = open_context(context)
     model = context.model
     joiner = Joiner(model, parsing(options.parse_special, chat=False))
-    made = [
+    rows = [
         text_request(model, joiner, Argument("texts", (i,)), text)
-        for i, text in enumerate(listed(texts, "texts", ""))
+        for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
 
     def convert(results: Results) -> PerplexityResults:
         tokens = []
         logprobs = []
-        for result, (request, each, found) in zip(results, made, strict=True):
-            behind = found[0].tolist() if found else []
+        for result, (request, continuations, prompt_tokens) in zip(
+            results, rows, strict=True
+        ):
+            behind = prompt_tokens[0].tolist() if prompt_tokens else []
             tokens.append([*request.tokens, *behind])
-            known = each is not None and result.scores is not None
+            known = continuations is not None and result.scores is not None
             logprobs.append(
-                np.array(each.token_logprobs(0, result.scores or ()))
-                if each is not None and known
+                np.array(continuations.token_logprobs(0, result.scores or ()))
+                if continuations is not None and known
                 else None
             )
         return PerplexityResults(
@@ -263,7 +267,7 @@ def _prepare_perplexity(
             stats=results.stats,
         )
 
-    requests = [request for request, _, _ in made]
+    requests = [request for request, _, _ in rows]
     made_call = scoring(context, requests, options, convert, name="texts")
     return HostedCall(context, made_call, texts)
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.scored_thoughts import BehindThoughts
 from llamaherd.calls.asks.scoring import scoring_request
+from llamaherd.calls.asks.thoughts import BehindThoughts
 from llamaherd.calls.chat.chat import answer_space
 from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
-from llamaherd.calls.run.scoring import Scored, Scoring
+from llamaherd.calls.run.hosted import Scored, Scoring
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
     from array import array
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.options import CallOptions, ScoreOptions, Space
     from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.calls.asks.trees import Continuations
+    from llamaherd.calls.asks.scoring import Continuations
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.core.request import Request
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     _R = TypeVar("_R", bound=Scored)
 
 
-def open_context(ctx: Host | Llama) -> Host:
+def open_context(context: Host | Llama) -> Host:
     """Return the context to run in; raise ContextClosedError if it is closed."""
-    context = as_context(ctx)
+    context = as_context(context)
     context.check_open()
     return context
 
 
-def made_requests(
+def scored_requests(
     model: Model,
     prompts: Sequence[Rendered],
     texts: Sequence[Sequence[str]],
@@ -70,12 +70,12 @@ def made_requests(
                     space,
                     behind_chat if one.thought is None or behind_chat is None else "",
                 )
-                for text in own
+                for text in continuations
             ],
             thought=one.thought,
             behind=behind,
         )
-        for i, (one, own) in enumerate(zip(prompts, texts, strict=True))
+        for i, (one, continuations) in enumerate(zip(prompts, texts, strict=True))
     ]
 
 

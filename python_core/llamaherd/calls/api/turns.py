@@ -1,4 +1,4 @@
-"""Turns of a conversation: messages in the form that chat templates accept."""
+"""Turns of a conversation: messages of users and of the model, and replies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,113 @@ from typing import TYPE_CHECKING, TypedDict
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.engine.core.process import ProcessBound
+from llamaherd.engine.core.results import Results
+from llamaherd.engine.core.stats import Stats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Required
 
+    from llamaherd.calls.run.handle import Handle
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
+
+
+class Reply(ProcessBound):
+    """Answer of a chat during its generation, returned by `Chat.stream`.
+
+    Iteration yields the pieces of its text as they are generated; `pieces` also yields
+    the pieces of the thought. If the loop ends early, by `break`, an error or Ctrl-C,
+    the answer is cancelled, and the conversation keeps the text so far. An answer that
+    no code reads is still generated to its end.
+
+    Args:
+        handle: Handle of the request.
+        record: Function that adds the finished answer to the conversation, once.
+
+    Attributes:
+        handle: Handle of the request.
+        record: See above.
+    """
+
+    def __init__(self, handle: Handle, record: Callable[[], object]) -> None:
+        self.handle = handle
+        self.record = record
+
+    def __iter__(self) -> Iterator[TextPiece]:
+        """Iterate over the pieces of the answer.
+
+        Raises:
+            Interrupted: Ctrl-C cancelled the answer; `results[0].partial` has its text.
+            GenerationError: The answer failed; raised after the last piece. For all
+                errors see `Handle.result`.
+        """
+        return (piece for piece in self.pieces() if piece.kind == "answer")
+
+    def pieces(self) -> Iterator[TextPiece]:
+        """Iterate over the pieces of thought and answer, see `Handle.pieces`."""
+        is_read = False
+        try:
+            yield from self.handle.pieces()
+            is_read = True
+        except KeyboardInterrupt:
+            raise self.interrupted() from None
+        finally:
+            if not is_read:
+                self.cancel()
+            self.settle()
+
+    def read(self, start: int = 0, timeout: float | None = None) -> list[TextPiece]:
+        """Wait for new pieces of thought and answer, see `Handle.read`."""
+        return self.handle.read(start, timeout)
+
+    def result(self) -> Result:
+        """Wait for the whole answer.
+
+        Raises:
+            GenerationError: The answer failed; for all errors see `Handle.result`.
+        """
+        try:
+            return self.handle.result()
+        finally:
+            if self.done():
+                self.record()
+
+    def done(self) -> bool:
+        """Whether the answer has ended, including failures."""
+        return self.handle.done()
+
+    def cancel(self) -> None:
+        """Request the end of the answer and return at once; it ends within one step."""
+        self.handle.cancel()
+
+    def interrupted(self) -> Interrupted:
+        """Cancel the answer and return the error that the caller raises after Ctrl-C."""
+        self.cancel()
+        try:
+            result = self.result()
+        except Exception as error:  # noqa: BLE001 - it failed before it was cancelled
+            return Interrupted(getattr(error, "results", None))
+        return Interrupted(Results([result], Stats(n_prompts=1)))
+
+    def __repr__(self) -> str:
+        return f"<Reply: {self.handle!r}>"
+
+    def settle(self) -> None:
+        """Wait until the answer has ended or failed.
+
+        Raises:
+            ForkError: This process was forked; the answer never ends here.
+            MemoryError: The context's thread has died; the answer never ends.
+        """
+        try:
+            self.result()
+        except Exception:
+            if not self.done():  # else the code that reads the answer raises the error
+                raise
+
 
 _MARK = "interrupted"  # key that is not passed to templates
 
@@ -43,8 +144,6 @@ def answer(result: Result, prefix: str | None) -> Turn:
 
     Args:
         result: Answer, or an interrupted answer with its text so far.
-        prefix: Text at the
-            start of the answer that `result` does not contain.
     """
     text = result.partial if result.text is None else result.text
     turn: Turn = {"role": "assistant", "content": (prefix or "") + (text or "")}
@@ -60,25 +159,18 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
     return [{key: value for key, value in turn.items() if key != _MARK} for turn in turns]
 
 
-def checked_turns(given: object) -> tuple[str | None, list[Turn]]:
+def checked_turns(messages: object) -> tuple[str | None, list[Turn]]:
     """Check saved turns.
-
-    Args:
-        given: Messages of users and of the model, perhaps after a system message.
 
     Returns:
         Text of the system message (None without a system message), and the other
         messages.
-
-    Raises:
-        TypeError: `given` is not a list of messages.
-        ValueError: A message lacks a key, or the last message is a question.
     """
-    if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+    if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
-            f"must be a list of messages, not {checks.shown(given)}", argument="turns"
+            f"must be a list of messages, not {checks.shown(messages)}", argument="turns"
         )
-    turns = [_checked(Argument("turns", (i,)), turn) for i, turn in enumerate(given)]
+    turns = [_checked(Argument("turns", (i,)), turn) for i, turn in enumerate(messages)]
     system = None
     if turns and turns[0]["role"] == "system":
         system = turns.pop(0)["content"]
@@ -97,11 +189,7 @@ def n_exchanges(turns: Sequence[Turn]) -> int:
 
 
 def last_question(turns: Sequence[Turn]) -> tuple[str, int]:
-    """Return the last question, and the number of messages from it to the end.
-
-    Raises:
-        ValueError: There is no question.
-    """
+    """Return the last question, and the number of messages from it to the end."""
     for n, turn in enumerate(reversed(turns), 1):
         if turn["role"] == "user":
             return turn["content"], n
@@ -124,23 +212,23 @@ def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:
     return starts[n_exchanges - 1] if n_exchanges <= len(starts) else len(turns)
 
 
-def _checked(name: Argument, given: object) -> Turn:
-    if not isinstance(given, Mapping):
+def _checked(name: Argument, saved: object) -> Turn:
+    if not isinstance(saved, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(given)}", argument=name
+            f"must be a mapping, not {checks.shown(saved)}", argument=name
         )
     for key in ("role", "content"):
-        if key not in given:
+        if key not in saved:
             raise ArgumentError(
-                f"has no {key!r}: {checks.shown(given)}", argument=name, code="missing"
+                f"has no {key!r}: {checks.shown(saved)}", argument=name, code="missing"
             )
     turn: Turn = {
-        "role": checks.text(name.at("role"), given["role"]),
-        "content": checks.text(name.at("content"), given["content"]),
+        "role": checks.text(name.at("role"), saved["role"]),
+        "content": checks.text(name.at("content"), saved["content"]),
     }
-    thought = given.get("reasoning_content")
+    thought = saved.get("reasoning_content")
     if thought is not None:
         turn["reasoning_content"] = checks.text(name.at("reasoning_content"), thought)
-    if checks.flag(name.at(_MARK), given.get(_MARK, False)):
+    if checks.flag(name.at(_MARK), saved.get(_MARK, False)):
         turn["interrupted"] = True
     return turn

@@ -8,7 +8,8 @@ from llamaherd.calls.asks.options import MANY, ON_ERROR, THINKING, VARIABLES, On
 from llamaherd.calls.asks.scores import NORMALIZE, Normalize
 from llamaherd.calls.structured.quoting import checked_evidence
 from llamaherd.engine.core.declaration import Options, declares, option
-from llamaherd.engine.core.kinds import (
+from llamaherd.engine.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_SCHEMA
+from llamaherd.engine.core.values import (
     Checked,
     Choice,
     Flag,
@@ -17,7 +18,6 @@ from llamaherd.engine.core.kinds import (
     Unchecked,
     Whole,
 )
-from llamaherd.engine.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_SCHEMA
 
 if TYPE_CHECKING:
     import datetime as dt

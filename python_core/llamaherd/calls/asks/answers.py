@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.engine.core.errors import AnswerError, CutOffError, GenerationError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import (
+    AnswerError,
+    CutOffError,
+    Failure,
+    GenerationError,
+)
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.results import Result
 from llamaherd.engine.native import shim
@@ -50,12 +54,7 @@ class Answer(NamedTuple):
 
 
 def checked(request: Request, output: Output) -> Answer:
-    """Check an answer against the schema of its request, if any.
-
-    Args:
-        request: Request.
-        output: Output of the request.
-    """
+    """Check an answer against the schema of its request, if any."""
     shape = request.shape
     if shape is None or output.finish in (Finish.CANCELLED, Finish.ERROR):
         return Answer(output)
@@ -88,12 +87,7 @@ def seeded(request: Request, seed: int) -> Request:
 
 
 def again(request: Request, n_tries: int) -> Request:
-    """Return the request of a retry.
-
-    Args:
-        request: First request.
-        n_tries: Number of invalid answers so far.
-    """
+    """Return the request of a retry."""
     sampling = request.sampling
     if sampling.is_greedy:  # a greedy retry would repeat the answer
         sampling = replace(sampling, temperature=_TEMPERATURE_OF_RETRIES)
@@ -118,14 +112,9 @@ def as_result(
     """Convert the output of the engine to the result for a caller.
 
     Args:
-        index: Index of the prompt in the call.
-        request: Request.
-        output: Output of the request.
         stats: Statistics of the request; None if it was not run.
-        sample: Index of the sample of the prompt.
         n_reused: Number of prompt tokens that were not computed for this prompt; None
             uses the number in `output`.
-        parsed: Parsed answer.
     """
     is_finished = output.finish not in (Finish.CANCELLED, Finish.ERROR)
     has_partial = not is_finished and bool(output.tokens or output.text)

@@ -1,15 +1,4 @@
-"""Calibration of classifiers: removal of the model's prior preference for labels.
-
-Both methods divide by prior probabilities of the labels (the probabilities without a
-text, or their average) and normalize the result. With p the probabilities of one text and
-q the prior,
-
-    calibrated_j = (p_j / q_j) / sum_i (p_i / q_i)
-
-Sources: Zhao, Wallace, Feng, Klein, Singh, "Calibrate Before Use", 2021 (arXiv
-2102.09690), with W the inverse of diag(q) and b = 0; Zhou, Wan, Proleev, Mincu, Chen,
-Heller, Roy, "Batch Calibration", 2023 (arXiv 2309.17249).
-"""
+"""Calibration of label probabilities, and the coverage of labels."""
 
 from __future__ import annotations
 
@@ -21,12 +10,15 @@ import numpy as np
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.plurals import with_commas
+from llamaherd.engine.core.phrases import with_commas
+from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
+if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 Method = Literal["contextual", "batch"]
@@ -129,7 +121,7 @@ class Calibration:
         """
         try:
             stored = json.loads(text)
-            made = cls(
+            calibration = cls(
                 names=tuple(map(str, stored["names"])),
                 prior=tuple(map(float, stored["prior"])),
                 method=stored["method"],
@@ -139,12 +131,16 @@ class Calibration:
             raise ArgumentError(
                 f"is not a stored calibration: {error!r}", argument="text"
             ) from error
-        is_good = made.method in METHODS and all(0 <= p <= 1 for p in made.prior)
-        if not is_good or (made.names and len(made.names) != len(made.prior)):
+        is_good = calibration.method in METHODS and all(
+            0 <= p <= 1 for p in calibration.prior
+        )
+        if not is_good or (
+            calibration.names and len(calibration.names) != len(calibration.prior)
+        ):
             raise ArgumentError(
                 "is not a stored calibration: its values do not match", argument="text"
             )
-        return made
+        return calibration
 
 
 def calibrate_contextual(content_free: Classified | Floats) -> Calibration:
@@ -212,3 +208,72 @@ def _matrix(probs: Any) -> Floats:  # noqa: ANN401 - anything that numpy convert
             argument="probs",
         )
     return values
+
+
+LOW_COVERAGE = 0.05
+_MOST_SHOWN = 30  # number of characters at the end of a prompt that are examined
+# Texts that open a thought in the formats of common models.
+_OPENING = (
+    *("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>"),
+    *("[THINK]", "<|START_THINKING|>", "<|begin_of_thought|>", "<|channel>thought"),
+    *("<|channel|>analysis<|message|>", "<|inner_prefix|>", "<|thinking|>"),
+)
+
+
+def opened(prompt: str) -> str:
+    """Return the marker that opens a thought at the end of a prompt, or ""."""
+    end = prompt.rstrip()
+    return next((marker for marker in _OPENING if end.endswith(marker)), "")
+
+
+def low_coverage(coverage: Floats) -> str:
+    """Return a sentence about a low median coverage; "" if the coverage is not low.
+
+    Args:
+        coverage: float64[n], total probability of all labels; NaN if it is unknown.
+    """
+    known = coverage[~np.isnan(coverage)]
+    if not len(known) or (middle := float(np.median(known))) >= LOW_COVERAGE:
+        return ""
+    return (
+        f"Median coverage is {middle:.2g}: all labels together have only this share of "
+        "the model's probability for the text after a prompt"
+    )
+
+
+def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) -> str:
+    """Return the likely cause of a low coverage, as a sentence.
+
+    Args:
+        prompt: A prompt in the form that the model reads. Only its end is examined.
+    """
+    if not isinstance(prompt, str) or not prompt:
+        return "Prompts may end where no label can follow"
+    marker = opened(prompt)
+    if marker:
+        return (
+            f"Prompts end in {marker!r}, inside a thought: with {setting('chat', True)}, "
+            f"{setting('thinking', False)} closes it and {setting('thinking', 256)} lets "
+            "the model think first"
+        )
+    ending = checks.quoted(prompt[-_MOST_SHOWN:])
+    if chat:
+        return (
+            f"Prompts end in {ending}, and the model would start with another text: ask "
+            "for only a label in the prompt, or start the answer with prefix"
+        )
+    if prompt[-1].isspace():
+        return (
+            f"Prompts end in {ending}: leave out the white space there, which belongs "
+            "to the first token of a label"
+        )
+    template = f" or {setting('chat', True)}" if has_template else ""
+    if prompt.endswith(":"):
+        return (
+            f"Prompts end in {ending}: list the labels in the prompt, or try examples"
+            f"{template}"
+        )
+    return (
+        f"Prompts end in {ending}: try an end that a label would follow, such as "
+        f"'Answer:'{template}"
+    )

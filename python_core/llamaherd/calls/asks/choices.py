@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import TokenizeError
 from llamaherd.engine.core.request import ChoicePaths
-from llamaherd.engine.model.joined import Joiner
+from llamaherd.engine.model.tokens import Joiner
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.model.joined import Joined
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.model.tokens import ParseSpecial
+    from llamaherd.engine.model.tokens import Joined, ParseSpecial
 
 # If there are more choices, only this many are tokenized after every prompt. They show
 # whether an earlier tokenization of all choices can be reused.
@@ -35,11 +34,6 @@ class ChoiceCuts:
     spaces, after token ids that end in white space, and in a chat that does not end in
     white space. Then the tokens of both variants are allowed, provided that the prompt's
     tokens do not change.
-
-    Args:
-        model: Model whose vocabulary is used.
-        parse_special: Treatment of special tokens in prompts, see `prompt_tokens`.
-        chat: Whether the prompts are chats.
     """
 
     def __init__(self, model: Model, parse_special: ParseSpecial, *, chat: bool) -> None:
@@ -55,21 +49,16 @@ class ChoiceCuts:
         """Tokenize choices after a prompt.
 
         Args:
-            prompt: Text or token ids.
             tokens: int32[n] tokens of the prompt.
-            texts: Choices.
 
         Returns: The prompt's tokens, without the last tokens if a choice changes them,
             and the paths.
-
-        Raises:
-            TokenizeError: llama_tokenize fails, or two choices have the same tokens.
         """
         step = -(-len(texts) // _N_PROBES)
         probes = range(0, len(texts), step)
         joined, ways = self._joined(prompt, tokens, texts, probes)
         ending = tokens[len(joined.prompt) :].tobytes()
-        cuts = tuple(each.tobytes() for each in joined.continuations)
+        cuts = tuple(continuation.tobytes() for continuation in joined.continuations)
         key = (texts, ending, cuts, len(ways))
         if key not in self._known:
             if step > 1:
@@ -102,9 +91,15 @@ class ChoiceCuts:
             first, other = bare, spaced
         else:
             has_space = {i for _, i in spaced}
-            first = [each for each in bare if each[1] not in has_space] + spaced
+            first = [
+                spelling for spelling in bare if spelling[1] not in has_space
+            ] + spaced
             is_open = before.isspace() or _opens(before)
-            other = [each for each in bare if each[1] in has_space] if is_open else []
+            other = (
+                [spelling for spelling in bare if spelling[1] in has_space]
+                if is_open
+                else []
+            )
         ways = first + other
         joined = self._join(prompt, tokens, ways)
         if other and len(joined.prompt) < len(tokens):
@@ -170,11 +165,11 @@ def _same(
         for (_, i), tokens in zip(ways, continuations, strict=True)
         if i == choice
     }
-    shown = checks.quoted(texts[choice])
+    name = checks.quoted(texts[choice])
     for (_, i), tokens in zip(ways, continuations, strict=True):
         if i != choice and tokens and tokens.tobytes() in mine:
             return (
-                f"the choices {checks.quoted(texts[i])} and {shown} have the same tokens "
+                f"the choices {checks.quoted(texts[i])} and {name} have the same tokens "
                 "after the prompt: give only one of them"
             )
-    return f"the choice {shown} has no tokens after the prompt"
+    return f"the choice {name} has no tokens after the prompt"

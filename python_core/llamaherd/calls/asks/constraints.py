@@ -1,39 +1,190 @@
-"""Constraints of answers, per call or per prompt, and prepared schemas."""
+"""Constraints of answers: quotes, schemas in prompts, and settings without effect."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from llamaherd.calls.structured.intersections import costly_rule
-from llamaherd.calls.structured.shape import Shape, shape_of
-from llamaherd.calls.structured.source import schema_text
-from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.sampling import PER_PROMPT
+from llamaherd.calls.structured.prompt import schema_prompt
+from llamaherd.calls.structured.quoting import text_has_quotes
+from llamaherd.calls.structured.shape import Shape, schema_text, shape_of
+from llamaherd.calls.structured.subschemas import costly_rule
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_caller
+from llamaherd.engine.core.errors import ArgumentError, Failure
+from llamaherd.engine.core.sampling import OF_CHOICES, PER_PROMPT, SamplingParams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from llamaherd.engine.core.sampling import SamplingParams
 
+def idle_settings(params: SamplingParams) -> dict[str, str]:
+    """Find settings that differ from their defaults and have no effect.
+
+    Returns:
+        A dict from the name of each setting to the reason.
+    """
+    reasons: dict[str, str] = {}
+    for name in params.changed():
+        if getattr(params, name) != ():
+            for idle in SamplingParams.declared[name].idle:
+                if idle.holds(params):
+                    reasons.setdefault(name, idle.why)
+    return reasons
+
+
+def warn_idle(settings: Iterable[SamplingParams], stop: object = None) -> None:
+    """Warn of settings without effect, once per setting and reason.
+
+    Warns:
+        UserWarning: A setting has no effect.
+    """
+    different = {id(params): params for params in settings}.values()
+    reasons = {
+        pair: None for params in different for pair in idle_settings(params).items()
+    }
+    if stop and any(params.choices is not None for params in different):
+        reasons["stop", OF_CHOICES.why] = None
+    for name, why in reasons:
+        warn_caller(f"{name} has no effect: {why}")
+
+
+@lru_cache(maxsize=64)
+def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
+    """Return an error message if a stop text is part of a choice; "" otherwise."""
+    for text in stop:
+        choice = next((choice for choice in choices if text in choice), None)
+        if choice is not None:
+            return Failure(
+                f"stop has {checks.quoted(text)}, which is part of the choice "
+                f"{checks.quoted(choice)} and would cut it: leave stop out, an answer "
+                "with choices ends with its choice",
+                "constraint",
+            )
+    return ""
+
+
+def with_sources(
+    params: Sequence[SamplingParams], prompts: Sequence[object]
+) -> Sequence[SamplingParams]:
+    """Return the settings of prompts, with the text to quote from for quotes."""
+    wanted = [
+        isinstance(settings.schema, str) and text_has_quotes(settings.schema)
+        for settings in params
+    ]
+    if not any(wanted) and any(settings.quote_from is not None for settings in params):
+        raise ArgumentError(
+            "needs a schema with a quote",
+            argument="quote_from",
+            code="conflict",
+        )
+    if not any(wanted):
+        return params
+    return [
+        replace(settings, quote_from=_words_of(prompt, i))
+        if is_wanted and settings.quote_from is None
+        else settings
+        for i, (settings, prompt, is_wanted) in enumerate(
+            zip(params, prompts, wanted, strict=True)
+        )
+    ]
+
+
+def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
+    """Return the text of a prompt, or of the user's last message.
+
+    A prompt without a text fails, because there is nothing to quote; other prompts
+    continue.
+    """
+    if isinstance(prompt, str):
+        return prompt
+    messages = prompt if isinstance(prompt, Sequence) else ()
+    if not messages or isinstance(messages[0], Mapping):
+        said = [turn for turn in messages if turn.get("role") == "user"]
+        return _text_of(said[-1].get("content")) if said else ""  # which fails alone
+    raise ArgumentError(
+        "has no text to quote from: give its text in quote_from",
+        argument="prompts",
+        place=(i,),
+        code="missing",
+    )
+
+
+def _text_of(content: object) -> str:
+    """Return the text of a message, whose content may be a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+_PLAIN = {"type", "additionalProperties", "$schema"}  # keywords that describe no field
+
+
+def with_schemas(prompts: Sequence[object], schemas: Sequence[object]) -> list[object]:
+    """Return prompts of a chat that describe the schemas of their answers.
+
+    The description precedes the text of the last message of the user: there every
+    template renders it, and equal descriptions are computed once for all prompts.
+
+    Args:
+        prompts: Texts or lists of messages; other prompts stay unchanged.
+        schemas: JSON text of the schema of each prompt; None without a schema.
+    """
+    known: dict[str, str] = {}
+    completed = []
+    for prompt, schema in zip(prompts, schemas, strict=True):
+        if not isinstance(schema, str):
+            completed.append(prompt)
+            continue
+        if schema not in known:
+            known[schema] = _described(schema)
+        completed.append(_with_text(prompt, known[schema]))
+    return completed
+
+
+def _described(schema: str) -> str:
+    """Return the description; "" for a schema without any field, such as any object."""
+    read = json.loads(schema)
+    return (
+        "" if not isinstance(read, dict) or set(read) <= _PLAIN else schema_prompt(read)
+    )
+
+
+def _with_text(prompt: object, text: str) -> object:
+    if not text:
+        return prompt
+    if isinstance(prompt, str):
+        return prompt if text in prompt else f"{text}\n\n{prompt}"
+    if not isinstance(prompt, Sequence) or not all(
+        isinstance(message, Mapping) for message in prompt
+    ):
+        return prompt
+    contents = [message.get("content") for message in prompt]
+    if any(isinstance(content, str) and text in content for content in contents):
+        return prompt
+    at = [i for i, message in enumerate(prompt) if message.get("role") == "user"]
+    if not at or not isinstance(contents[at[-1]], str):
+        return prompt
+    messages = list(prompt)
+    messages[at[-1]] = {**messages[at[-1]], "content": f"{text}\n\n{contents[at[-1]]}"}
+    return messages
+
+
+if TYPE_CHECKING:
     Make = Callable[[str], object]
 
 
 class Constraints:
     """Constraints of a call, separated from the other settings.
 
-    Args:
-        settings: Settings as given.
-        strict: Whether a schema that token masks cannot fully enforce is an error.
-
     Attributes:
         settings: Settings without the constraints given per prompt; a schema is JSON
             text.
-
-    Raises:
-        TypeError: A schema has the wrong type.
-        ValueError: A schema is not JSON.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, strict: bool = False) -> None:
@@ -58,16 +209,9 @@ class Constraints:
         """Return the prepared schema of a prompt.
 
         Args:
-            params: Settings of the prompt.
             i: Index of the prompt in the call. The index selects the prompt's Python
                 type. The text of the schema does not suffice, because two types may
                 have the same schema.
-
-        Raises:
-            ValueError: The schema is invalid, too large, has a broken reference or has no
-                instance; the patterns of a schema in a Lark grammar cost too much; with
-                `strict`, token masks cannot fully enforce the schema.
-            AbiMismatchError: llguidance is not available.
         """
         text = params.schema
         if params.grammar and costly_rule(params.grammar):
@@ -91,19 +235,13 @@ class Constraints:
                     form="{name}: {problem}",
                 )
             self._shapes[text, make] = replace(shape, make=make)
-        found = self._shapes[text, make]
-        if not found.has_quotes or params.quote_from is None:
-            return found
-        return found.quoting(params.quote_from)
+        prepared = self._shapes[text, make]
+        if not prepared.has_quotes or params.quote_from is None:
+            return prepared
+        return prepared.quoting(params.quote_from)
 
     def of_prompts(self, params: Sequence[SamplingParams]) -> Sequence[SamplingParams]:
-        """Return the settings of all prompts, with the constraints of each.
-
-        Raises:
-            TypeError: A constraint has the wrong type.
-            ValueError: A constraint is invalid, or the number of constraints differs from
-                the number of prompts.
-        """
+        """Return the settings of all prompts, with the constraints of each."""
         for name, values in self._each.items():
             if len(values) != len(params):
                 raise ArgumentError(
@@ -112,14 +250,14 @@ class Constraints:
                     argument=name,
                     code="wrong_length",
                 )
-            made: dict[tuple[int, int], SamplingParams] = {}
-            for own, value in zip(params, values, strict=True):
-                key = (id(own), id(value))  # usually few distinct objects
-                if key not in made:
-                    made[key] = replace(own, **{name: value})  # type: ignore[arg-type]
+            merged: dict[tuple[int, int], SamplingParams] = {}
+            for settings, value in zip(params, values, strict=True):
+                key = (id(settings), id(value))  # usually few distinct objects
+                if key not in merged:
+                    merged[key] = replace(settings, **{name: value})  # type: ignore[arg-type]
             params = [
-                made[id(own), id(value)]
-                for own, value in zip(params, values, strict=True)
+                merged[id(settings), id(value)]
+                for settings, value in zip(params, values, strict=True)
             ]
         return params
 

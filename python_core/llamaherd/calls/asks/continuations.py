@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.calls.asks.scores import OfPrompts
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.results import KINDS
 from llamaherd.engine.core.table import in_pandas, reasons, with_index
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import Stats
 
@@ -68,16 +68,16 @@ class ScoreResults(OfPrompts):
     def logprob(self) -> list[list[float] | None]:
         """Log-probability of each continuation, by prompt."""
         return [
-            None if each is None else [c.logprob for c in each]
-            for each in self.continuations
+            None if continuation is None else [c.logprob for c in continuation]
+            for continuation in self.continuations
         ]
 
     @property
     def token_logprobs(self) -> list[list[Floats] | None]:
         """float64[n_tokens] for each continuation, by prompt."""
         return [
-            None if each is None else [c.token_logprobs for c in each]
-            for each in self.continuations
+            None if continuation is None else [c.token_logprobs for c in continuation]
+            for continuation in self.continuations
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
@@ -93,10 +93,12 @@ class ScoreResults(OfPrompts):
 
         rows: list[tuple[Any, ...]] = []
         why = reasons(self.errors, self.finish_reasons)
-        for i, each in enumerate(self.continuations):
-            if each is None:
+        for i, continuation in enumerate(self.continuations):
+            if continuation is None:
                 rows.append((i, None, np.nan, 0, why[i]))
-            rows += [(i, c.text, c.logprob, len(c.tokens), None) for c in each or ()]
+            rows += [
+                (i, c.text, c.logprob, len(c.tokens), None) for c in continuation or ()
+            ]
         at, texts, logprobs, n_tokens, errors = (
             zip(*rows, strict=True) if rows else [()] * 5
         )
@@ -116,11 +118,11 @@ class ScoreResults(OfPrompts):
         """Return the columns about thoughts, with a row for each of the given prompts."""
         if self.thoughts is None:
             return {}
-        each = [self.thoughts[i] for i in prompts]
+        thoughts = [self.thoughts[i] for i in prompts]
         return {
-            "thinking": [t and t.text for t in each],
-            "n_thinking_tokens": [t and t.n_tokens for t in each],
-            "thinking_complete": [t and t.is_complete for t in each],
+            "thinking": [t and t.text for t in thoughts],
+            "n_thinking_tokens": [t and t.n_tokens for t in thoughts],
+            "thinking_complete": [t and t.is_complete for t in thoughts],
         }
 
     def __repr__(self) -> str:
@@ -150,13 +152,13 @@ class PerplexityResults(OfPrompts):
     @property
     def n_tokens(self) -> list[int]:
         """Number of predicted tokens of each text."""
-        return [0 if each is None else len(each) for each in self.token_logprobs]
+        return [0 if values is None else len(values) for values in self.token_logprobs]
 
     @property
     def logprob(self) -> Floats:
         """float64[n], log-probability of all predicted tokens; NaN for a failed text."""
         return np.array(
-            [np.nan if each is None else each.sum() for each in self.token_logprobs]
+            [np.nan if values is None else values.sum() for values in self.token_logprobs]
         )
 
     @property

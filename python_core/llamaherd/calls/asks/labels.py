@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.calls.asks.scored_thoughts import thought_of
 from llamaherd.calls.asks.scores import ClassifyResults, Normalize, softmax
+from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.sampling_values import MAX_CHOICES
+from llamaherd.engine.core.values import MAX_CHOICES
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
-    from llamaherd.calls.asks.trees import Continuations
+    from llamaherd.calls.asks.scoring import Continuations
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason, Result, Results
     from llamaherd.engine.core.stats import RequestStats, Stats
 
@@ -43,12 +43,7 @@ class Labels:
 
 
 def checked_labels(labels: object) -> Labels:
-    """Check labels: texts, or a mapping from texts that the model reads to names.
-
-    Raises:
-        TypeError: `labels` has another type.
-        ValueError: There are no labels or too many; a label is empty or given twice.
-    """
+    """Check labels: texts, or a mapping from texts that the model reads to names."""
     labels = checks.column_as_list(labels)
     is_text = isinstance(labels, (str, bytes, bytearray))
     what = checks.no_list(labels)
@@ -95,21 +90,16 @@ def checked_labels(labels: object) -> Labels:
 
 
 def check_different(
-    labels: Labels, each: Sequence[Continuations | None], names: Sequence[str]
+    labels: Labels, by_prompt: Sequence[Continuations | None], names: Sequence[str]
 ) -> None:
     """Check that labels have different tokens after each prompt.
 
     Otherwise both labels would get the probability of the same tokens.
 
     Args:
-        labels: Labels.
-        each: Continuations of each prompt; None if it failed.
-        names: Names of the prompts in messages.
-
-    Raises:
-        ValueError: Two labels have the same tokens.
+        by_prompt: Continuations of each prompt; None if it failed.
     """
-    for i, continuations in enumerate(each):
+    for i, continuations in enumerate(by_prompt):
         equal = None if continuations is None else continuations.equal
         if equal is not None:
             first, second = (checks.quoted(labels.readings[j]) for j in equal)
@@ -126,7 +116,7 @@ def check_different(
 
 def classified(
     results: Results,
-    each: Sequence[Continuations | None],
+    by_prompt: Sequence[Continuations | None],
     n_tokens: Sequence[Sequence[int]],
     labels: Labels,
     normalize: Normalize,
@@ -139,28 +129,24 @@ def classified(
         results: Results of the prompts, with a sample for each thought. With "pmi", the
             last result belongs to the prompt without a text. If that result failed, no
             prompt has probabilities.
-        each: Continuations of each prompt; None if it failed.
-        n_tokens: For each prompt, the number of tokens of each reading.
-        labels: Labels.
-        normalize: See `classify_parallel`.
-        thinks: Whether thoughts come before the labels.
+        by_prompt: Continuations of each prompt; None if it failed.
     """
-    raw = _logprobs(results, each, len(labels.readings))
+    raw = _logprobs(results, by_prompt, len(labels.readings))
     errors, reasons, stats = _errors(results), _reasons(results), results.stats
     scaled = _scaled(raw, n_tokens, labels, normalize)
-    if normalize == "pmi" and each:
+    if normalize == "pmi" and by_prompt:
         prior, error, reason = raw[:, -1:], errors.pop(), reasons.pop()
         raw = raw[:, :-1]
         if reason != "stop":
             raw = np.full_like(raw, np.nan)
-            reasons = [reason if each == "stop" else each for each in reasons]
+            reasons = [reason if code == "stop" else code for code in reasons]
         if error is not None:
             reasons = ["error"] * len(reasons)
-            errors = [each or f"pmi_prompt failed: {error}" for each in errors]
+            errors = [problem or f"pmi_prompt failed: {error}" for problem in errors]
         scaled = raw - prior
-        stats = _without_last(results, sum(each is not None for each in errors))
-    probs = np.stack([softmax(by_name(own, labels)) for own in scaled])
-    logs = np.stack([by_name(own, labels) for own in raw])
+        stats = _without_last(results, sum(problem is not None for problem in errors))
+    probs = np.stack([softmax(by_name(row, labels)) for row in scaled])
+    logs = np.stack([by_name(row, labels) for row in raw])
     m = len(raw)
     samples = results.samples[: len(errors)]
     return ClassifyResults(
@@ -171,8 +157,10 @@ def classified(
         errors=errors,
         finish_reasons=reasons,
         stats=stats,
-        requests=tuple(_cost(own) for own in samples),
-        thoughts=tuple(_thoughts(own) for own in samples) if thinks else None,
+        requests=tuple(_cost(sample_results) for sample_results in samples),
+        thoughts=tuple(_thoughts(sample_results) for sample_results in samples)
+        if thinks
+        else None,
         between=probs.std(axis=0, ddof=1) if m > 1 else None,
     )
 
@@ -185,12 +173,16 @@ def _mean_of_logs(logs: Floats) -> Floats:
         return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))
 
 
-def _logprobs(results: Results, each: Sequence[Continuations | None], k: int) -> Floats:
+def _logprobs(
+    results: Results, by_prompt: Sequence[Continuations | None], k: int
+) -> Floats:
     """Return the log-probability of each text in `readings`, by thought and prompt."""
     m = len(results.samples[0]) if results.samples else 1
-    raw = np.full((m, len(each), k), np.nan)
-    for i, (continuations, own) in enumerate(zip(each, results.samples, strict=True)):
-        for j, result in enumerate(own):
+    raw = np.full((m, len(by_prompt), k), np.nan)
+    for i, (continuations, sample_results) in enumerate(
+        zip(by_prompt, results.samples, strict=True)
+    ):
+        for j, result in enumerate(sample_results):
             if continuations is not None and result.scores is not None:
                 raw[j, i] = [continuations.logprob(c, result.scores) for c in range(k)]
     return raw
@@ -212,36 +204,40 @@ def _scaled(
 def _errors(results: Results) -> list[str | None]:
     """Return the first error of each prompt."""
     return [
-        next((each.error for each in own if each.error is not None), None)
-        for own in results.samples
+        next(
+            (result.error for result in sample_results if result.error is not None), None
+        )
+        for sample_results in results.samples
     ]
 
 
 def _reasons(results: Results) -> list[FinishReason]:
     """Return the finish reason of each prompt: the worst reason of its samples."""
     order: list[FinishReason] = ["error", "cancelled"]
-    found: list[FinishReason] = []
-    for own in results.samples:
-        reasons = [each.finish_reason for each in own]
-        found.append(next((each for each in order if each in reasons), reasons[0]))
-    return found
+    finish_reasons: list[FinishReason] = []
+    for sample_results in results.samples:
+        reasons = [result.finish_reason for result in sample_results]
+        finish_reasons.append(
+            next((reason for reason in order if reason in reasons), reasons[0])
+        )
+    return finish_reasons
 
 
 def _cost(samples: Sequence[Result]) -> RequestStats | None:
     """Return the cost of a prompt with all its thoughts; None if it was not run."""
-    known = [each.stats for each in samples if each.stats is not None]
+    known = [sample.stats for sample in samples if sample.stats is not None]
     if not known:
         return None
     total = known[0]
-    for each in known[1:]:
-        total += each
+    for stats in known[1:]:
+        total += stats
     return total
 
 
 def _thoughts(samples: Sequence[Result]) -> tuple[Thought, ...]:
     """Return the thoughts of a prompt; () unless all have ended."""
-    found = [thought_of(each) for each in samples if each.scores is not None]
-    known = tuple(each for each in found if each is not None)
+    thoughts = [thought_of(sample) for sample in samples if sample.scores is not None]
+    known = tuple(thought for thought in thoughts if thought is not None)
     return known if len(known) == len(samples) else ()
 
 
@@ -251,7 +247,7 @@ def _without_last(results: Results, n_failed: int) -> Stats:
     stats = results.stats
     is_known = last.stats is None and last.finish_reason == "stop"
     is_copy = any(
-        each.stats is not None and each.scores is last.scores for each in prompts
+        prompt.stats is not None and prompt.scores is last.scores for prompt in prompts
     )
     return replace(
         stats,

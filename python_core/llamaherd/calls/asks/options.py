@@ -1,34 +1,71 @@
-"""Options of the public calls: each is declared once, here or in `SamplingParams`.
-
-A call collects its arguments in one object, which all functions of the call read. After
-a change of a declaration run `make generated`.
-"""
+"""Options of calls: chats, generation, labels, scores, embeddings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.calls.asks.chat_options import checked_variables
 from llamaherd.calls.asks.scores import NORMALIZE, Normalize
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, declares, option
-from llamaherd.engine.core.kinds import Checked, Choice, Flag, TextKind, Unchecked, Whole
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.sampling import (
     DEFAULT_SEED,
     MAX_TOKENS_OF_CHAT,
     SamplingParams,
 )
-from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
+from llamaherd.engine.core.thinking import MOST_TOKENS, Thinking, checked_thinking
+from llamaherd.engine.core.values import Checked, Choice, Flag, TextKind, Unchecked, Whole
+from llamaherd.engine.core.words import setting
 from llamaherd.engine.model.tokens import PARSE_SPECIAL
 from llamaherd.engine.native import shim
 from llamaherd.engine.native.embedder import POOLING, Pooling
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.thinking import ThinkingOption
     from llamaherd.engine.model.tokens import ParseSpecial
 
+
+# Options that have no effect without a chat template.
+_OF_CHAT = ("system", "thinking", "variables", "template", "prefix", "merge_system")
+
+
+def checked_variables(name: Name, value: object) -> dict[str, object]:
+    """Check variables of a chat template: a mapping from names to values."""
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"must be a mapping of names to values, not {checks.shown(value)}",
+            argument=name,
+        )
+    for key in value:
+        if not isinstance(key, str):
+            raise ArgumentTypeError(
+                f"must have texts as names, not {checks.shown(key)}", argument=name
+            )
+    variables: dict[str, object] = checks.tree(name, dict(value))
+    return variables
+
+
+def check_no_chat(options: Options) -> None:
+    """Check that a call without `chat` has no option that needs `chat`."""
+    for name in _OF_CHAT:
+        value = getattr(options, name)
+        if value not in (None, False):  # thinking needs a chat template
+            # The class of a thought's settings is not how every caller gave them.
+            what = "" if isinstance(value, Thinking) else f" for {checks.shown(value)}"
+            raise ArgumentError(
+                f"needs {setting('chat', True)}; without it there is no chat "
+                f"template{what}",
+                argument=name,
+                code="missing",
+            )
+
+
+if TYPE_CHECKING:
     # True shows a bar; a function is called with each progress.
     Progress = bool | Callable[[Any], object]
     Path = str | os.PathLike[str]

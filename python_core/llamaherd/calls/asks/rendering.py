@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from llamaherd.calls.asks.chat_options import check_no_chat
+from llamaherd.calls.asks.options import check_no_chat
 from llamaherd.calls.chat.chat import chat_prompts, chat_renderer
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.chat.thinking import plan_thinking
@@ -54,16 +54,7 @@ def rendered_prompts(
     """Render prompts as text and determine the stages of their thoughts.
 
     Args:
-        model: Model with the chat template.
         prompts: Texts or token ids; with `chat` see `chat_prompts`.
-        options: Options of the call.
-        is_constrained: For each prompt, whether its answer is constrained or scored.
-        is_silent: Do not warn, because a later call warns.
-
-    Raises:
-        TypeError: A prompt has the wrong type.
-        ValueError: The model cannot think, or its thought cannot be closed.
-        ChatTemplateError: The model has no chat template.
 
     Warns:
         ThinkingWarning: The model would think, but answers are constrained.
@@ -71,34 +62,30 @@ def rendered_prompts(
     if not options.chat:
         check_no_chat(options)
         return _raw(model, prompts, is_constrained)
-    each: dict[bool, list[Rendered]] = {
+    by_flag: dict[bool, list[Rendered]] = {
         flag: _chats(model, prompts, options, is_constrained=flag, is_silent=is_silent)
         for flag in sorted(set(is_constrained)) or [False]
     }
-    return [each[flag][i] for i, flag in enumerate(is_constrained)]
+    return [by_flag[flag][i] for i, flag in enumerate(is_constrained)]
 
 
 def rendered(
     model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
 ) -> list[object]:
     """Return the rendered prompts of `rendered_prompts` without their thoughts."""
-    given = checks.prompt_list(prompts)
-    each = rendered_prompts(model, given, options, [is_scored] * len(given))
-    return [one.prompt for one in each]
+    items = checks.prompt_list(prompts)
+    texts = rendered_prompts(model, items, options, [is_scored] * len(items))
+    return [one.prompt for one in texts]
 
 
-def shown_rendered(
+def rendered_text(
     model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
 ) -> str:
-    """Return the first prompt of `rendered` as text.
-
-    Raises:
-        ChatTemplateError: The template refuses the prompt.
-    """
-    found = rendered(model, prompts, options, is_scored=is_scored)[0]
-    if isinstance(found, Refused):
-        raise ChatTemplateError(found.reason)
-    return str(found)
+    """Return the first prompt of `rendered` as text."""
+    prompt = rendered(model, prompts, options, is_scored=is_scored)[0]
+    if isinstance(prompt, Refused):
+        raise ChatTemplateError(prompt.reason)
+    return str(prompt)
 
 
 def _chats(
@@ -156,17 +143,18 @@ def _raw(
     model: Model, prompts: Sequence[object], is_constrained: Sequence[bool]
 ) -> list[Rendered]:
     """Return prompts unchanged; a prompt that ends inside a thought fails."""
-    found = _format(model) if any(is_constrained) else None
-    if found is None:
+    thinking_format = _format(model) if any(is_constrained) else None
+    if thinking_format is None:
         return [Rendered(prompt) for prompt in prompts]
+    opening = checks.quoted(thinking_format.opening)
     problem = Refused(
-        f"the prompt ends in {checks.quoted(found.opening)}, which opens a thought, so "
+        f"the prompt ends in {opening}, which opens a thought, so "
         f"the constraint would apply inside the thought. Use {words().chat}: "
         f"{setting('thinking', False)} then closes the thought, and "
         f"{setting('thinking', 256)} lets the model think before the answer"
     )
     return [
-        Rendered(problem if flag and _is_open(model, found, prompt) else prompt)
+        Rendered(problem if flag and _is_open(model, thinking_format, prompt) else prompt)
         for prompt, flag in zip(prompts, is_constrained, strict=True)
     ]
 
@@ -179,7 +167,7 @@ def _format(model: Model) -> ThinkingFormat | None:
         return None
 
 
-def _is_open(model: Model, found: ThinkingFormat, prompt: object) -> bool:
+def _is_open(model: Model, thinking_format: ThinkingFormat, prompt: object) -> bool:
     text = prompt
     if not isinstance(prompt, str):
         try:
@@ -187,4 +175,4 @@ def _is_open(model: Model, found: ThinkingFormat, prompt: object) -> bool:
             text = detokenize(model, tail, unparse_special=True)
         except (TypeError, ValueError):  # invalid token ids are reported elsewhere
             return False
-    return isinstance(text, str) and found.state(text) == "open"
+    return isinstance(text, str) and thinking_format.state(text) == "open"

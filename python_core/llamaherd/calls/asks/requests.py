@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from llamaherd.calls.asks.answers import seeded, seeded_thought
 from llamaherd.calls.asks.choices import ChoiceCuts
-from llamaherd.calls.asks.constraints import Constraints
-from llamaherd.calls.asks.quotes import with_sources
+from llamaherd.calls.asks.constraints import (
+    Constraints,
+    stop_problem,
+    warn_idle,
+    with_schemas,
+    with_sources,
+)
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.settings import params_of_call, params_of_prompts
-from llamaherd.calls.asks.shown_schemas import with_schemas
 from llamaherd.calls.asks.thoughts import (
     Thoughts,
     capacity_of,
@@ -23,16 +27,15 @@ from llamaherd.calls.asks.thoughts import (
     tail_of,
     within,
 )
-from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.engine.core.argument import Argument, Id
-from llamaherd.engine.core.effects import stop_problem, warn_idle
 from llamaherd.engine.core.errors import (
     ArgumentError,
     ArgumentTypeError,
+    Failure,
     SamplerError,
     TokenizeError,
 )
-from llamaherd.engine.core.failure import Failure
 from llamaherd.engine.core.request import ChoicePaths, Request, too_long
 from llamaherd.engine.core.sampling import (
     CONSTRAINTS,
@@ -42,7 +45,7 @@ from llamaherd.engine.core.sampling import (
 )
 from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.native import shim
-from llamaherd.engine.native.engine import check_sampling
+from llamaherd.engine.native.request import check_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -75,7 +78,6 @@ def make_requests(
     """Check sampling settings and tokenize the prompts of a call.
 
     Args:
-        model: Model whose vocabulary is used.
         prompts: Texts or token ids; with `chat` see `chat_prompts`.
         options: Options of the call. Apart from `params`, only `max_tokens`, `stop` and
             `seed` may be set. They apply where `params` has no value.
@@ -87,53 +89,53 @@ def make_requests(
 
     Returns:
         One request per sample, ordered by prompt, and the base of their seeds.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or cannot be used with this model.
-        ChatTemplateError: The model has no chat template, or the template refuses the
-            messages.
     """
     asked = asked_of(prompts, options)
-    constraints, of_call, each = asked.constraints, asked.of_call, asked.each
+    constraints, of_call, settings = asked.constraints, asked.of_call, asked.settings
     chat, n = options.chat, options.n
     parse_special = parsing(options.parse_special, chat=chat)
-    held, keys = _of_settings(is_constrained, each), _of_settings(_constraint, each)
+    held, keys = (
+        _of_settings(is_constrained, settings),
+        _of_settings(_constraint, settings),
+    )
     every = rendered_prompts(model, asked.prompts, options, held)
-    given = [one.prompt for one in every]
-    at = range(len(given)) if places is None else places
-    _check_common(model, each, of_call, constraints)
-    bad = _prepare_each(model, each, keys, constraints)
+    plain_prompts = [one.prompt for one in every]
+    at = range(len(plain_prompts)) if places is None else places
+    _check_common(model, settings, of_call, constraints)
+    bad = _prepare_each(model, settings, keys, constraints)
     read = [
         tokens_or_problem(model, Argument("prompts", (place,)), prompt, parse_special)
-        for place, prompt in zip(at, given, strict=True)
+        for place, prompt in zip(at, plain_prompts, strict=True)
     ]
     requests = []
     capacity = capacity_of(n_ctx, model.n_ctx_train)
-    warn_idle(each, of_call.stop)
+    warn_idle(settings, of_call.stop)
     cuts, thoughts = ChoiceCuts(model, parse_special, chat=chat), Thoughts()
-    for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
-        thought = thoughts.of(every[i].thought, own)
+    for i, (prompt, sampling) in enumerate(zip(plain_prompts, settings, strict=True)):
+        thought = thoughts.of(every[i].thought, sampling)
         shape, problem = asked.shape_or_problem(i)
-        problem = problem or bad.get(keys[i], "") or _least_problem(own, of_call)
+        problem = problem or bad.get(keys[i], "") or _least_problem(sampling, of_call)
         tokens, unread = read[i]
         stop, paths = asked.stop(i), None
-        if own.choices is not None:
-            unread = unread or stop_problem(stop, tuple(own.choices))
+        if sampling.choices is not None:
+            unread = unread or stop_problem(stop, tuple(sampling.choices))
             stop = ()  # the answer ends where its choice ends
             if tokens and not unread and thought is not None:
                 tail = tail_of(thought)
-                _, paths, unread = _cut_or_problem(cuts, tail, tail, own.choices)
+                _, paths, unread = _cut_or_problem(cuts, tail, tail, sampling.choices)
             elif tokens and not unread:
-                tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
+                tokens, paths, unread = _cut_or_problem(
+                    cuts, prompt, tokens, sampling.choices
+                )
         seed = asked.seed(i, at[i])
         request = Request(
             tokens=tokens,
             thought=seeded_thought(thought, seed),
             seed=seed,
             problem=unread or problem,
-            max_tokens=asked.limit(i) or (own.n_answer if paths is None else paths.depth),
-            sampling=own,
+            max_tokens=asked.limit(i)
+            or (sampling.n_answer if paths is None else paths.depth),
+            sampling=sampling,
             shape=shape,
             stop=stop,
             text=prompt if isinstance(prompt, str) else None,
@@ -143,7 +145,7 @@ def make_requests(
         )
         if options.thinking is None:  # the caller did not set a budget
             request = within(request, capacity)
-        if chat and not (asked.limit(i) or own.schema or own.choices):
+        if chat and not (asked.limit(i) or sampling.schema or sampling.choices):
             request = _whole(request, capacity)
         if not request.problem:
             problem = too_long_for(model, request)
@@ -158,60 +160,57 @@ class Asked:
 
     Attributes:
         prompts: Prompts, in which chats describe the schemas of their answers.
-        each: Sampling settings of each prompt.
-        of_call: Sampling settings of the call, which apply where `each` has no value.
+        settings: Sampling settings of each prompt.
+        of_call: Sampling settings of the call, which apply where `settings` has no value.
         constraints: Constraints of the answers.
         base: Base of the seeds.
     """
 
     prompts: Sequence[object]
-    each: Sequence[SamplingParams]
+    settings: Sequence[SamplingParams]
     of_call: SamplingParams
     constraints: Constraints
     base: int
 
     def limit(self, i: int) -> int | None:
         """Return the `max_tokens` that the caller set for a prompt; None without one."""
-        return _limit_of(self.each[i], self.of_call)
+        return _limit_of(self.settings[i], self.of_call)
 
     def stop(self, i: int) -> tuple[str, ...]:
         """Return the stop texts of a prompt."""
-        return _stop_of(self.each[i], self.of_call)
+        return _stop_of(self.settings[i], self.of_call)
 
     def seed(self, i: int, place: int) -> int:
         """Return the seed of prompt i, whose index in the whole call is `place`."""
-        own = self.each[i].seed
-        return shim.derive_seed(self.base if own is None else _base_seed(own), place)
+        seed = self.settings[i].seed
+        return shim.derive_seed(self.base if seed is None else _base_seed(seed), place)
 
     def shape_or_problem(self, i: int) -> tuple[Shape | None, str]:
         """Return a prompt's prepared schema, or the problem."""
         try:
-            return self.constraints.shape(self.each[i], i), ""
+            return self.constraints.shape(self.settings[i], i), ""
         except ValueError as error:
             return None, Failure(str(error), "constraint")
 
 
 def asked_of(prompts: object, options: GenerateOptions) -> Asked:
-    """Check the prompts and sampling settings of a call, apart from the model.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
-    """
+    """Check the prompts and sampling settings of a call, apart from the model."""
     constraints = Constraints(options.sampling, strict=options.strict)
     of_call = params_of_call(constraints.settings)
-    given = listed(prompts)
+    prompt_list = prompts_or_refusals(prompts)
     params = params_of_prompts(of_call, options.params)
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     if isinstance(params, SamplingParams):
         params = replace(params, seed=None)
-    each = constraints.of_prompts(_checked_params(params, len(given)))
-    each = with_sources(each, given)
+    settings = constraints.of_prompts(_checked_params(params, len(prompt_list)))
+    settings = with_sources(settings, prompt_list)
     if options.chat and options.show_schema:
-        given = with_schemas(given, [own.schema for own in each])
-    _check_samples(options.n, each)
+        prompt_list = with_schemas(
+            prompt_list, [sampling.schema for sampling in settings]
+        )
+    _check_samples(options.n, settings)
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
-    return Asked(given, each, of_call, constraints, base)
+    return Asked(prompt_list, settings, of_call, constraints, base)
 
 
 def samples_of(request: Request, n: int) -> list[Request]:
@@ -220,9 +219,9 @@ def samples_of(request: Request, n: int) -> list[Request]:
     return [request, *(seeded(request, seed) for seed in seeds)]
 
 
-def _limit_of(own: SamplingParams, of_call: SamplingParams) -> int | None:
+def _limit_of(sampling: SamplingParams, of_call: SamplingParams) -> int | None:
     """Return the `max_tokens` that the caller set, None without a limit."""
-    return own.max_tokens or of_call.max_tokens
+    return sampling.max_tokens or of_call.max_tokens
 
 
 def _whole(request: Request, capacity: int) -> Request:
@@ -251,12 +250,12 @@ def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
     return True if chat and parse_special == "auto" else parse_special
 
 
-def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
-    for own in each if n > 1 else ():
-        if own.is_greedy:
+def _check_samples(n: int, settings: Sequence[SamplingParams]) -> None:
+    for sampling in settings if n > 1 else ():
+        if sampling.is_greedy:
             raise ArgumentError(
-                f"is {n}, but with temperature {own.temperature:g} a prompt's samples "
-                "would all be the same: set temperature above 0",
+                f"is {n}, but with temperature {sampling.temperature:g} a prompt's "
+                "samples would all be the same: set temperature above 0",
                 argument="n",
             )
 
@@ -322,10 +321,10 @@ def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
             f"must be SamplingParams, or one for each prompt, not {params!r}",
             argument="params",
         )
-    for i, each in enumerate(params):
-        if not isinstance(each, SamplingParams):
+    for i, sampling in enumerate(params):
+        if not isinstance(sampling, SamplingParams):
             raise ArgumentTypeError(
-                f"must be SamplingParams, not {each!r}", argument="params", place=(i,)
+                f"must be SamplingParams, not {sampling!r}", argument="params", place=(i,)
             )
     if len(params) != n_prompts:
         raise ArgumentError(
@@ -338,30 +337,29 @@ def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
 
 def _check_common(
     model: Model,
-    each: Sequence[SamplingParams],
+    settings: Sequence[SamplingParams],
     of_call: SamplingParams,
     constraints: Constraints,
 ) -> None:
-    """Check the settings that all prompts share before any prompt runs.
-
-    Raises:
-        ValueError: A shared setting cannot be used with this model.
-    """
-    if not each:
+    """Check the settings that all prompts share before any prompt runs."""
+    if not settings:
         return
-    different = {id(own): own for own in each}.values()
+    different = {id(sampling): sampling for sampling in settings}.values()
     common = {
-        name: getattr(each[0], name)
+        name: getattr(settings[0], name)
         for name in (*CONSTRAINTS, "logit_bias", "stop_token_ids")
-        if all(getattr(own, name) == getattr(each[0], name) for own in different)
+        if all(
+            getattr(sampling, name) == getattr(settings[0], name)
+            for sampling in different
+        )
     }
     problems = {
-        stop_problem(_stop_of(own, of_call), tuple(own.choices or ()))
-        for own in different
+        stop_problem(_stop_of(sampling, of_call), tuple(sampling.choices or ()))
+        for sampling in different
     }
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
-    problems = {_least_problem(own, of_call) for own in different}
+    problems = {_least_problem(sampling, of_call) for sampling in different}
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(
             *problems, argument="min_tokens", code="conflict", form="{problem}"
@@ -392,23 +390,25 @@ def _check_token(where: Argument, token: int, model: Model) -> None:
         )
 
 
-def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
+def _least_problem(sampling: SamplingParams, of_call: SamplingParams) -> str:
     """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
-    most = _limit_of(own, of_call) or own.n_answer
-    if own.min_tokens <= most:
+    most = _limit_of(sampling, of_call) or sampling.n_answer
+    if sampling.min_tokens <= most:
         return ""
-    text = f"min_tokens is {own.min_tokens}, but an answer may have up to {most} tokens"
+    text = (
+        f"min_tokens is {sampling.min_tokens}, but an answer may have up to {most} tokens"
+    )
     return Failure(text, "constraint")
 
 
-def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
+def _stop_of(sampling: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
     """Return the stop texts of a prompt."""
-    return tuple((of_call.stop if own.stop is None else own.stop) or ())
+    return tuple((of_call.stop if sampling.stop is None else sampling.stop) or ())
 
 
 def _prepare_each(
     model: Model,
-    each: Sequence[SamplingParams],
+    settings: Sequence[SamplingParams],
     keys: Sequence[object],
     constraints: Constraints,
 ) -> dict[object, str]:
@@ -418,14 +418,15 @@ def _prepare_each(
         A dict from the key of each invalid constraint to its problem.
     """
     different = {
-        key: (i, own) for i, (key, own) in enumerate(zip(keys, each, strict=True))
+        key: (i, sampling)
+        for i, (key, sampling) in enumerate(zip(keys, settings, strict=True))
     }
     problems: dict[object, str] = {}
-    has_texts = any(own.quote_from is not None for own in each)
+    has_texts = any(sampling.quote_from is not None for sampling in settings)
     if len(different) < 2 and not has_texts:  # checked by `_check_common`
         return problems
-    for key, (i, own) in list(different.items())[:_MOST_PREPARED]:
-        params = SamplingParams(**{name: getattr(own, name) for name in PER_PROMPT})
+    for key, (i, sampling) in list(different.items())[:_MOST_PREPARED]:
+        params = SamplingParams(**{name: getattr(sampling, name) for name in PER_PROMPT})
         try:
             shape = constraints.shape(params, i)
             with model.using() as handle:
@@ -436,11 +437,14 @@ def _prepare_each(
 
 
 def _of_settings(
-    function: Callable[[SamplingParams], T], each: Sequence[SamplingParams]
+    function: Callable[[SamplingParams], T], settings: Sequence[SamplingParams]
 ) -> list[T]:
     """Apply `function` to each prompt's settings; only once to shared settings."""
-    known = {key: function(own) for key, own in {id(own): own for own in each}.items()}
-    return [known[id(own)] for own in each]
+    known = {
+        key: function(sampling)
+        for key, sampling in {id(sampling): sampling for sampling in settings}.items()
+    }
+    return [known[id(sampling)] for sampling in settings]
 
 
 def _constraint(params: SamplingParams) -> object:

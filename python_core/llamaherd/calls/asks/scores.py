@@ -1,30 +1,36 @@
-"""Probabilities of labels: the results of `classify_parallel`."""
+"""Results of `classify_parallel`, and votes on samples."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.calls.asks.scored_thoughts import joined_thoughts
-from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.failure import codes_of
-from llamaherd.engine.core.results import KINDS, thought_cells
-from llamaherd.engine.core.table import in_pandas, reasons, with_index
+from llamaherd.calls.asks.thoughts import joined_thoughts
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
+from llamaherd.engine.core.results import KINDS, Result, Results, thought_cells
+from llamaherd.engine.core.table import Framed, in_pandas, reasons, with_index
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from llamaherd.calls.asks.calibration import Calibration, Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import RequestStats, Stats
+
 
 Normalize = Literal["sum", "token", "byte", "pmi"]
 NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OfPrompts:
+class OfPrompts(Framed):
     """Base class: results of n prompts, some of which may have failed.
 
     Attributes:
@@ -143,21 +149,25 @@ class ClassifyResults(OfPrompts):
     @property
     def thinking(self) -> list[str | None]:
         """Text of the first thought of each prompt; None without a thought."""
-        return [None if each is None else each.text for each in self._thoughts]
+        return [None if samples is None else samples.text for samples in self._thoughts]
 
     @property
     def n_thinking_tokens(self) -> list[int]:
         """Number of tokens of all thoughts of each prompt; 0 without a thought."""
-        return [0 if each is None else each.n_tokens for each in self._thoughts]
+        return [0 if samples is None else samples.n_tokens for samples in self._thoughts]
 
     @property
     def thinking_complete(self) -> list[bool | None]:
         """Whether the model ended all thoughts of each prompt; None without a thought."""
-        return [None if each is None else each.is_complete for each in self._thoughts]
+        return [
+            None if samples is None else samples.is_complete for samples in self._thoughts
+        ]
 
     @property
     def _thoughts(self) -> list[Thought | None]:
-        return [joined_thoughts(each) for each in self.thoughts or ((),) * len(self)]
+        return [
+            joined_thoughts(samples) for samples in self.thoughts or ((),) * len(self)
+        ]
 
     @property
     def label_between(self) -> Floats | None:
@@ -169,12 +179,12 @@ class ClassifyResults(OfPrompts):
 
     def further(self) -> dict[str, Any]:
         """Return a dict of the columns about thoughts; empty without thoughts."""
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         if self.label_between is not None:
-            found["between"] = self.label_between
+            columns["between"] = self.label_between
         if self.thoughts is not None:
-            found |= thought_cells(self)
-        return found
+            columns |= thought_cells(self)
+        return columns
 
     def calibrated(self, calibration: Calibration) -> ClassifyResults:
         """Return the results with calibrated probabilities.
@@ -242,3 +252,83 @@ def _of_rows(probs: Floats, function: Any) -> Floats:  # noqa: ANN401 - a functi
     if good.any():
         out[good] = function(probs[good])
     return out
+
+
+Key = Callable[[Result], Hashable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """Majority label of one prompt's samples, and the shares of all labels.
+
+    Attributes:
+        majority: Most frequent label; None if no sample has a label.
+        agreement: Share of the votes for the majority; NaN without votes.
+        shares: Share of each label, the most frequent label first, equally frequent
+            labels in the order of the samples. The shares add up to 1.
+        n_votes: Number of samples with a label.
+        n_failed: Number of samples without a label: they failed, were cancelled, or `key`
+            returned None. Shares exclude them.
+        is_tie: Whether another label is as frequent as `majority`. In a tie, `majority`
+            is the label that occurs first among the samples.
+    """
+
+    majority: Hashable
+    agreement: float
+    shares: Mapping[Hashable, float]
+    n_votes: int
+    n_failed: int
+    is_tie: bool
+
+
+def _stripped(result: Result) -> str:
+    return (result.text or "").strip()
+
+
+def vote(results: Results, key: Key = _stripped) -> list[Vote]:
+    """Take a majority vote among the samples of each prompt (self-consistency).
+
+    Args:
+        results: Results of a call with several samples per prompt, see `n` of
+            `generate_parallel`.
+        key: Function that returns the label of an answered sample, or None for no vote.
+            The default returns the text without surrounding white space. To leave out
+            answers that were cut off:
+            `lambda result: result.text if result.complete else None`.
+
+    Returns:
+        One vote per prompt, in the order of the prompts.
+
+    Raises:
+        ArgumentTypeError: `results` is not a `Results`, or `key` not a function.
+        TypeError: A label cannot be hashed.
+
+    Source: Wang et al. (2022), arXiv 2203.11171.
+    """
+    if not isinstance(results, Results):
+        raise ArgumentTypeError(
+            f"must be Results, not {type(results).__name__}", argument="results"
+        )
+    if not callable(key):
+        raise ArgumentTypeError(
+            f"must be a function of a result, not {checks.shown(key)}", argument="key"
+        )
+    return [
+        counted([key(sample) if sample.is_finished else None for sample in samples])
+        for samples in results.samples
+    ]
+
+
+def counted(labels: Sequence[Hashable]) -> Vote:
+    """Count the labels of one prompt's samples; None means that a sample has no label."""
+    counts = Counter(label for label in labels if label is not None)
+    n_votes = counts.total()
+    ranked = counts.most_common()  # equal counts in order of first occurrence
+    return Vote(
+        majority=ranked[0][0] if ranked else None,
+        agreement=ranked[0][1] / n_votes if ranked else math.nan,
+        shares={label: count / n_votes for label, count in ranked},
+        n_votes=n_votes,
+        n_failed=len(labels) - n_votes,
+        is_tie=len(ranked) > 1 and ranked[0][1] == ranked[1][1],
+    )

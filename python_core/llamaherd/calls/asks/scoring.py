@@ -1,26 +1,103 @@
-"""Requests for log-probabilities of continuations, or of a text's tokens."""
+"""Requests that score continuations: trees of tokens, and scores of whole prompts."""
 
 from __future__ import annotations
 
+import math
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.requests import surely_too_long, too_long_for
-from llamaherd.calls.asks.trees import Continuations
 from llamaherd.calls.chat.conversations import Refused
-from llamaherd.engine.core.errors import TokenizeError
-from llamaherd.engine.core.failure import Failure
-from llamaherd.engine.core.plurals import count_of
-from llamaherd.engine.core.request import Request
+from llamaherd.engine.core.errors import Failure, TokenizeError
+from llamaherd.engine.core.phrases import count_of
+from llamaherd.engine.core.request import Request, TokenTree, check_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.scored_thoughts import BehindThoughts
+    from llamaherd.calls.asks.thoughts import BehindThoughts
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.request import ThoughtStage
-    from llamaherd.engine.model.joined import Joiner
+    from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
+    from llamaherd.engine.model.tokens import Joiner
+
+
+# Lower limit of the probability that no longer continuation follows. The probability is
+# accurate to about 5e-8, so the logarithm of a smaller value is not meaningful; rounding
+# may even yield 0.
+_LEAST_REST = 1e-7
+
+
+class Continuations:
+    """Continuations of a prompt as a tree.
+
+    Args:
+        each: int32[n] tokens of each continuation, at least one.
+    """
+
+    def __init__(self, continuations: Sequence[array[int]]) -> None:
+        self._nodes: dict[tuple[int, int], int] = {}  # by parent and token
+        self._children: dict[int, list[int]] = {}
+        self._paths: list[list[int]] = []
+        for tokens in continuations:
+            check_wanted()
+            at = -1
+            path = []
+            for token in tokens:
+                at = self._child(at, token)
+                path.append(at)
+            self._paths.append(path)
+
+    def _child(self, parent: int, token: int) -> int:
+        node = self._nodes.get((parent, token))
+        if node is None:
+            node = self._nodes[parent, token] = len(self._nodes)
+            self._children.setdefault(parent, []).append(node)
+        return node
+
+    @property
+    def tree(self) -> TokenTree:
+        """Tree of tokens for the engine."""
+        return TokenTree(
+            tokens=array("i", [token for _, token in self._nodes]),
+            parents=array("i", [parent for parent, _ in self._nodes]),
+            depth=max(map(len, self._paths)),
+        )
+
+    @property
+    def equal(self) -> tuple[int, int] | None:
+        """Return the first two continuations with the same tokens; None if all differ."""
+        first: dict[int, int] = {}
+        for i, path in enumerate(self._paths):
+            j = first.setdefault(path[-1], i)
+            if j != i:
+                return j, i
+        return None
+
+    def nodes(self, i: int) -> list[int]:
+        """Return the nodes of continuation i."""
+        return self._paths[i]
+
+    def token_logprobs(self, i: int, scores: Sequence[float]) -> list[float]:
+        """Return the log-probabilities of the tokens of continuation i."""
+        return [scores[node] for node in self._paths[i]]
+
+    def logprob(self, i: int, scores: Sequence[float]) -> float:
+        """Return the log-probability that continuation i is generated and ends there.
+
+        The error is about 1e-7 / P(the continuation ends there), see `_LEAST_REST`.
+        """
+        return sum(self.token_logprobs(i, scores)) + self._end_logprob(i, scores)
+
+    def _end_logprob(self, i: int, scores: Sequence[float]) -> float:
+        """Return the log-probability that no longer continuation follows."""
+        longer = self._children.get(self._paths[i][-1])
+        if longer is None:
+            return 0.0
+        rest = 1.0 - math.fsum(math.exp(scores[node]) for node in longer)
+        return math.log(max(rest, _LEAST_REST))
 
 
 def scoring_request(
@@ -36,19 +113,10 @@ def scoring_request(
     """Create a request for the log-probabilities of continuations of one prompt.
 
     Args:
-        model: Model that will run the request.
-        joiner: Joiner of this model.
-        name: Name of the prompt in messages.
-        prompt: Text or token ids.
-        texts: Continuations, with any white space before them.
         thought: Thought between prompt and continuations; None without a thought.
-        behind: Tokens of continuations after thoughts.
 
     Returns:
         The request, the continuations (None if the prompt fails), and their tokens.
-
-    Raises:
-        TypeError: `prompt` is neither text nor token ids.
     """
     if isinstance(prompt, Refused):
         return _failed(prompt, array("i"), prompt.failure), None, []
@@ -58,8 +126,8 @@ def scoring_request(
             return _failed(prompt, array("i"), problem), None, []
         tokens = joiner.prompt(name, prompt)
         if thought is not None and behind is not None:
-            thought, each = behind.join(thought, texts)
-            return _request(model, prompt, tokens, each, thought)
+            thought, continuations = behind.join(thought, texts)
+            return _request(model, prompt, tokens, continuations, thought)
         joined = joiner.join(prompt, tokens, texts)
     except TokenizeError as error:
         return _failed(prompt, array("i"), Failure(str(error), "not_tokenized")), None, []
@@ -102,8 +170,8 @@ def _request(
     continuations: list[array[int]],
     thought: ThoughtStage | None = None,
 ) -> tuple[Request, Continuations | None, list[array[int]]]:
-    each = Continuations(continuations)
-    tree = each.tree
+    joined = Continuations(continuations)
+    tree = joined.tree
     request = Request(
         tokens=tokens,
         max_tokens=tree.depth,
@@ -114,7 +182,7 @@ def _request(
     problem = too_long_for(model, request)
     if problem:
         return _failed(prompt, tokens, problem), None, continuations
-    return request, each, continuations
+    return request, joined, continuations
 
 
 def _failed(prompt: object, tokens: array[int], problem: str) -> Request:
@@ -124,3 +192,97 @@ def _failed(prompt: object, tokens: array[int], problem: str) -> Request:
         text=prompt if isinstance(prompt, str) else None,
         problem=problem,
     )
+
+
+# Prompts whose first tokens are equal are computed as one tree. With fewer equal
+# tokens, computing the prompts in parallel is faster.
+_LEAST_SHARED = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptScores:
+    """Log-probabilities of a prompt of n tokens.
+
+    Attributes:
+        tokens: The n tokens.
+        logprobs: Natural logarithm of the probability of each token but the first, given
+            the tokens before it.
+        top: For each of these tokens the most likely alternatives, most likely first: a
+            map from token id to log-probability.
+        ranks: Rank of each of these tokens among all tokens; the most likely token has 1.
+        following: The most likely tokens after the prompt, as a map from token id to
+            log-probability.
+        n_reused: Number of tokens whose computation was shared with another prompt.
+    """
+
+    tokens: list[int]
+    logprobs: list[float]
+    top: list[dict[int, float]]
+    ranks: list[int]
+    following: dict[int, float]
+    n_reused: int = 0
+
+
+class ScoredPrompts:
+    """Requests for the log-probabilities of prompts.
+
+    Args:
+        prompts: int32[n], tokens of each prompt, at least one.
+
+    Attributes:
+        requests: Requests, each for prompts with the same beginning.
+    """
+
+    def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:
+        self._prompts = prompts
+        self._groups: dict[tuple[int, ...], list[int]] = {}
+        for i, tokens in enumerate(prompts):
+            is_long = len(tokens) > _LEAST_SHARED
+            key = tuple(tokens[:_LEAST_SHARED]) if is_long else (-1, i)
+            self._groups.setdefault(key, []).append(i)
+        # A last node, whose token is arbitrary, makes the engine compute the logits after
+        # a prompt.
+        self._trees = [
+            Continuations([array("i", [*prompts[i][1:], 0]) for i in group])
+            for group in self._groups.values()
+        ]
+        self.requests = [
+            _score_request(model, prompts[group[0]], tree, n_top)
+            for group, tree in zip(self._groups.values(), self._trees, strict=True)
+        ]
+
+    def of_results(self, results: Sequence[Result]) -> list[PromptScores | Result]:
+        """Return the scores of each prompt, or the result of a failed prompt."""
+        scores: dict[int, PromptScores | Result] = {}
+        groups = self._groups.values()
+        for group, tree, result in zip(groups, self._trees, results, strict=True):
+            n_before = 0
+            for j, i in enumerate(group):
+                logprobs, top, ranks = result.logprobs, result.top_logprobs, result.ranks
+                if logprobs is None or top is None or ranks is None:
+                    scores[i] = result
+                    continue
+                nodes = tree.nodes(j)
+                scores[i] = PromptScores(
+                    tokens=list(self._prompts[i]),
+                    logprobs=[logprobs[node] for node in nodes[:-1]],
+                    top=[top[node] for node in nodes[:-1]],
+                    ranks=[ranks[node] for node in nodes[:-1]],
+                    following=top[nodes[-1]],
+                    n_reused=1 + sum(n < n_before for n in nodes[:-1]) if n_before else 0,
+                )
+                n_before = max(n_before, 1 + max(nodes))
+        return [scores[i] for i in range(len(self._prompts))]
+
+
+def _score_request(
+    model: Model, prompt: array[int], joined: Continuations, n_top: int
+) -> Request:
+    tree = joined.tree
+    request = Request(
+        tokens=prompt[:1], max_tokens=max(1, tree.depth), tree=tree, logprobs=n_top
+    )
+    problem = too_long_for(model, request)
+    if not problem:
+        return request
+    return Request(tokens=prompt, max_tokens=1, problem=problem)

@@ -27,13 +27,7 @@ _PLACEHOLDER = "**settings:"
 
 
 def help_of(options: type[Options], name: str, more: str = "") -> str:
-    """Return one line about an option, for the help of a command.
-
-    Args:
-        options: Class that declares the option.
-        name: Name of the option.
-        more: Text that the command line appends.
-    """
+    """Return one line about an option, for the help of a command."""
     return f"{options_of(options)[name].sentence} {more}".strip()
 
 
@@ -44,54 +38,44 @@ def takes(
 
     `inspect.signature` lists each option with its type and default. In the docstring the
     entry `**settings` under "Args:" is replaced by an entry for each option.
-
-    Args:
-        options: Class that declares the options.
-        names: Class of the keyword arguments, for their names and types.
-        own_defaults: Defaults of the function that differ from the declared defaults.
     """
-    own = own_defaults or {}
+    defaults = own_defaults or {}
     kinds = {
         name: getattr(kind, "__forward_arg__", kind)
         for name, kind in names.__annotations__.items()
     }
-    declared = {n: each for n, each in options_of(options).items() if n in kinds}
+    declared = {n: option for n, option in options_of(options).items() if n in kinds}
     return shows(
         [
             Parameter(
                 name,
                 Parameter.KEYWORD_ONLY,
-                default=own.get(name, each.default),
+                default=defaults.get(name, option.default),
                 annotation=kinds[name],
             )
-            for name, each in declared.items()
+            for name, option in declared.items()
         ],
-        {name: each.doc for name, each in declared.items()},
+        {name: option.doc for name, option in declared.items()},
     )
 
 
 def shows(
     settings: Sequence[Parameter], docs: Mapping[str, str] | None = None
 ) -> Callable[[_F], _F]:
-    """Decorate a function: replace `**settings` in signature and help by parameters.
-
-    Args:
-        settings: Parameters.
-        docs: Documentation of each parameter, for the docstring.
-    """
+    """Decorate a function: replace `**settings` in signature and help by parameters."""
 
     def shown(function: _F) -> _F:
         signature = inspect.signature(function)
-        own = [
-            each
-            for each in signature.parameters.values()
-            if each.kind is not Parameter.VAR_KEYWORD
+        parameters = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not Parameter.VAR_KEYWORD
         ]
-        is_named = [each.kind is Parameter.KEYWORD_ONLY for each in own]
+        is_named = [parameter.kind is Parameter.KEYWORD_ONLY for parameter in parameters]
         first = [*is_named, True].index(True)
-        own[first:first] = settings
+        parameters[first:first] = settings
         as_any: Any = function
-        as_any.__signature__ = signature.replace(parameters=own)
+        as_any.__signature__ = signature.replace(parameters=parameters)
         if function.__doc__ and docs:
             as_any.__doc__ = _with_entries(inspect.cleandoc(function.__doc__), docs)
         return function
@@ -114,12 +98,7 @@ def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:
 
 
 def params_of_call(settings: Mapping[str, Any]) -> SamplingParams:
-    """Return the sampling settings of a call, with its defaults.
-
-    Raises:
-        TypeError: A setting is unknown or has the wrong type.
-        ValueError: A setting is out of range.
-    """
+    """Return the sampling settings of a call, with its defaults."""
     for name in settings:
         if name not in SamplingParams.declared:
             raise unknown_argument(name, SamplingParams.declared)
@@ -129,11 +108,7 @@ def params_of_call(settings: Mapping[str, Any]) -> SamplingParams:
 def params_of_prompts(
     of_call: SamplingParams, params: SamplingParams | Sequence[SamplingParams] | None
 ) -> SamplingParams | Sequence[SamplingParams]:
-    """Return the settings of each prompt, taken from `params` or else from the call.
-
-    Raises:
-        ValueError: Both are given.
-    """
+    """Return the settings of each prompt, taken from `params` or else from the call."""
     if params is None:
         return replace(of_call, max_tokens=None, stop=None, seed=None)
     for name in changed_fields(of_call):

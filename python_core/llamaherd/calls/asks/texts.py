@@ -6,11 +6,10 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import TokenizeError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.engine.native import vocabulary
 
@@ -36,19 +35,9 @@ class Text:
     is_cut: bool = False
 
 
-def make_texts(model: Model, given: object, *, truncate: bool) -> list[Text]:
-    """Check and tokenize texts; set `problem` for a text that cannot be computed.
-
-    Args:
-        model: Model whose vocabulary is used.
-        given: Texts or token ids.
-        truncate: Whether to cut texts that exceed the model's training context.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: A text is not valid Unicode, or an id does not fit into 32 bits.
-    """
-    texts = listed(given, "texts", "")
+def make_texts(model: Model, value: object, *, truncate: bool) -> list[Text]:
+    """Check and tokenize texts; set `problem` for a text that cannot be computed."""
+    texts = prompts_or_refusals(value, "texts", "")
     empty = len(_tokens(model, ""))
     return [
         _make_text(model, Argument("texts", (i,)), text, empty, truncate=truncate)
@@ -57,18 +46,18 @@ def make_texts(model: Model, given: object, *, truncate: bool) -> list[Text]:
 
 
 def _make_text(
-    model: Model, name: Name, given: object, n_empty: int, *, truncate: bool
+    model: Model, name: Name, text: object, n_empty: int, *, truncate: bool
 ) -> Text:
-    if isinstance(given, Refused):
-        return Text(tokens=array("i"), problem=given.failure)
+    if isinstance(text, Refused):
+        return Text(tokens=array("i"), problem=text.failure)
     most = model.n_ctx_train
     is_all = True
     try:
-        if isinstance(given, str):
-            tokens, is_all = _first_tokens(model, checks.text(name, given), most)
+        if isinstance(text, str):
+            tokens, is_all = _first_tokens(model, checks.text(name, text), most)
         else:
             n_empty = 0
-            tokens = prompt_tokens(model, name, given)
+            tokens = prompt_tokens(model, name, text)
     except TokenizeError as error:
         return Text(tokens=array("i"), problem=Failure(str(error), "not_tokenized"))
     problem = ""
@@ -83,7 +72,7 @@ def _make_text(
     elif len(tokens) <= most:
         return Text(tokens=tokens)
     elif truncate:
-        return Text(tokens=_cut(model, given, tokens, most), is_cut=True)
+        return Text(tokens=_cut(model, text, tokens, most), is_cut=True)
     else:
         problem = Failure(
             f"the text has {'' if is_all else 'more than '}{len(tokens)} tokens, more "
@@ -110,9 +99,9 @@ def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]
     return _tokens(model, text), True
 
 
-def _cut(model: Model, given: object, tokens: array[int], most: int) -> array[int]:
+def _cut(model: Model, text: object, tokens: array[int], most: int) -> array[int]:
     """Return the first tokens, followed by the special tokens that end a text."""
-    if not isinstance(given, str):
+    if not isinstance(text, str):
         return tokens[:most]
     ends = _tokens(model, "")
     # The tokens of an empty text are the special tokens of the start and the end.

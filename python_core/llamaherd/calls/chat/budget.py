@@ -6,13 +6,29 @@ so that all machines refuse the same conversations.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
+from jinja2 import nodes, pass_context
+from jinja2.runtime import Context  # noqa: TC002 - decorators read annotations
 from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
 
-from llamaherd.engine.core.preparing import check_wanted
+from llamaherd.calls.chat.literal_text import (
+    LiteralText,
+    unescaped_marks,
+    with_marks,
+    written,
+)
+from llamaherd.engine.core.request import check_wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _STEPS = 100_000
 _STEPS_A_MESSAGE = 2_000
@@ -28,23 +44,14 @@ class TooMuchError(Exception):
 
 
 class Budget:
-    """Remaining budget for one conversation.
-
-    Args:
-        n_messages: Number of messages of the conversation.
-        n_given: Number of characters of all texts of the conversation.
-    """
+    """Remaining budget for one conversation."""
 
     def __init__(self, n_messages: int, n_given: int) -> None:
         self._steps = self._all_steps = _STEPS + _STEPS_A_MESSAGE * n_messages
         self._left = self._all = _CHARACTERS + _TIMES_GIVEN * n_given
 
     def spend(self, n: int = 0) -> None:
-        """Charge a step that reads or writes n characters or elements.
-
-        Raises:
-            TooMuchError: The budget is exceeded.
-        """
+        """Charge a step that reads or writes n characters or elements."""
         check_wanted()
         self._steps -= 1
         self._left -= n
@@ -62,15 +69,15 @@ class Budget:
         self.spend(len(value) if isinstance(value, str) else 0)
         open_: list[object] = [value]
         while open_:
-            each = open_.pop()
-            if isinstance(each, Mapping):
-                inside: list[object] = [*each.keys(), *each.values()]
-            elif isinstance(each, (list, tuple, set, frozenset)):
-                inside = [*each]
+            current = open_.pop()
+            if isinstance(current, Mapping):
+                inside: list[object] = [*current.keys(), *current.values()]
+            elif isinstance(current, (list, tuple, set, frozenset)):
+                inside = [*current]
             else:  # vars() finds no attributes of a namespace
-                is_namespace = isinstance(each, Namespace)
+                is_namespace = isinstance(current, Namespace)
                 inside = (
-                    [*each._Namespace__attrs.values()]  # type: ignore[attr-defined]  # noqa: SLF001
+                    [*current._Namespace__attrs.values()]  # type: ignore[attr-defined]  # noqa: SLF001
                     if is_namespace
                     else []
                 )
@@ -117,10 +124,256 @@ def bits(value: object) -> int:
 
 
 def check_bits(n: int) -> None:
-    """Check the size of an integer.
-
-    Raises:
-        TooMuchError: The integer would have too many bits.
-    """
+    """Check the size of an integer."""
     if n > _MOST_BITS:
         raise TooMuchError(f"it computes a number of {n:,} bits")
+
+
+# Filters that do not read the elements of a value.
+_SHALLOW = frozenset(
+    [
+        "attr",
+        "count",
+        "d",
+        "default",
+        "first",
+        "items",
+        "last",
+        "length",
+        "list",
+        "map",
+        "random",
+        "reject",
+        "rejectattr",
+        "reverse",
+        "select",
+        "selectattr",
+    ]
+)
+# Filters whose arguments determine the size of the output per element.
+_WIDE = frozenset(
+    [
+        "batch",
+        "center",
+        "filesizeformat",
+        "indent",
+        "pprint",
+        "round",
+        "slice",
+        "tojson",
+        "truncate",
+        "urlize",
+        "wordwrap",
+        "xmlattr",
+    ]
+)
+
+
+def width(values: list[object]) -> int:
+    """Return the largest number among arguments, or the largest length of texts."""
+    widths = [1]
+    for value in values:
+        if isinstance(value, dict):
+            widths.append(width([*value.values()]))
+        widths.append(abs(value) if isinstance(value, int) else size(value))
+    return max(widths)
+
+
+def as_list(value: object) -> object:
+    """Return an iterator as a list; return other values unchanged."""
+    is_once = hasattr(value, "__next__")
+    return list(value) if is_once else value  # type: ignore[call-overload]
+
+
+def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -> None:  # noqa: ANN401
+    """Charge the output of a filter that may write more than its input."""
+    if name in _WIDE or name == "join":
+        budget.spend((size(value) + 1) * width(arguments))
+    elif name == "format":
+        budget.spend_format(str(value), arguments)
+    elif name == "replace" and arguments:
+        budget.spend(str(value).count(str(arguments[0])) * width(arguments))
+    elif name == "sum" and isinstance(value, (list, tuple)):
+        sizes = sum(map(size, value))
+        budget.spend(sizes * len(value) if sizes > len(value) else 0)
+
+
+def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter that charges the budget and preserves literal marks."""
+    first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
+
+    @pass_context
+    @wraps(function)
+    def filtered(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        budget = BUDGET.get()
+        budget.spend(size(value))
+        if name not in _SHALLOW:
+            value = as_list(value)
+            budget.spend_on([value, args, kwargs])
+        _spend_result(budget, name, value, [*args, *kwargs.values()])
+        injected = {
+            "context": (context,),
+            "eval_context": (context.eval_ctx,),
+            "environment": (context.environment,),
+        }.get(first, ())
+        text = value.text if isinstance(value, LiteralText) else value
+        if name == "tojson":
+            text = with_marks(value)
+        elif name in ("pprint", "string") and not isinstance(value, str):
+            text = written(value)
+        result = function(*injected, text, *args, **kwargs)
+        if isinstance(value, LiteralText):
+            result = _parts(value, result)
+        budget.spend(size(result))
+        return result
+
+    # `wraps` copied the original flag, but this filter accepts the context.
+    return pass_context(filtered)
+
+
+def _parts(value: LiteralText, result: object) -> object:
+    """Mark the results of a filter on a message text as parts of this text."""
+    if type(result) is str:
+        return value if result == value.text else value.part(result)
+    if isinstance(result, (list, tuple)):
+        return [_parts(value, item) for item in result]
+    return result
+
+
+def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a test that charges the budget for its operands."""
+    first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
+
+    @pass_context
+    @wraps(function)
+    def tested(context: Context, value: Any, *args: Any) -> Any:  # noqa: ANN401
+        BUDGET.get().spend_on(args)
+        if args:
+            BUDGET.get().spend_on(value)
+        injected = (context.environment,) if first == "environment" else ()
+        return function(*injected, value, *args)
+
+    return pass_context(tested)
+
+
+def tojson(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Serialize a value to JSON in the format of transformers."""
+    text = json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+    return unescaped_marks(text)
+
+
+# Filters that `Counting` inserts into a template.
+
+
+@pass_context
+def _spend(context: Context, n: int) -> str:  # noqa: ARG001
+    """Charge the budget for n characters of the template's own text."""
+    BUDGET.get().spend(n)
+    return ""
+
+
+@pass_context
+def _tick(context: Context, value: object) -> object:  # noqa: ARG001
+    """Charge the budget for one step."""
+    BUDGET.get().spend()
+    return value
+
+
+@pass_context
+def _read(context: Context, value: object) -> object:  # noqa: ARG001
+    """Charge the budget for a value that is compared."""
+    BUDGET.get().spend_on(value)
+    return value
+
+
+@pass_context
+def _shown(context: Context, value: object) -> object:  # noqa: ARG001
+    """Charge the budget for a value that the template writes, and mark its texts."""
+    return _finalized(value)
+
+
+@pass_context
+def _held(context: Context, value: object) -> object:  # noqa: ARG001
+    """Charge the budget for a new value."""
+    BUDGET.get().spend(size(value))
+    return value
+
+
+def _finalized(value: object) -> object:
+    BUDGET.get().spend_on(value)
+    return value if type(value) is str else written(value)
+
+
+OWN: dict[str, Callable[..., Any]] = {
+    "_spend": _spend,
+    "_tick": _tick,
+    "_read": _read,
+    "_shown": _shown,
+    "_held": _held,
+}
+
+
+class Counting(NodeTransformer):
+    """Transformer that inserts counting filters into a parsed template."""
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Output:  # noqa: N802
+        """Charge the characters between tags."""
+        self.generic_visit(node)
+        data = [child for child in node.nodes if isinstance(child, nodes.TemplateData)]
+        if data:
+            n = sum(len(child.data) for child in data)
+            node.nodes.insert(0, _filtered(nodes.Const(n), "_spend", node))
+        return node
+
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
+        """Charge each iteration of a loop."""
+        self.generic_visit(node)
+        start = nodes.Output([_filtered(nodes.Const(0), "_spend", node)])
+        start.lineno = node.lineno
+        node.body.insert(0, start)
+        if node.test is not None:
+            node.test = _filtered(node.test, "_tick", node)
+        return node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:  # noqa: N802
+        """Charge the operands of a comparison."""
+        self.generic_visit(node)
+        compared: list[Any] = [node, *node.ops]
+        for expression in compared:
+            if not isinstance(expression.expr, nodes.Const):
+                expression.expr = _filtered(expression.expr, "_read", node)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
+        """Charge and mark the operands of `~`."""
+        self.generic_visit(node)
+        node.nodes = [
+            child if isinstance(child, nodes.Const) else _filtered(child, "_shown", node)
+            for child in node.nodes
+        ]
+        return _filtered(node, "_held", node)
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
+        """Charge slices, because they copy values."""
+        self.generic_visit(node)
+        is_slice = isinstance(node.arg, nodes.Slice)
+        return _filtered(node, "_held", node) if is_slice else node
+
+
+def _filtered(node: Any, name: str, near: nodes.Node) -> nodes.Filter:  # noqa: ANN401
+    filter_node = nodes.Filter(node, name, [], [], None, None)
+    node.lineno = node.lineno or near.lineno
+    filter_node.lineno = near.lineno
+    return filter_node

@@ -1,7 +1,10 @@
-"""Rendering of conversations into prompts with chat templates."""
+"""Prompts of conversations, rendered by chat templates, and the date that these see."""
 
 from __future__ import annotations
 
+import datetime as dt
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.chat.conversations import (
@@ -10,19 +13,81 @@ from llamaherd.calls.chat.conversations import (
     prompt_or_refused,
     rendered,
 )
-from llamaherd.calls.chat.dates import template_date
 from llamaherd.calls.chat.messages import checked_messages, user_messages
 from llamaherd.calls.chat.renderer import Renderer, check_size
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ChatTemplateError
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ChatTemplateError,
+)
 from llamaherd.engine.core.words import words
 from llamaherd.engine.model.model import Model, as_model
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+_DAY: ContextVar[dt.date | None] = ContextVar("day", default=None)
+
+
+@contextmanager
+def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
+    """Set the current date that chat templates see in all calls within the block.
+
+    Some templates (Llama 3.2, gpt-oss, Granite) write the date into each prompt.
+    Without a fixed date, the same call has different prompts on different days.
+
+    Args:
+        date: A `datetime.date` or "2026-01-31". None uses the date of an enclosing
+            `chat_date`, or today's date for the whole block.
+
+    Raises:
+        TypeError: `date` is neither a date nor a text.
+        ValueError: `date` is not a valid date.
+    """
+    day = template_date(date).date()
+    token = _DAY.set(day)
+    try:
+        yield day
+    finally:
+        _DAY.reset(token)
+
+
+def swap_date(date: dt.date | str | None) -> dt.date | None:
+    """Set the fixed date of all further calls of this thread; return the previous date.
+
+    This function is for callers without `with` blocks, such as R. In Python use
+    `chat_date`. None removes the fixed date.
+    """
+    before = _DAY.get()
+    _DAY.set(None if date is None else template_date(date).date())
+    return before
+
+
+def template_date(date: object) -> dt.datetime:
+    """Return the start of the current day for a template."""
+    day = date if date is not None else _DAY.get()
+    if isinstance(day, str):
+        try:
+            day = dt.date.fromisoformat(day)
+        except ValueError as error:
+            raise ArgumentError(
+                f'must be like "2026-01-31", not {checks.shown(day)}', argument="date"
+            ) from error
+    if day is None:
+        day = _today()
+    if not isinstance(day, dt.date):
+        raise ArgumentTypeError(
+            f"must be a date or text, not {checks.shown(day)}", argument="date"
+        )
+    return dt.datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a day, no moment
+
+
+def _today() -> dt.date:
+    return dt.date.today()  # noqa: DTZ011 - that of who asks
 
 
 def apply_chat_template(
@@ -67,8 +132,8 @@ def apply_chat_template(
     renderer = chat_renderer(
         owner, template=template, variables=variables, date=date, tools=tools
     )
-    given = checked_messages("messages", messages)
-    return rendered(owner, renderer, given, add_generation_prompt=generates)
+    checked = checked_messages("messages", messages)
+    return rendered(owner, renderer, checked, add_generation_prompt=generates)
 
 
 def chat_prompts(
@@ -88,26 +153,17 @@ def chat_prompts(
     with `prefix`.
 
     Args:
-        model: Model with the template.
         prompts: For each prompt the text of a user, or a list of messages; a `Refused`
             for a prompt that has already failed.
         system: Text of a leading system message; None for no message.
-        template: Jinja template to use instead of the model's template.
-        variables: Further variables for the template.
         prefix: Text that each answer starts with; None without such a text.
         merge_system: Put the system text into the first message of the user if the
             template refuses a system message.
-        tools: See `apply_chat_template`.
 
     Returns:
         For each prompt its text, or the reason why the template refuses it.
-
-    Raises:
-        TypeError: A prompt is neither a text nor a list of messages.
-        ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
-        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
-    given = checks.prompt_list(prompts)
+    items = checks.prompt_list(prompts)
     renderer = chat_renderer(model, template=template, variables=variables, tools=tools)
     before: list[dict[str, object]] = []
     if system is not None:
@@ -117,7 +173,7 @@ def chat_prompts(
         prompt
         if isinstance(prompt, Refused)
         else before + user_messages(Argument("prompts", (i,)), prompt)
-        for i, prompt in enumerate(given)
+        for i, prompt in enumerate(items)
     ]
     return [
         talk
@@ -138,12 +194,8 @@ def chat_prompt(
     merge_system: bool = False,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> ChatPrompt:
-    """Render one text or conversation as a prompt, see `chat_prompts`.
-
-    Raises:
-        ChatTemplateError: See `apply_chat_template`.
-    """
-    (found,) = chat_prompts(
+    """Render one text or conversation as a prompt, see `chat_prompts`."""
+    (rendered_prompt,) = chat_prompts(
         model,
         [prompt],
         system,
@@ -153,9 +205,9 @@ def chat_prompt(
         merge_system=merge_system,
         tools=tools,
     )
-    if isinstance(found, Refused):
-        raise ChatTemplateError(found.reason)
-    return found
+    if isinstance(rendered_prompt, Refused):
+        raise ChatTemplateError(rendered_prompt.reason)
+    return rendered_prompt
 
 
 def chat_renderer(
@@ -166,12 +218,7 @@ def chat_renderer(
     date: dt.date | str | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Renderer:
-    """Return the renderer of a template with the special tokens of a model.
-
-    Raises:
-        ValueError: `variables` contains a name that llamaherd sets.
-        ChatTemplateError: The model has no template, or the template cannot be parsed.
-    """
+    """Return the renderer of a template with the special tokens of a model."""
     source = _source(model, template)
     variables, tools = checks.tree("variables", variables), checks.tree("tools", tools)
     day = template_date(date)

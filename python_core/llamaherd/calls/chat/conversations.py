@@ -15,8 +15,7 @@ from llamaherd.calls.chat.messages import (
 )
 from llamaherd.calls.chat.thinking_format import format_of
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError, Failure
 from llamaherd.engine.core.plain import is_missing, plain
 from llamaherd.engine.native import vocabulary
 
@@ -35,7 +34,7 @@ class Refused:
 
     Attributes:
         reason: Reason of the refusal.
-        code: Code of the failure, see `core.failure`.
+        code: Code of the failure, see `core.errors`.
     """
 
     reason: str
@@ -47,7 +46,7 @@ class Refused:
         return Failure(self.reason, self.code)
 
 
-def listed(
+def prompts_or_refusals(
     prompts: object,
     name: str = "prompts",
     hint: str | None = None,
@@ -56,23 +55,14 @@ def listed(
 
     Args:
         prompts: Texts, token ids or conversations; None, NaN or pandas.NA is missing.
-        name: Name of the argument.
-        hint: Argument `single` of `checks.prompt_list`.
-
-    Raises:
-        TypeError: `prompts` is not a list of prompts.
     """
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
-    found = checks.prompt_list(prompts, name, hint)
-    return [missing if is_missing(each) else each for each in found]
+    items = checks.prompt_list(prompts, name, hint)
+    return [missing if is_missing(item) else item for item in items]
 
 
 def single(prompt: object) -> list[object]:
-    """Return a list of a single prompt, which must not be missing.
-
-    Raises:
-        TypeError: The prompt is missing.
-    """
+    """Return a list of a single prompt, which must not be missing."""
     prompt = plain(prompt)
     if is_missing(prompt):
         raise ArgumentTypeError(
@@ -110,9 +100,6 @@ def prompt_or_refused(
     """Render a conversation; return a `Refused` if the template refuses it.
 
     Args:
-        model: Model with the special tokens.
-        renderer: Renderer of the template.
-        talk: Messages.
         prefix: Text that the answer starts with. If the last message is from the
             assistant, the text follows this message.
         merges: Whether to put the system text into the first message of the user if the
@@ -155,11 +142,7 @@ def rendered(
     *,
     add_generation_prompt: bool = True,
 ) -> str:
-    """Render a conversation; write earlier thoughts if the template supports thoughts.
-
-    Raises:
-        ChatTemplateError: The template refuses the conversation.
-    """
+    """Render a conversation; write earlier thoughts if the template supports thoughts."""
     ways: list[Callable[[dict[str, object]], dict[str, object]]] = [
         lambda message: message,
         # The text of an earlier answer may contain its thought with markers.
@@ -169,13 +152,17 @@ def rendered(
     refused: list[tuple[Messages, ChatTemplateError]] = []
     with model.using():
         for way in ways:
-            given = [_with_parts(renderer, way(each)) for each in messages]
-            if any(given == tried for tried, _ in refused):
+            conversations = [
+                _with_parts(renderer, way(conversation)) for conversation in messages
+            ]
+            if any(conversations == tried for tried, _ in refused):
                 continue
             try:
-                return renderer.render(given, add_generation_prompt=add_generation_prompt)
+                return renderer.render(
+                    conversations, add_generation_prompt=add_generation_prompt
+                )
             except ChatTemplateError as error:
-                refused.append((given, error))
+                refused.append((conversations, error))
     raise refused[0][1]
 
 
@@ -184,8 +171,8 @@ def _with_parts(renderer: Renderer, message: dict[str, object]) -> dict[str, obj
     thought = message.get("thinking")
     if not thought or message["role"] != "assistant":
         return message
-    found = format_of(renderer)
-    if found is None or not found.is_in_parts:
+    thinking_format = format_of(renderer)
+    if thinking_format is None or not thinking_format.is_in_parts:
         return message
     parts = [
         {"type": "thinking", "thinking": thought},
@@ -198,8 +185,12 @@ def _split(renderer: Renderer, message: dict[str, object]) -> dict[str, object]:
     """Return a message of the assistant with its thought separated from the text."""
     if message["role"] != "assistant" or message.get("thinking"):
         return message
-    found = format_of(renderer)
-    parts = found.split(str(message["content"])) if found is not None else None
+    thinking_format = format_of(renderer)
+    parts = (
+        thinking_format.split(str(message["content"]))
+        if thinking_format is not None
+        else None
+    )
     if parts is None:
         return message
     return with_thought({**message, "content": parts[1]}, parts[0])

@@ -19,8 +19,6 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
     also `LiteralText`. Concatenation with other text, and `str`, add literal marks.
 
     Args:
-        text: Text of the message.
-        mark: Function that puts literal marks around texts of special tokens.
         is_part: Whether the text was made from another LiteralText. If so, the whole
             text is marked, because joined parts could form the text of a special token.
     """
@@ -44,9 +42,6 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
 
     def part(self, text: str) -> LiteralText:
         """Convert a text made from this text to a LiteralText with the same `mark`.
-
-        Args:
-            text: Text made from this text: a slice, a concatenation, a repetition.
 
         Returns:
             The new LiteralText; this object if the text is unchanged.
@@ -111,8 +106,8 @@ def _as_part(name: str) -> Callable[..., LiteralText]:
 
 def _as_parts(name: str) -> Callable[..., object]:
     def method(self: LiteralText, *args: object, **kwargs: object) -> object:
-        found = getattr(self.text, name)(*args, **kwargs)
-        return type(found)(self.part(part) for part in found)
+        result = getattr(self.text, name)(*args, **kwargs)
+        return type(result)(self.part(part) for part in result)
 
     method.__name__ = name
     return method
@@ -134,9 +129,9 @@ def with_marks(value: object) -> object:
     if isinstance(value, LiteralText):
         return str(value)
     if isinstance(value, dict):
-        return {with_marks(key): with_marks(each) for key, each in value.items()}
+        return {with_marks(key): with_marks(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(with_marks(each) for each in value)
+        return type(value)(with_marks(item) for item in value)
     return value
 
 
@@ -159,8 +154,8 @@ def as_literal(value: object, mark: Callable[[str], str]) -> object:
         return value if mark(value) == value else LiteralText(value, mark)
     if isinstance(value, dict):
         return {
-            as_literal(key, mark): as_literal(each, mark) for key, each in value.items()
+            as_literal(key, mark): as_literal(item, mark) for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return LiteralList(as_literal(each, mark) for each in value)
+        return LiteralList(as_literal(item, mark) for item in value)
     return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.preparing import check_wanted
+from llamaherd.engine.core.request import check_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +28,6 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
     Returns:
         Messages whose content is one text, and whose thought is in each of
         `THOUGHT_FIELDS`.
-
-    Raises:
-        TypeError: A message is not a mapping, or its role or content is not text.
-        ValueError: There is no message, or a message has no role or content.
     """
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
@@ -45,12 +41,7 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
 
 
 def user_messages(name: Name, prompt: object) -> list[dict[str, object]]:
-    """Return the conversation of a prompt: the text of a user, or a list of messages.
-
-    Raises:
-        TypeError: `prompt` is neither a text nor a list of messages.
-        ValueError: See `checked_messages`.
-    """
+    """Return the conversation of a prompt: the text of a user, or a list of messages."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": checks.text(name, prompt)}]
     return checked_messages(name, prompt)
@@ -62,6 +53,7 @@ def split_prefill(
     """Remove a last message of the assistant, which the answer will continue.
 
     Returns: The other messages, and the text of the removed message; "" if none was
+
     removed.
     """
     last = messages[-1]
@@ -81,14 +73,14 @@ def merged_system(messages: list[dict[str, object]]) -> list[dict[str, object]] 
         n += 1
     if n == 0 or n == len(messages) or messages[n]["role"] != "user":
         return None
-    texts = [str(each["content"]) for each in messages[: n + 1]]
+    texts = [str(message["content"]) for message in messages[: n + 1]]
     text = "\n\n".join(text for text in texts if text)
     return [{**messages[n], "content": text}, *messages[n + 1 :]]
 
 
 def has_neighbours(messages: list[dict[str, object]]) -> bool:
     """Return whether two consecutive messages have the same role."""
-    roles = [each["role"] for each in messages]
+    roles = [message["role"] for message in messages]
     return any(
         role == after and role in ("user", "assistant") for role, after in pairwise(roles)
     )
@@ -118,8 +110,8 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping):
-            own = {**function, "arguments": change(function.get("arguments"))}
-            changed.append({**call, "function": own})
+            new_function = {**function, "arguments": change(function.get("arguments"))}
+            changed.append({**call, "function": new_function})
         else:
             changed.append(call)
     return changed
@@ -135,10 +127,10 @@ def _as_object(arguments: object) -> object:
     if not isinstance(arguments, str):
         return arguments
     try:
-        found = json.loads(arguments)
+        parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    return found if isinstance(found, dict) else arguments
+    return parsed if isinstance(parsed, dict) else arguments
 
 
 def _as_text(arguments: object) -> object:
@@ -147,43 +139,39 @@ def _as_text(arguments: object) -> object:
     return json.dumps(arguments, ensure_ascii=False)
 
 
-def _checked(name: Name, given: object) -> dict[str, Any]:
+def _checked(name: Name, value: object) -> dict[str, Any]:
     check_wanted()
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(given)}", argument=name
+            f"must be a mapping, not {checks.shown(value)}", argument=name
         )
     where = argument_of(name)
     # A message that calls tools may have no text.
-    own: dict[str, Any] = checks.tree(name, given)
-    if own.get("tool_calls") and own.get("content") is None:
-        own["content"] = ""
+    checked: dict[str, Any] = checks.tree(name, value)
+    if checked.get("tool_calls") and checked.get("content") is None:
+        checked["content"] = ""
     for key in ("role", "content"):
-        if key not in own:
+        if key not in checked:
             raise ArgumentError(
-                f"has no {checks.quoted(key)}: {checks.shown(given)}",
+                f"has no {checks.quoted(key)}: {checks.shown(value)}",
                 argument=name,
                 code="missing",
             )
-    own["role"] = checks.text(where.at("role"), own["role"])
-    own["content"] = _text_of(where.at("content"), own["content"])
-    if own.get("tool_calls"):
-        own["tool_calls"] = _each_call(own["tool_calls"], _as_object)
-    thoughts = [key for key in THOUGHT_FIELDS if own.get(key) is not None]
+    checked["role"] = checks.text(where.at("role"), checked["role"])
+    checked["content"] = _text_of(where.at("content"), checked["content"])
+    if checked.get("tool_calls"):
+        checked["tool_calls"] = _each_call(checked["tool_calls"], _as_object)
+    thoughts = [key for key in THOUGHT_FIELDS if checked.get(key) is not None]
     if thoughts:
-        thought = checks.text(where.at(thoughts[0]), own[thoughts[0]])
-        own = with_thought(own, thought)
-    others = own.keys() - {"role", "content", *THOUGHT_FIELDS}
-    check_texts(where, {key: own[key] for key in own if key in others})
-    return own
+        thought = checks.text(where.at(thoughts[0]), checked[thoughts[0]])
+        checked = with_thought(checked, thought)
+    others = checked.keys() - {"role", "content", *THOUGHT_FIELDS}
+    check_texts(where, {key: checked[key] for key in checked if key in others})
+    return checked
 
 
 def check_texts(name: Name, value: object) -> None:
-    """Check that UTF-8 can encode the texts in a value, for its part in a prompt.
-
-    Raises:
-        ValueError: A text has lone surrogates; the message names its place.
-    """
+    """Check that UTF-8 can encode the texts in a value, for its part in a prompt."""
     if isinstance(value, str):
         checks.text(name, value)
     elif isinstance(value, Mapping):

@@ -35,17 +35,7 @@ class Renderer:
     """A chat template with its variables.
 
     Args:
-        source: Template in Jinja.
-        variables: Variables that the caller sets.
-        bos: Text of the token that begins a text.
-        eos: Text of the token that ends a text.
-        day: Current date for the template.
-        mark: Function that puts literal marks around texts of special tokens.
         tools: Tools that the model may call. Their texts are marked as literal, too.
-
-    Raises:
-        ArgumentError: A variable has a name that llamaherd reserves.
-        ChatTemplateError: The template cannot be parsed.
     """
 
     def __init__(
@@ -93,15 +83,11 @@ class Renderer:
     def render(
         self, messages: Sequence[Message], *, add_generation_prompt: bool = True
     ) -> str:
-        """Render a conversation.
-
-        Raises:
-            ChatTemplateError: The template fails.
-        """
-        given = as_literal([dict(each) for each in messages], self._mark)
+        """Render a conversation."""
+        literal_messages = as_literal([dict(message) for message in messages], self._mark)
         names = {
             **self._names,
-            "messages": given,
+            "messages": literal_messages,
             "add_generation_prompt": add_generation_prompt,
         }
         n_given = self._n_tools + _length(list(messages))
@@ -123,11 +109,7 @@ class Renderer:
 
 
 def check_variables(variables: Mapping[str, object]) -> None:
-    """Check that no variable replaces a variable that llamaherd sets.
-
-    Raises:
-        ArgumentError: A variable has a reserved name.
-    """
+    """Check that no variable replaces a variable that llamaherd sets."""
     for name in _OWN:
         if name in variables:
             raise ArgumentError(
@@ -138,11 +120,7 @@ def check_variables(variables: Mapping[str, object]) -> None:
 
 
 def check_size(source: str) -> str:
-    """Check the size of a template and return the template.
-
-    Raises:
-        ChatTemplateError: The template is too large.
-    """
+    """Check the size of a template and return the template."""
     if len(source) > _MOST_CHARACTERS:
         raise ChatTemplateError(
             f"template has {len(source):,} characters, more than {_MOST_CHARACTERS:,}"
@@ -155,7 +133,7 @@ def _length(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(_length(key) + _length(each) for key, each in value.items())
+        return sum(_length(key) + _length(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return sum(map(_length, value))
     return 0

@@ -51,7 +51,6 @@ class ThinkingPlan:
         """Close, open or continue the thought of a rendered prompt.
 
         Args:
-            prompt: A result of `chat_prompts`, rendered with `variables`.
             prefix: Text that the answer starts with; it follows the start that `prompt`
                 contains.
 
@@ -76,21 +75,21 @@ class ThinkingPlan:
         return text, self._stage(start, is_open=is_open)
 
     def _stage(self, prefix: str, *, is_open: bool) -> ThoughtStage:
-        found = self.format
-        is_spaced = found.lead.isspace() and self.message[-1:].isspace()
-        lead = "" if is_spaced else found.lead
-        after = found.after + prefix
-        end = self._tokens(found.end)
-        both = self._tokens(found.end + after)
+        thinking_format = self.format
+        is_spaced = thinking_format.lead.isspace() and self.message[-1:].isspace()
+        lead = "" if is_spaced else thinking_format.lead
+        after = thinking_format.after + prefix
+        end = self._tokens(thinking_format.end)
+        both = self._tokens(thinking_format.end + after)
         with self.model.using() as handle:
             message = vocabulary.mark_literals(handle, self.message)
         return ThoughtStage(
             budget=self.budget or 0,
             is_open=is_open,
-            start=self._tokens(found.opening),
+            start=self._tokens(thinking_format.opening),
             end=end,
             after=both[len(end) :] if both[: len(end)] == end else self._tokens(after),
-            closing=self._tokens(message + lead + found.end + after),
+            closing=self._tokens(message + lead + thinking_format.end + after),
         )
 
     def _tokens(self, text: str) -> tuple[int, ...]:
@@ -109,64 +108,60 @@ def plan_thinking(
 ) -> ThinkingPlan | None:
     """Plan the thoughts of a call.
 
-    Args:
-        model: Model with the template.
-        thinking: Argument of the call.
-        constrained: Whether the answers are constrained or scored.
-        template: Jinja template to use instead of the model's template.
-        variables: Variables of the caller for the template.
-
     Returns: The plan; None if the model does not think and no thought must be closed.
-
-    Raises:
-        ValueError: The model cannot think, or its thought cannot be closed.
-        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
-    given = dict(variables or {})
-    found = format_of(chat_renderer(model, template=template, variables=given))
+    template_variables = dict(variables or {})
+    thinking_format = format_of(
+        chat_renderer(model, template=template, variables=template_variables)
+    )
     if isinstance(thinking, Thinking):
-        found = _asked(found, thinking)
-        both = {**(found.on or {}), **given}
+        thinking_format = _asked(thinking_format, thinking)
+        both = {**(thinking_format.on or {}), **template_variables}
         message = thinking.message
-        return ThinkingPlan(model, found, thinking.budget, message, True, both)
-    if found is None:
+        return ThinkingPlan(model, thinking_format, thinking.budget, message, True, both)
+    if thinking_format is None:
         return None
     is_free = thinking is None and not constrained
-    if is_free and (not found.is_by_default or not found.end):
+    if is_free and (not thinking_format.is_by_default or not thinking_format.end):
         return None
-    if not found.end:
+    if not thinking_format.end:
         raise ArgumentError(
             "cannot be turned off: the prompt ends in "
-            f"{checks.quoted(found.opening)}, and llamaherd does not know how such a "
-            f"thought ends: use {words().markers}",
+            f"{checks.quoted(thinking_format.opening)}, and llamaherd does not know how "
+            f"such a thought ends: use {words().markers}",
             argument="thinking",
         )
     if is_free:
         return ThinkingPlan(
-            model, found, DEFAULT_BUDGET, DEFAULT_MESSAGE, is_asked=False, variables=given
+            model,
+            thinking_format,
+            DEFAULT_BUDGET,
+            DEFAULT_MESSAGE,
+            is_asked=False,
+            variables=template_variables,
         )
-    notice = _notice() if thinking is None and found.is_by_default else ""
-    both = {**(found.off or {}), **given}
+    notice = _notice() if thinking is None and thinking_format.is_by_default else ""
+    both = {**(thinking_format.off or {}), **template_variables}
     return ThinkingPlan(
-        model, found, None, "", is_asked=False, variables=both, notice=notice
+        model, thinking_format, None, "", is_asked=False, variables=both, notice=notice
     )
 
 
-def _asked(found: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
+def _asked(thinking_format: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
     """Return the format of a requested thought, in which the caller's markers prevail."""
-    start = wanted.start or (found.start if found else "")
-    end = wanted.end or (found.end if found else "")
+    start = wanted.start or (thinking_format.start if thinking_format else "")
+    end = wanted.end or (thinking_format.end if thinking_format else "")
     if not start or not end:
         raise ArgumentError(
             "has no effect: the chat template has no markers of thoughts (use "
             f"{words().markers} if the model knows some)",
             argument="thinking",
         )
-    if found is None:
+    if thinking_format is None:
         return ThinkingFormat(start, end)
-    if (start, end) == (found.start, found.end):
-        return found
-    return replace(found, start=start, end=end, lead="", is_turn=False)
+    if (start, end) == (thinking_format.start, thinking_format.end):
+        return thinking_format
+    return replace(thinking_format, start=start, end=end, lead="", is_turn=False)
 
 
 def _tokens_inside(model: Model, text: str) -> tuple[int, ...]:
@@ -175,8 +170,8 @@ def _tokens_inside(model: Model, text: str) -> tuple[int, ...]:
     with model.using() as handle:
 
         def tokens(text: str) -> list[int]:
-            found = vocabulary.tokenize_prompt(handle, text, 1).tolist()
-            return found[n_before : len(found) - int(bool(model.info.add_eos))]
+            ids = vocabulary.tokenize_prompt(handle, text, 1).tolist()
+            return ids[n_before : len(ids) - int(bool(model.info.add_eos))]
 
         alone = vocabulary.tokenize(handle, "a", add_special=False, parse_special=False)
         if not text or alone == vocabulary.tokenize_inside(handle, "a"):

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llamaherd.calls.chat.messages import with_thought
-from llamaherd.calls.chat.switches import Switch, Switches
-from llamaherd.calls.chat.template_cache import TemplateCache
+from llamaherd.calls.chat.templating import Switch, Switches, TemplateCache
 from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class ThinkingFormat:
         """Return whether a prompt ends inside a thought, after a thought, or neither."""
         tail = prompt.rstrip()
         ends = (self.end, *self.closed)
-        if any(each and tail.endswith(each.rstrip()) for each in ends):
+        if any(end and tail.endswith(end.rstrip()) for end in ends):
             return "closed"
         return "open" if tail.endswith(self.opening) else "bare"
 
@@ -116,7 +115,7 @@ class ThinkingFormat:
             return prompt
         if state == "closed":
             prompt = prompt.rstrip()
-            ends = [each.rstrip() for each in (self.end, *self.closed)]
+            ends = [marker.rstrip() for marker in (self.end, *self.closed)]
             prompt = prompt.removesuffix(next(filter(prompt.endswith, ends)))
             if prompt.rstrip().endswith(self.opening):
                 prompt = prompt.rstrip().removesuffix(self.opening)
@@ -148,10 +147,6 @@ def format_of(renderer: Renderer) -> ThinkingFormat | None:
 def find_format(source: str, render: Render) -> ThinkingFormat | None:
     """Find the format of thoughts of a template.
 
-    Args:
-        source: Template in Jinja.
-        render: Function that renders messages.
-
     Returns: The format; None if the template has no thoughts, or refuses a plain
         question.
     """
@@ -160,14 +155,18 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
     if prompt is None:
         return None
     switches = Switches(source, probe.prompt)
-    found = _from_answer(probe, prompt)
-    if found is None:
+    thinking_format = _from_answer(probe, prompt)
+    if thinking_format is None:
         known = [pair for pair in _KNOWN if pair[0].strip() in source]
         if not known:
             return _of_unknown(prompt)
-        samples = [prompt, *(each.prompt for each in switches.all), probe.answered({})]
-        found = _of_pair(*known[0], samples)
-    return _switched(found, prompt, switches)
+        samples = [
+            prompt,
+            *(switch.prompt for switch in switches.all),
+            probe.answered({}),
+        ]
+        thinking_format = _of_pair(*known[0], samples)
+    return _switched(thinking_format, prompt, switches)
 
 
 class _Probe:
@@ -213,8 +212,8 @@ def _from_answer(probe: _Probe, prompt: str) -> ThinkingFormat | None:
         between, follows, _ = behind.partition(_ANSWER)
         # This check excludes templates that write the list of parts as JSON.
         if thought and follows and between.strip() and "type" not in between:
-            found = _of_texts(before, between, prompt, probe.header(prompt))
-            return replace(found, is_in_parts="content" in fields)
+            thinking_format = _of_texts(before, between, prompt, probe.header(prompt))
+            return replace(thinking_format, is_in_parts="content" in fields)
     return None
 
 
@@ -245,8 +244,8 @@ def _opposite(end: str) -> str:
     for start, close, _ in _KNOWN:
         if close == end:
             return start.strip()
-    found = re.fullmatch(r"([<\[])/([^<>\[\]]+[>\]])", end)
-    return found[1] + found[2] if found else ""
+    match = re.fullmatch(r"([<\[])/([^<>\[\]]+[>\]])", end)
+    return match[1] + match[2] if match else ""
 
 
 def _of_pair(
@@ -263,41 +262,45 @@ def _of_pair(
         space = opened[1] if opened else space
         inside = closed[1] if closed else inside
         after = closed[2] if closed else after
-    shown = re.search(rf"{re.escape(end)}(\s*){_ANSWER}", samples[-1])
+    match = re.search(rf"{re.escape(end)}(\s*){_ANSWER}", samples[-1])
     if inside is None:
         lead = space
     else:
         space = space or inside[: len(inside) // 2]
         lead = inside.removeprefix(space)
     if begin is None:
-        begin = shown[1] if shown else after or _AFTER
+        begin = match[1] if match else after or _AFTER
     return ThinkingFormat(opening + space, end, lead, begin)
 
 
 def _of_unknown(prompt: str) -> ThinkingFormat | None:
     """Return the format for a prompt whose end looks like an opening marker."""
-    found = _OPENING.search(prompt)
-    if found is None:
+    match = _OPENING.search(prompt)
+    if match is None:
         return None
     tag = _TAG.search(prompt)
-    return ThinkingFormat(found[0], f"</{tag[1]}>" if tag else "")
+    return ThinkingFormat(match[0], f"</{tag[1]}>" if tag else "")
 
 
-def _switched(found: ThinkingFormat, prompt: str, switches: Switches) -> ThinkingFormat:
+def _switched(
+    thinking_format: ThinkingFormat, prompt: str, switches: Switches
+) -> ThinkingFormat:
     """Add the variables that turn thinking on and off."""
-    default = found.state(prompt)
-    off = _first(switches.off(), lambda s: found.state(s.prompt) == "closed")
+    default = thinking_format.state(prompt)
+    off = _first(switches.off(), lambda s: thinking_format.state(s.prompt) == "closed")
     if off is None and default == "open":  # the template leaves the thought out
-        off = _first(switches.off(), lambda s: found.state(s.prompt) == "bare")
+        off = _first(switches.off(), lambda s: thinking_format.state(s.prompt) == "bare")
         if off is not None:
-            found = replace(found, closed=(*found.closed, _last_tag(off.prompt)))
-    on = _first(switches.on(), lambda s: found.state(s.prompt) == "open")
+            thinking_format = replace(
+                thinking_format, closed=(*thinking_format.closed, _last_tag(off.prompt))
+            )
+    on = _first(switches.on(), lambda s: thinking_format.state(s.prompt) == "open")
     if on is None and (off is None or default == "closed"):
         on = _first(switches.on(), lambda s: s.prompt != prompt)
     is_switched_on = on is not None and switches.without(on.name) == prompt
     is_off = default == "closed" or (default == "bare" and is_switched_on)
     return replace(
-        found,
+        thinking_format,
         is_by_default=not is_off,
         off={} if is_off else None if off is None else off.variables,
         on=None if on is None or default == "open" else on.variables,
@@ -310,5 +313,5 @@ def _first(switches: list[Switch], test: Callable[[Switch], bool]) -> Switch | N
 
 def _last_tag(prompt: str) -> str:
     """Return the end of a prompt, from the second to last special token on."""
-    cuts = [found.start() for found in re.finditer(r"[<\[]", prompt)]
+    cuts = [match.start() for match in re.finditer(r"[<\[]", prompt)]
     return prompt[cuts[-2] :] if len(cuts) > 1 else prompt

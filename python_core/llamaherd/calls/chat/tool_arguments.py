@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.subschemas import Subschema, listed, parts
+from llamaherd.calls.structured.subschemas import Subschema, list_at, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,12 +42,7 @@ class Untyped:
 
 
 def json_value(text: str, at: int = 0) -> tuple[object, int]:
-    """Read a JSON value that starts at a position, and return its end, too.
-
-    Raises:
-        UnreadableError: There is no JSON value, an object has a key twice, or a number is
-            too large.
-    """
+    """Read a JSON value that starts at a position, and return its end, too."""
     decoder = json.JSONDecoder(
         parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
     )
@@ -96,11 +91,6 @@ def typed(name: str, value: object, owner: Subschema) -> object:
 
     Args:
         name: Name of the argument, or of a field within an argument.
-        value: The argument.
-        owner: Schema of the object that has the argument.
-
-    Raises:
-        UnreadableError: A text is not a value of its declared type.
     """
     return _typed(name, value, _field(owner, name)) if _is_untyped(value) else value
 
@@ -117,28 +107,28 @@ def _typed(name: str, value: object, node: Subschema) -> object:
     if isinstance(value, Untyped):
         return _value(name, value, node)
     if isinstance(value, dict):
-        return {key: _typed(key, each, _field(node, key)) for key, each in value.items()}
+        return {key: _typed(key, item, _field(node, key)) for key, item in value.items()}
     if isinstance(value, list):
         items = _item(node)
-        return [_typed(name, each, items) for each in value]
+        return [_typed(name, item, items) for item in value]
     return value
 
 
-def _value(name: str, given: Untyped, node: Subschema) -> object:
+def _value(name: str, untyped: Untyped, node: Subschema) -> object:
     types = _Types(node.root).of(node.schema)
-    text = given.text
+    text = untyped.text
     if types is None:
-        types = frozenset({"string"}) if given.is_text else None
-    elif "string" in types and (given.is_text or text in _constants(node)):
+        types = frozenset({"string"}) if untyped.is_text else None
+    elif "string" in types and (untyped.is_text or text in _constants(node)):
         return text
-    found = _parsed(text.strip(), types, is_json=given.is_text is False)
-    if found:
-        return found[0]
+    parsed = _parsed(text.strip(), types, is_json=untyped.is_text is False)
+    if parsed:
+        return parsed[0]
     if types is None or "string" in types:
         return text
-    shown = json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    short = json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
     kinds = " or ".join(sorted(types)) or "a type that a value can have"
-    raise UnreadableError(f"the argument {name!r} must be {kinds}, not {shown}")
+    raise UnreadableError(f"the argument {name!r} must be {kinds}, not {short}")
 
 
 def _parsed(text: str, types: frozenset[str] | None, *, is_json: bool) -> list[object]:
@@ -181,12 +171,12 @@ def _kind(value: object) -> str:
 
 def _constants(node: Subschema) -> list[object]:
     """Return the values of `enum` and `const` of a declaration."""
-    found: list[object] = []
+    constants: list[object] = []
     for part in parts(node):
-        found += listed(part.schema, "enum")
+        constants += list_at(part.schema, "enum")
         if "const" in part.schema:
-            found.append(part.schema["const"])
-    return found
+            constants.append(part.schema["const"])
+    return constants
 
 
 def _field(node: Subschema, name: str) -> Subschema:
@@ -219,11 +209,7 @@ def _inner(node: Subschema, inner: Any) -> Subschema:  # noqa: ANN401 - a functi
 
 
 class _Types:
-    """Reads the types of the values that a schema allows.
-
-    Args:
-        root: Whole schema.
-    """
+    """Reads the types of the values that a schema allows."""
 
     def __init__(self, root: object) -> None:
         self._root = root
@@ -235,14 +221,14 @@ class _Types:
         if not isinstance(schema, Mapping) or depth > _MOST_DEPTH or self._n_left < 0:
             return None
         types = _own_types(schema)
-        every = listed(dict(schema), "allOf")
+        every = list_at(dict(schema), "allOf")
         if isinstance(schema.get("$ref"), str):
             target = Subschema(schema, self._root, frozenset()).referred()
             every = [*every, target.schema]
-        for each in every:
-            types = _both(types, self.of(each, depth + 1))
+        for subschema in every:
+            types = _both(types, self.of(subschema, depth + 1))
         for key in ("anyOf", "oneOf"):
-            if choices := listed(dict(schema), key):
+            if choices := list_at(dict(schema), key):
                 types = _both(types, _any_of(self.of(c, depth + 1) for c in choices))
         return types
 
@@ -271,9 +257,9 @@ def _both(
 
 
 def _any_of(choices: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    found: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
     for types in choices:
         if types is None:
             return None
-        found |= types
-    return found
+        kinds |= types
+    return kinds

@@ -104,9 +104,6 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
     without types.
 
     Args:
-        text: The answer with its special tokens, as returned by `detokenize(model,
-            tokens, unparse_special=True)`.
-        how: Format of the calls, see `tool_format_of`.
         tools: Descriptions of the tools. Their schemas give the types of arguments, which
             distinguish the text "1" from the number 1 where the format does not. Without
             descriptions, any name is allowed.
@@ -129,12 +126,7 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
 
 
 def call_in_json(value: object, text: str) -> WrittenCall:
-    """Return the call that a parsed JSON object describes.
-
-    Args:
-        value: Parsed JSON.
-        text: Text of the call.
-    """
+    """Return the call that a parsed JSON object describes."""
     if not isinstance(value, dict):
         return WrittenCall(text, problem="a call must be an object")
     inner = value.get("function")
@@ -181,11 +173,7 @@ def _arguments(call: WrittenCall, tools: Tools) -> dict[str, object]:
 
 
 def _check_values(value: object) -> None:
-    """Check that JSON can represent a value.
-
-    Raises:
-        UnreadableError: It has half of a surrogate pair, or is nested too deeply.
-    """
+    """Check that JSON can represent a value."""
     waiting = [(value, 0)]
     while waiting:
         part, depth = waiting.pop()
@@ -194,6 +182,6 @@ def _check_values(value: object) -> None:
         if isinstance(part, str) and _SURROGATE.search(part):
             raise UnreadableError("a text in the arguments has half of a surrogate pair")
         if isinstance(part, dict):
-            waiting += [(each, depth + 1) for pair in part.items() for each in pair]
+            waiting += [(item, depth + 1) for pair in part.items() for item in pair]
         elif isinstance(part, list):
-            waiting += [(each, depth + 1) for each in part]
+            waiting += [(item, depth + 1) for item in part]

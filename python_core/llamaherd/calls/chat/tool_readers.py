@@ -1,4 +1,4 @@
-"""Readers of tool calls in JSON. `FORMATS` has the readers of all formats."""
+"""Readers of tool calls in the formats of chat templates, and the search for a format."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from llamaherd.calls.chat.templating import TemplateCache
 from llamaherd.calls.chat.tool_arguments import json_value
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
@@ -14,6 +15,7 @@ from llamaherd.calls.chat.tool_calls import (
     ToolFormat,
     WrittenCall,
     call_in_json,
+    parse_tool_calls,
 )
 from llamaherd.calls.chat.tool_markup import (
     read_gemma,
@@ -23,11 +25,14 @@ from llamaherd.calls.chat.tool_markup import (
     read_minimax_m3,
     read_xml,
 )
+from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from llamaherd.calls.chat.renderer import Renderer
     from llamaherd.calls.chat.tool_calls import Pieces
+
 
 _BETWEEN = re.compile(r"[\s,;]*")
 _SPACES = re.compile(r"\s*")
@@ -37,6 +42,7 @@ def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
     """Read the calls in JSON that start at a position: single calls or lists of calls.
 
     Returns: The calls, their end, and why the text after them is not JSON; "" if it does
+
     not begin like JSON.
     """
     calls: list[WrittenCall] = []
@@ -50,12 +56,12 @@ def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
             return calls, at, f"{NOT_JSON}: {error}"
         values = value if isinstance(value, list) else [value]
         whole = text[start:at]
-        calls += [call_in_json(each, whole) for each in values]
+        calls += [call_in_json(value, whole) for value in values]
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
+    match = pattern.match(text, at)
+    return at if match is None else match.end()
 
 
 def _read_json(opening: str, closing: str, text: str) -> Pieces:
@@ -89,10 +95,8 @@ def _read_named(
     """Read calls whose marker has the name, followed by the arguments in JSON.
 
     Args:
-        opening: Pattern of the marker, whose last group that matches is the name.
         closing: Pattern of the marker after the arguments. The end of the answer ends
             complete arguments, too.
-        text: The answer.
     """
     at = 0
     while start := opening.search(text, at):
@@ -118,8 +122,8 @@ def _read_named(
 
 def _next(opening: re.Pattern[str], text: str, at: int) -> int:
     """Return the start of the next call; the end of the text if there is none."""
-    found = opening.search(text, at)
-    return len(text) if found is None else found.start()
+    match = opening.search(text, at)
+    return len(text) if match is None else match.start()
 
 
 # ---- DeepSeek R1 and V3 ----------------------------------------------------------------
@@ -272,3 +276,43 @@ FORMATS = (
     ToolFormat("minimax-m3", read_minimax_m3),
     ToolFormat("llama", _read_llama),
 )
+
+
+_NAME, _ARGUMENTS = "look_up_7", {"word": "Ww7Ww"}
+_ASKED: dict[str, object] = {"role": "user", "content": "Qq7Qq"}
+_CALL: dict[str, object] = {
+    "id": "call00001",
+    "type": "function",
+    "function": {"name": _NAME, "arguments": _ARGUMENTS},
+}
+_CALLED: dict[str, object] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
+_FORMATS: TemplateCache[str, ToolFormat | None] = TemplateCache()
+
+
+def tool_format_of(renderer: Renderer) -> ToolFormat | None:
+    """Find the format in which a template writes tool calls.
+
+    The result is the first format whose reader can read back a call that the template
+    wrote.
+
+    Returns:
+        The format; None if the template writes no calls, or writes them in another
+        format.
+    """
+    return _FORMATS.get(renderer.source, lambda: _found(renderer))
+
+
+def _found(renderer: Renderer) -> ToolFormat | None:
+    try:
+        whole = renderer.probe({}).render([_ASKED, _CALLED], add_generation_prompt=False)
+    except ChatTemplateError:
+        return None
+    answer = whole.rpartition("Qq7Qq")[2]
+    for tool_format in FORMATS:
+        # For an answer that consists only of a call, the header of the turn comes
+        # first.
+        start = answer.find('{"name"') if tool_format.name == "llama" else 0
+        calls = parse_tool_calls(answer[max(0, start) :], tool_format).calls
+        if [(c.name, dict(c.arguments)) for c in calls] == [(_NAME, _ARGUMENTS)]:
+            return tool_format
+    return None

@@ -1,19 +1,23 @@
-"""Result in a journal, and conversion to and from its row in the database."""
+"""Entries of a journal, and the thoughts before their answers."""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llamaherd.calls.journal.file import DamagedError
+from llamaherd.calls.journal.file import THOUGHT_TABLE, DamagedError
 from llamaherd.engine.core.plain import plain
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
     from llamaherd.engine.core.results import FinishReason
+
 
 _N = TypeVar("_N", int, float)
 # Text stored as the error of an answer that a stop text ended before its grammar was
@@ -44,7 +48,7 @@ class JournalEntry:
         version: Version of llamaherd.
         key: Hash of everything that affects the result, in hexadecimal.
         numbers: float64[n], log-probabilities, if requested. For an answer, the values
-            of its tokens come first, see `journal.numbers`. For a score, there is one
+            of its tokens come first, see `journal.recording`. For a score, there is one
             value for each token of the continuations; a prefix that continuations share
             is stored once.
         thinking: Text of the thought before the answer; None without a thought.
@@ -101,11 +105,7 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
 
 
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """Return the entry that a database row contains.
-
-    Raises:
-        DamagedError: The row is not the row that was written.
-    """
+    """Return the entry that a database row contains."""
     prompt = f"{row[5]!r:.60}"
     if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
         raise DamagedError(f"the data stored for the prompt {prompt} were changed")
@@ -160,12 +160,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _check_types(row: tuple[Any, ...]) -> None:
-    """Check the type and range of each value.
-
-    Raises:
-        TypeError: A value has another type.
-        ValueError: A value is out of range, or values contradict each other.
-    """
+    """Check the type and range of each value."""
     for (name, kind), value in zip(_TYPES.items(), row[:-1], strict=True):
         if not isinstance(value, kind):
             raise TypeError(f"its {name} is of type {type(value).__name__}")
@@ -193,3 +188,83 @@ def _little_endian(numbers: array[_N]) -> array[_N]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
+
+
+# Text that occurs only in the settings of results after a thought, because JSON escapes
+# quotes in texts.
+THOUGHT = '"thought": {'
+
+_EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'thought'"
+# A thought is stored only if its result is stored, because another process may have
+# stored another result first.
+_ADD = """
+INSERT OR REPLACE INTO thought (key, text, n_tokens, complete, digest)
+SELECT key, ?, ?, ?, ? FROM result WHERE key = ? AND digest = ?
+"""
+_SELECT = "SELECT text, n_tokens, complete, digest FROM thought WHERE key = ?"
+_SELECT_ALL = """
+SELECT thought.text, n_tokens, complete, thought.digest, result.key, result.digest
+FROM thought JOIN result ON result.key = thought.key
+"""
+
+
+def row_of_thought(entry: JournalEntry, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the values that `add_thoughts` stores for an entry's thought, or None."""
+    if THOUGHT not in entry.settings:
+        return None
+    complete = None if entry.thinking_complete is None else int(entry.thinking_complete)
+    values = (entry.thinking, entry.n_thinking_tokens, complete)
+    return (*values, _text_digest(row[-1], values), row[4], row[-1])
+
+
+def add_thoughts(db: sqlite3.Connection, thoughts: Iterable[tuple[Any, ...]]) -> None:
+    """Store thoughts in the same transaction as their results."""
+    rows = list(thoughts)
+    if rows:
+        db.execute(THOUGHT_TABLE)
+        db.executemany(_ADD, rows)
+
+
+def read_thoughts(db: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of all thoughts."""
+    if db.execute(_EXISTS).fetchone() is not None:
+        yield from db.execute(_SELECT_ALL)
+
+
+def with_thought(
+    entry: JournalEntry, row: tuple[Any, ...], thought: tuple[Any, ...] | None
+) -> JournalEntry:
+    """Return an entry with its stored thought.
+
+    Args:
+        thought: Row of the thought; None if the journal has no thought for the entry.
+    """
+    prompt = f"{entry.prompt!r:.60}"
+    if thought is None:
+        raise DamagedError(f"the thought before the answer to {prompt} is missing")
+    *values, digest = thought[:4]
+    if _text_digest(row[-1], tuple(values)) != digest:
+        raise DamagedError(f"the thought stored for the prompt {prompt} was changed")
+    text, n_tokens, complete = values
+    return replace(
+        entry,
+        thinking=text,
+        n_thinking_tokens=n_tokens,
+        thinking_complete=None if complete is None else bool(complete),
+    )
+
+
+def entry_with_thought(
+    db: sqlite3.Connection, entry: JournalEntry, row: tuple[Any, ...]
+) -> JournalEntry:
+    """Return an entry with its thought, if the request asked for a thought."""
+    if THOUGHT not in entry.settings:
+        return entry
+    has_table = db.execute(_EXISTS).fetchone() is not None
+    thought = db.execute(_SELECT, (row[4],)).fetchone() if has_table else None
+    return with_thought(entry, row, thought)
+
+
+def _text_digest(of_result: bytes, values: tuple[Any, ...]) -> bytes:
+    """Return a digest of a thought together with its result."""
+    return blake2b(of_result + repr(values).encode(), digest_size=8).digest()

@@ -1,22 +1,23 @@
-"""File of a journal, which is created atomically and checked before it is changed."""
+"""File of a journal, created atomically and checked before changes; network drives."""
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import sqlite3
 import stat
+import sys
 import tempfile
 import time
 import traceback
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import psutil
 
-from llamaherd.calls.journal.disks import network_type
-from llamaherd.calls.journal.sqlite_access import (
+from llamaherd.calls.journal.sqlite import (
     ROLLBACK,
     SHM,
     WAL,
@@ -25,14 +26,82 @@ from llamaherd.calls.journal.sqlite_access import (
     identity,
     is_foreign,
     look,
+    problem_of_schema,
 )
-from llamaherd.calls.journal.sqlite_schema import problem_of_schema
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentTypeError, JournalError
 from llamaherd.engine.core.files import discard, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_MOUNTS = Path("/proc/self/mountinfo")
+# Types of file systems that several machines share.
+_NETWORK = re.compile(
+    r"(fuse\.|fuseblk\.)?"
+    r"(nfs[0-9]*|cifs|smb[0-9]*|smbfs|ncpfs|afs|afpfs|webdav|davfs2?|9p|lustre|gpfs|mmfs"
+    r"|beegfs|fhgfs|ceph(-fuse)?|cephfs|glusterfs|orangefs|pvfs2?|panfs|wekafs|gfs2?|ocfs2"
+    r"|quobyte|moosefs|mfs|lizardfs|saunafs|juicefs|sshfs|rclone|s3fs|gcsfuse|blobfuse2?"
+    r"|goofys|hdfs|vboxsf|prl_fs|acfs|dvs)",
+    re.IGNORECASE,
+)
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # white space in names is escaped
+
+
+def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """Return the type of the network drive that contains a file, such as "nfs4".
+
+    Args:
+        path: Absolute path without symbolic links; the file need not exist.
+
+    Returns:
+        The type; None for a local disk or if unknown.
+
+    Source: proc_pid_mountinfo(5).
+    """
+    if sys.platform == "win32" and _is_share(path):
+        return "smb"
+    try:
+        file_system = _of_linux(mounts) if sys.platform == "linux" else _of_others()
+        above = {path, *path.parents}
+        # A later mount hides earlier mounts at the same path.
+        kinds = [
+            (len(mount_point.parts), i, kind)
+            for i, (mount_point, kind) in enumerate(file_system)
+            if mount_point in above
+        ]
+    except (OSError, ValueError):
+        return None
+    kind = max(kinds)[2] if kinds else ""
+    return kind if _NETWORK.fullmatch(kind) else None
+
+
+def _is_share(path: PurePath) -> bool:
+    r"""Whether a path of Windows names a shared folder, as `\\server\folder`.
+
+    `os.path.realpath` returns such a path also for a letter that a shared folder has.
+    """
+    text = str(path).upper()
+    is_device = text.startswith(("\\\\?\\", "\\\\.\\"))
+    return text.startswith("\\\\?\\UNC\\" if is_device else "\\\\")
+
+
+def _of_linux(mounts: Path) -> Iterator[tuple[PurePath, str]]:
+    """Yield the mount points and types of file systems."""
+    for line in mounts.read_bytes().decode(errors="surrogateescape").splitlines():
+        before, dash, after = line.partition(" - ")
+        fields = before.split(" ")
+        if dash and len(fields) > 4:
+            mount_point = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4])
+            yield PurePath(mount_point), after.split(" ")[0]
+
+
+def _of_others() -> Iterator[tuple[PurePath, str]]:
+    for part in psutil.disk_partitions(all=True):
+        is_remote = "remote" in part.opts.split(",")  # on Windows
+        yield PurePath(part.mountpoint), "smb" if is_remote else part.fstype
+
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
 FORMAT = 1  # version of SCHEMA; the SQL text of the tables in a file must equal SCHEMA
@@ -116,62 +185,49 @@ class DamagedError(Exception):
 
 
 def checked_path(name: str, path: object) -> Path:
-    """Check and return the real path of a file, which may not exist yet.
-
-    Args:
-        name: Name of the argument in messages.
-        path: Text or a path.
-
-    Raises:
-        TypeError: `path` is neither text nor a path.
-        JournalError: A journal cannot have this name, or its folder does not exist.
-    """
+    """Check and return the real path of a file, which may not exist yet."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument=name
         )
-    given = os.fsdecode(path)
-    with refusals(name, given):
+    text = os.fsdecode(path)
+    with refusals(name, text):
         # SQLite creates its log next to the file itself, not next to a symbolic link.
-        file = Path(os.path.realpath(given))
+        file = Path(os.path.realpath(text))
         n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
         if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:
             raise JournalError(
-                f"{name}: {shown(given)} cannot be used: its name has {n_name} bytes and "
+                f"{name}: {quoted(text)} cannot be used: its name has {n_name} bytes and "
                 f"its path {n_path}; at most {_LONGEST_NAME} and {_LONGEST_PATH} can be "
                 "used"
             )
         if not file.parent.is_dir():
             raise JournalError(
-                f"{name}: there is no folder {shown(file.parent)}; make it first"
+                f"{name}: there is no folder {quoted(file.parent)}; make it first"
             )
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise JournalError(f"{name}: {shown(given)} is {kind}")
+                raise JournalError(f"{name}: {quoted(text)} is {kind}")
     return file
 
 
 def check_local(name: str, path: Path) -> None:
-    """Check that a journal to write is on a local disk.
-
-    Raises:
-        JournalError: The journal is on a network drive.
-    """
+    """Check that a journal to write is on a local disk."""
     kind = network_type(path)
     if kind is not None:
         folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
         raise JournalError(
-            f"{name}: {shown(path)} is on a network drive ({kind}). A journal is an "
+            f"{name}: {quoted(path)} is on a network drive ({kind}). A journal is an "
             "SQLite file with a write-ahead log, which machines cannot share over a "
             "network and may damage there: keep it on a disk of this machine, such as "
             f"{folder}, and copy it when the run is over"
         )
 
 
-def shown(path: str | Path) -> str:
-    """Format a path for a message; a long path is shortened."""
+def quoted(path: str | Path) -> str:
+    """Return a path in quotes for a message; a long path is shortened."""
     text = repr(str(path))
     return text if len(text) <= 300 else f"{text[:200]}...{text[-80:]}"
 
@@ -187,7 +243,7 @@ def refusals(name: str, path: str | Path) -> Iterator[None]:
         # A cursor in a frame of the error would keep the file open after its connection
         # is closed, and Windows would refuse to remove or replace the damaged journal.
         traceback.clear_frames(error.__traceback__)
-        raise JournalError(f"{name}: {shown(path)} {_what_is_wrong(error)}") from error
+        raise JournalError(f"{name}: {quoted(path)} {_what_is_wrong(error)}") from error
 
 
 def _what_is_wrong(error: Exception) -> str:
@@ -201,12 +257,7 @@ def _what_is_wrong(error: Exception) -> str:
 
 
 def create(name: str, path: Path) -> None:
-    """Create an empty journal atomically, even if the process is killed.
-
-    Raises:
-        JournalError: A log of another journal, with the name of the new journal's log,
-            exists.
-    """
+    """Create an empty journal atomically, even if the process is killed."""
     _check_no_log(name, path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
@@ -232,7 +283,7 @@ def _check_no_log(name: str, path: Path) -> None:
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
-                f"{name}: {shown(path)} does not exist, but its log {log.name!r} "
+                f"{name}: {quoted(path)} does not exist, but its log {log.name!r} "
                 "does: the journal was removed or moved. Restore the journal, or remove "
                 "the log; results that only the log contains are then lost"
             )
@@ -242,7 +293,7 @@ def _drafts(path: Path) -> list[Path]:
     """Return drafts of a journal: unfinished files, also those of killed processes."""
     pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
     with suppress(PermissionError):  # the folder may not be readable
-        return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
+        return [file for file in path.parent.iterdir() if pattern.fullmatch(file.name)]
     return []
 
 
@@ -272,28 +323,25 @@ def check(name: str, path: Path) -> None:
     Only SQLite may open the file. If another descriptor of the file were closed, all
     POSIX locks of the process on the file would be released, including the locks of a
     call that is writing.
-
-    Raises:
-        JournalError: The file is not a journal.
     """
     if path.stat().st_size == 0:
-        raise JournalError(f"{name}: {shown(path)} is not a journal: it is empty")
+        raise JournalError(f"{name}: {quoted(path)} is not a journal: it is empty")
     _check_names(name, path)
     try:
         application = look(path, _application, is_fixed=True)
     except sqlite3.DatabaseError as error:
         if not is_foreign(error, path):
             raise
-        raise JournalError(f"{name}: {shown(path)} is not a journal: {error}") from error
+        raise JournalError(f"{name}: {quoted(path)} is not a journal: {error}") from error
     if application != APPLICATION_ID:
         raise JournalError(
-            f"{name}: {shown(path)} is an SQLite file of another application "
+            f"{name}: {quoted(path)} is an SQLite file of another application "
             f"(application_id {application:#x}), not a journal"
         )
     number, checked = look(path, _format_and_problem)
     if number != FORMAT:
         raise JournalError(
-            f"{name}: {shown(path)} is a journal in format {number}; this version of "
+            f"{name}: {quoted(path)} is a journal in format {number}; this version of "
             f"llamaherd has format {FORMAT}"
         )
     if checked != _SOUND:
@@ -308,7 +356,7 @@ def _check_names(name: str, path: Path) -> None:
     n_names = path.stat().st_nlink - len(drafts)
     if n_names > 1:
         raise JournalError(
-            f"{name}: {shown(path)} is a file with {n_names} names (hard links), and "
+            f"{name}: {quoted(path)} is a file with {n_names} names (hard links), and "
             "results under one of them can be missing under another: remove the other "
             "names, or copy the file"
         )
@@ -332,3 +380,19 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
         problem = problem_of_schema(db, "journal", SCHEMA, OPTIONAL, may_have_more=True)
         checked = problem or _SOUND
     return number, checked
+
+
+def first_day(path: str) -> dt.date | None:
+    """Return the date of the first result in a journal; None if it cannot be read.
+
+    Errors in the file are not reported here, but when the journal is opened.
+    """
+    file = Path(path).expanduser().absolute()
+    if not file.is_file():
+        return None
+    try:
+        with closing(connect(file, "mode=ro")) as db:
+            (created,) = db.execute("SELECT min(created) FROM result").fetchone()
+            return None if created is None else dt.date.fromtimestamp(float(created))  # noqa: DTZ012 - as `_today`
+    except (sqlite3.Error, TypeError, ValueError, OverflowError, OSError):
+        return None

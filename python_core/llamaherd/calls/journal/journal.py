@@ -21,20 +21,22 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal import file as journal_file
-from llamaherd.calls.journal import thoughts
-from llamaherd.calls.journal.entry import JournalEntry, entry_of, row_of
-from llamaherd.calls.journal.file import refusals, shown
-from llamaherd.calls.journal.key import MIXED_UP
-from llamaherd.calls.journal.sqlite_access import (
-    SHM,
-    WAL,
-    beside,
-    connect,
-    identity,
-    look,
+from llamaherd.calls.journal.entry import (
+    THOUGHT,
+    JournalEntry,
+    add_thoughts,
+    entry_of,
+    entry_with_thought,
+    read_thoughts,
+    row_of,
+    row_of_thought,
+    with_thought,
 )
+from llamaherd.calls.journal.file import quoted, refusals
+from llamaherd.calls.journal.key import MIXED_UP
+from llamaherd.calls.journal.sqlite import SHM, WAL, beside, connect, identity, look
 from llamaherd.engine.core.errors import JournalError, JournalWarning
-from llamaherd.engine.core.plurals import MOST_ROWS, count_of, first_rows
+from llamaherd.engine.core.phrases import MOST_ROWS, count_of, first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,11 +91,6 @@ class Journal:
             neither happened.
         is_required: Whether a call stops with a JournalError when it cannot store its
             results; otherwise it continues with a warning.
-
-    Raises:
-        TypeError: `path` is neither text nor a path.
-        JournalError: The file cannot be written, is on a network drive, is not a journal,
-            or is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -113,9 +110,9 @@ class Journal:
             file = identity(self.path)
             journal_file.check("journal", self.path)
             both = (self.path, self.path.parent)
-            if not all(os.access(each, os.W_OK) for each in both):
+            if not all(os.access(candidate, os.W_OK) for candidate in both):
                 raise JournalError(
-                    f"journal: {shown(self.path)} cannot be used: the file, or its "
+                    f"journal: {quoted(self.path)} cannot be used: the file, or its "
                     "folder, is read-only"
                 )
             db = connect(self.path, "mode=rw")
@@ -136,28 +133,21 @@ class Journal:
         self._files: _Files | None = _Files.at(self.path)
 
     def find(self, key: bytes) -> JournalEntry | None:
-        """Return the answer stored under a key; None without an answer or for a failure.
-
-        Raises:
-            JournalError: The journal is damaged.
-        """
+        """Return the answer stored under a key; None without one or for a failure."""
         with refusals("journal", self.path):
             row = self._db.execute(_SELECT_DONE, (key,)).fetchone()
-            return None if row is None else thoughts.found(self._db, entry_of(row), row)
+            return (
+                None if row is None else entry_with_thought(self._db, entry_of(row), row)
+            )
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Store results atomically; they are on disk when the call returns.
-
-        Raises:
-            sqlite3.Error: The results could not be stored.
-            JournalError: The file was removed and cannot be created again.
-        """
+        """Store results atomically; they are on disk when the call returns."""
         if self._files is None:  # an earlier attempt to reopen the file failed
             self._open()
-        each = [(entry, row_of(entry)) for entry in entries]
-        if each:
-            behind = (thoughts.row_of_thought(entry, row) for entry, row in each)
-            _store(self._db, [row for _, row in each], [row for row in behind if row])
+        rows = [(entry, row_of(entry)) for entry in entries]
+        if rows:
+            behind = (row_of_thought(entry, row) for entry, row in rows)
+            _store(self._db, [row for _, row in rows], [row for row in behind if row])
         self._follow_path()
 
     def _follow_path(self) -> None:
@@ -165,11 +155,11 @@ class Journal:
 
         A removed file still exists, but only for processes that have it open.
         """
-        found = _Files.at(self.path)
-        if self._files is None or found == self._files:
+        files = _Files.at(self.path)
+        if self._files is None or files == self._files:
             return
         try:
-            if found.file == self._files.file:
+            if files.file == self._files.file:
                 self._open_again()
             else:
                 self._make_anew(self._files)
@@ -179,7 +169,7 @@ class Journal:
                 f"could not be stored at its path again: {error}"
             ) from error
         self.notice = (
-            f"{shown(self.path)}, or SQLite's log next to it, was removed, moved or "
+            f"{quoted(self.path)}, or SQLite's log next to it, was removed, moved or "
             "replaced during the call; all results are stored in the new file at this "
             "path"
         )
@@ -192,11 +182,7 @@ class Journal:
         self._open()
 
     def _make_anew(self, files: _Files) -> None:
-        """Create the journal again at its path, after it was removed or replaced.
-
-        Args:
-            files: Identities of the open files.
-        """
+        """Create the journal again at its path, after it was removed or replaced."""
         db = self._db
         self._empty_log()  # this completes the open file, even if it was moved
         db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
@@ -214,7 +200,7 @@ class Journal:
             rows = db.execute(_SELECT_ALL)
             while chunk := rows.fetchmany(1000):
                 _store(self._db, chunk)
-            _store(self._db, [], list(thoughts.read(db)))
+            _store(self._db, [], list(read_thoughts(db)))
         except BaseException:
             self._db.close()
             self._db, self._files = db, files
@@ -289,7 +275,7 @@ def _store(
     try:
         db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
         db.executemany(_ADD_RESULT, rows)
-        thoughts.add(db, of_thoughts)
+        add_thoughts(db, of_thoughts)
         db.execute("COMMIT")
     except BaseException:
         with suppress(sqlite3.Error):  # if SQLite has already rolled back
@@ -303,18 +289,13 @@ def _read_all(
     """Return the rows of all results, and a dict from keys to rows of thoughts."""
     db.execute("BEGIN")  # all reads see one state of the file
     rows = db.execute(_SELECT_ALL).fetchall()
-    return rows, {thought[4]: thought for thought in thoughts.read(db)}
+    return rows, {thought[4]: thought for thought in read_thoughts(db)}
 
 
 def mixed_up(path: Path, n: int) -> str:
-    """Return the message about ignored scores of an earlier version.
-
-    Args:
-        path: Path of the journal.
-        n: Number of ignored scores.
-    """
+    """Return the message about ignored scores of an earlier version."""
     return (
-        f"{shown(path)} has {n} scores of an earlier version of llamaherd, which could "
+        f"{quoted(path)} has {n} scores of an earlier version of llamaherd, which could "
         "store a score under another text's key: they are not read"
     )
 
@@ -356,14 +337,14 @@ def journal_read(path: str | os.PathLike[str]) -> JournalEntries:
     with refusals("path", file):
         journal_file.check("path", file)
         rows, behind = look(file, _read_all)
-        found = [
-            thoughts.with_thought(entry, row, behind.get(row[4]))
-            if thoughts.THOUGHT in entry.settings
+        entries = [
+            with_thought(entry, row, behind.get(row[4]))
+            if THOUGHT in entry.settings
             else entry
             for entry, row in ((entry_of(row), row) for row in rows)
         ]
-    read = [entry for entry in found if MIXED_UP not in entry.settings]
-    if len(read) < len(found):
-        message = mixed_up(file, len(found) - len(read))
+    read = [entry for entry in entries if MIXED_UP not in entry.settings]
+    if len(read) < len(entries):
+        message = mixed_up(file, len(entries) - len(read))
         warnings.warn(f"path: {message}", JournalWarning, stacklevel=2)
     return JournalEntries(read)

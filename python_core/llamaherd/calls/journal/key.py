@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core.request import decisive
 from llamaherd.engine.core.sampling import OF_REQUEST, changed_fields
 from llamaherd.engine.native import llguidance
-from llamaherd.engine.native.engine import uses_llguidance
+from llamaherd.engine.native.request import uses_llguidance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,15 +36,15 @@ def settings_of(request: Request) -> dict[str, Any]:
     thought = request.thought
     if thought is not None and thought.seed:
         request = replace(request, thought=replace(thought, seed=0))
-    own: dict[str, Any] = {
+    settings: dict[str, Any] = {
         # These settings are always present, as in the keys of earlier versions.
         "stop": request.stop,
         "sampling": request.sampling,
         **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},
     }
     if request.tree is not None:
-        own[SCORES] = True
-    return own
+        settings[SCORES] = True
+    return settings
 
 
 def settings_json(request: Request, context: Mapping[str, object]) -> str:
@@ -52,21 +52,14 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
 
     The object contains only sampling settings that differ from the defaults. A setting
     added by a later version therefore does not change the keys of stored results.
-
-    Args:
-        request: Request of the result.
-        context: Settings of the context that affect the result.
-
-    Raises:
-        TypeError: A part of the request cannot be written as JSON.
     """
-    own = settings_of(request)
-    sampling = own.pop("sampling")
+    settings = settings_of(request)
+    sampling = settings.pop("sampling")
     if request.thought is not None:
-        own["thought"] = _of_thought(request.thought)
+        settings["thought"] = _of_thought(request.thought)
     return json.dumps(
         # Settings of a host replace settings of this process, such as its llguidance.
-        {**_of_sampling(sampling), **own, **context},
+        {**_of_sampling(sampling), **settings, **context},
         sort_keys=True,
         ensure_ascii=False,
     )
@@ -74,12 +67,12 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
 
 def _of_thought(thought: ThoughtStage) -> dict[str, object]:
     """Return the settings of a thought, without the seed, which differs among prompts."""
-    own = {
-        each.name: getattr(thought, each.name)
-        for each in fields(thought)
-        if each.name not in ("sampling", "seed")
+    values = {
+        field.name: getattr(thought, field.name)
+        for field in fields(thought)
+        if field.name not in ("sampling", "seed")
     }
-    return {**own, "sampling": _of_sampling(thought.sampling)}
+    return {**values, "sampling": _of_sampling(thought.sampling)}
 
 
 def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
@@ -99,8 +92,6 @@ def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
     """Return the key of a result, 32 bytes.
 
     Args:
-        model_sha256: Hash of the model file.
-        settings: See `settings_json`.
         request: Request of the result. Its seeds affect the key only if tokens are
             sampled.
     """

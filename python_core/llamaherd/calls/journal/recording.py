@@ -5,15 +5,17 @@ The thread of the call passes finished results to a writer thread and continues.
 
 from __future__ import annotations
 
+from array import array
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.journal.entry import JournalEntry
-from llamaherd.calls.journal.file import refusals
+from llamaherd.calls.journal.file import DamagedError, refusals
 from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
 from llamaherd.calls.journal.key import journal_key, settings_json, settings_of
-from llamaherd.calls.journal.numbers import numbers_of, with_numbers
 from llamaherd.calls.journal.writer import Writer
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
@@ -30,8 +32,56 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.results import FinishReason, Results
     from llamaherd.engine.core.stats import Progress
     from llamaherd.engine.loop.group import GroupLoop
-    from llamaherd.engine.model.adapters import Lora
-    from llamaherd.engine.model.file import ModelFile
+    from llamaherd.engine.model.file import Lora, ModelFile
+
+
+_WRONG = "the log-probabilities stored for a prompt do not match its tokens"
+
+
+def numbers_of(output: Output) -> array[float]:
+    """Return the log-probabilities to store for a score or for an answer's tokens.
+
+    For an answer, the alternatives of each token follow: their number, then pairs of
+    token and log-probability.
+    """
+    if output.scores is not None:
+        return array("d", output.scores)
+    if output.logprobs is None:
+        return array("d")
+    others = output.top_logprobs or [{} for _ in output.logprobs]
+    rows = ([len(row), *chain.from_iterable(row.items())] for row in others)
+    return array("d", [*output.logprobs, *chain.from_iterable(rows)])
+
+
+def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
+    """Return an output with its stored log-probabilities."""
+    if request.tree is not None:
+        if len(numbers) != len(request.tree.tokens):
+            raise DamagedError(_WRONG)
+        return replace(output, scores=array("d", numbers))
+    if request.logprobs is None:
+        return output
+    try:
+        logprobs, top = _read(len(output.tokens), numbers)
+    except (ValueError, OverflowError, IndexError):
+        raise DamagedError(_WRONG) from None
+    return replace(output, logprobs=logprobs, top_logprobs=top)
+
+
+def _read(n: int, numbers: Sequence[float]) -> tuple[list[float], list[dict[int, float]]]:
+    top: list[dict[int, float]] = []
+    at = n
+    while at < len(numbers):
+        end = at + 1 + 2 * int(numbers[at])
+        if not at < end <= len(numbers):
+            raise ValueError
+        pairs = numbers[at + 1 : end]
+        top.append(dict(zip(map(int, pairs[::2]), pairs[1::2], strict=True)))
+        at = end
+    if len(top) != n:
+        raise ValueError
+    return list(numbers[:n]), top
+
 
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {
@@ -48,14 +98,8 @@ def recorded(
     """Return a call that runs another call and stores its results in a journal.
 
     Args:
-        call: Call to run.
-        context: Context of the call.
         journal: Path of the journal, created if it does not exist; or an open journal,
             which stays open.
-
-    Raises:
-        TypeError: `journal` is neither a journal, text nor a path.
-        JournalError: The journal cannot be used, or the model differs from its file.
     """
     check_unchanged(context.file)
     for lora in context.loras:
@@ -75,13 +119,7 @@ class RecordedCall:
     """A call with a journal.
 
     Args:
-        call: Call to run.
-        journal: Journal, closed after the call unless `is_kept`.
-        file: File of the model.
-        context: Settings of the context that affect results.
-        detokenize: Function that returns the text of tokens.
         loras: Adapters of the model; their files exist.
-        is_kept: Whether the journal stays open.
 
     Attributes:
         problem: During the run: first failure to store results. After the run: reason why
@@ -122,12 +160,7 @@ class RecordedCall:
         self._call.cancel()
 
     def run(self, loop: GroupLoop) -> Results:
-        """Run the call without prompts that have a stored answer, see `Call.run`.
-
-        Raises:
-            JournalError: The journal is damaged, the model file has changed, or the
-                journal is required and cannot be written.
-        """
+        """Run the call without prompts that have a stored answer, see `Call.run`."""
 
         def is_cancelled() -> bool:
             return self._call.is_cancelled or loop.is_closed
@@ -231,10 +264,10 @@ class RecordedCall:
 
     def _settings_of(self, request: Request) -> str:
         which = tuple(settings_of(request).items())
-        found = self._settings.get(which)
-        if found is None:
-            found = self._settings[which] = settings_json(request, self._context)
-        return found
+        settings = self._settings.get(which)
+        if settings is None:
+            settings = self._settings[which] = settings_json(request, self._context)
+        return settings
 
     def _entry(self, i: int, output: Output, sha256: bytes) -> JournalEntry:
         request = self._call.requests[i]
@@ -269,11 +302,7 @@ class RecordedCall:
 
 
 def _output(entry: JournalEntry, request: Request) -> Output:
-    """Convert a stored entry to the output of a request.
-
-    Raises:
-        DamagedError: The numbers do not fit the request.
-    """
+    """Convert a stored entry to the output of a request."""
     output = Output(
         finish=_FINISH[entry.finish_reason],
         text=entry.text or "",
@@ -290,11 +319,7 @@ def _output(entry: JournalEntry, request: Request) -> Output:
 
 
 def check_unchanged(file: ModelFile) -> None:
-    """Check that the file of a model or an adapter has not changed since loading.
-
-    Raises:
-        JournalError: The file was changed or removed.
-    """
+    """Check that the file of a model or an adapter has not changed since loading."""
     if not file.is_unchanged:
         raise JournalError(
             f"journal: the file {file.name!r} has changed since it was loaded, "

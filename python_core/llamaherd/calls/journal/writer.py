@@ -11,8 +11,8 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.journal.file import shown
-from llamaherd.calls.journal.sqlite_access import is_locked
+from llamaherd.calls.journal.file import quoted
+from llamaherd.calls.journal.sqlite import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,6 @@ class Writer:
     It tries again together with later results, and a last time at the end.
 
     Args:
-        journal: Journal that stores the results.
         on_failure: Function that the thread calls once, with the reason, when the first
             attempt and its repetition fail. A lock of another process is not reported,
             because it ends by itself.
@@ -94,7 +93,7 @@ class Writer:
     def _is_stored(self, entries: list[JournalEntry]) -> bool:
         self.problem = ""
         self._is_locked = False
-        path = shown(self._journal.path)
+        path = quoted(self._journal.path)
         try:
             self._journal.add(entries)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell

@@ -1,4 +1,4 @@
-"""A call: runs requests and returns their results."""
+"""A call: runs requests and returns their results with statistics."""
 
 from __future__ import annotations
 
@@ -8,38 +8,105 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.answers import again, as_result, checked
 from llamaherd.calls.run.hosted import GroupEnd, run_steps
-from llamaherd.calls.run.statistics import make_stats
-from llamaherd.calls.structured.arrow import SchemaLayout
+from llamaherd.calls.structured.schema_columns import SchemaLayout
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import keep_made
 from llamaherd.engine.core.outcome import CANCELLED, Finish, Output
 from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.stats import Progress, Stats
-from llamaherd.engine.loop.group import Group
-from llamaherd.engine.loop.prefixes import call_tree
+from llamaherd.engine.loop.group import Group, call_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from llamaherd.calls.asks.options import OnError
     from llamaherd.calls.run.hosted import Steps
     from llamaherd.engine.core.outcome import Piece
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Result
-    from llamaherd.engine.core.stats import RequestStats
+    from llamaherd.engine.core.stats import ActorStats, RequestStats
     from llamaherd.engine.loop.group import GroupLoop
+
+
+def make_stats(
+    results: Sequence[Result],
+    groups: Sequence[Group],
+    *,
+    n_copied: int,
+    n_journal: int,
+    seed: int,
+    wall_s: float,
+    n: int,
+) -> Stats:
+    """Compute the statistics of a call: sums over its prompts, and counts of its batches.
+
+    Args:
+        wall_s: Duration of the call in seconds.
+    """
+    run = [(result, result.stats) for result in results if result.stats is not None]
+    n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
+    n_decode = sum(stats.n_decode_tokens for _, stats in run)
+    prefill_s = sum(stats.prefill_s for _, stats in run)
+    decode_s = sum(stats.decode_s for _, stats in run)
+    thoughts = [result for result, _ in run if result.n_thinking_tokens]
+    plan = groups[0].plan if groups else None
+    n_slots = 0 if plan is None else plan.n_seq_max
+    n_batches = sum(group.counts.n_batches for group in groups)
+    n_clients = sum(group.counts.n_clients for group in groups)
+    actors = added(row for group in groups for row in group.actors)
+    n_slots_all = (
+        sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
+    )
+    return Stats(
+        n_prompts=len(results) // n,
+        n_samples=len(results),
+        n_failed=sum(result.error is not None for result in results),
+        n_prompt_tokens=sum(result.n_prompt_tokens for result in results[::n]),
+        n_reused_tokens=sum(result.n_reused_tokens for result in results[::n]),
+        n_prefill_tokens=n_prefill,
+        n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
+        n_decode_tokens=n_decode,
+        n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
+        n_thinking_tokens=sum(result.n_thinking_tokens for result in thoughts),
+        n_thoughts=len(thoughts),
+        n_thoughts_closed=sum(thought.thinking_complete is False for thought in thoughts),
+        n_copied=n_copied,
+        n_journal=n_journal,
+        n_batches=n_batches,
+        n_slots=n_slots,
+        mean_batch_occupancy=_rate(n_clients, n_slots_all),
+        kv_cells_max=max((group.counts.n_cells_max for group in groups), default=0),
+        n_ctx=0 if plan is None else plan.n_ctx,
+        n_fallbacks=sum(group.n_fallbacks for group in groups),
+        n_pauses=sum(stats.n_pauses for _, stats in run),
+        seed=seed,
+        wall_s=wall_s,
+        prefill_s=prefill_s,
+        decode_s=decode_s,
+        prefill_tokens_per_s=_rate(n_prefill, prefill_s),
+        decode_tokens_per_s=_rate(n_decode, decode_s),
+        actors=actors,
+    )
+
+
+def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
+    """Add up the rows of each actor; return one row per actor, ordered by actor."""
+    by_actor: dict[int, ActorStats] = {}
+    for row in rows:
+        by_actor[row.actor] = by_actor[row.actor] + row if row.actor in by_actor else row
+    return tuple(by_actor[actor] for actor in sorted(by_actor))
+
+
+def _rate(count: float, per: float) -> float:
+    return count / per if per > 0 else 0.0
 
 
 class Call:
     """A call: runs requests in a loop and collects their results.
 
     Args:
-        requests: Requests: n for each prompt, ordered by prompt.
-        seed: Base of the requests' seeds, for the statistics.
         on_error: After a failure, "continue" with all other requests, "return" when the
             running requests have finished, or "stop" at once.
-        n: Number of samples per prompt.
-        retries: Maximum number of retries for an answer that violates its schema.
         thinks: Whether the caller requested thoughts, even if no request has a thought.
         schemas: JSON Schemas of the answers if there are no requests, for the columns.
 
@@ -62,7 +129,7 @@ class Call:
     ) -> None:
         self._requests = requests
         self._schemas = schemas
-        self._thinks = thinks or any(each.thought is not None for each in requests)
+        self._thinks = thinks or any(request.thought is not None for request in requests)
         self._n = n
         self._retries = retries
         self._n_tries: dict[int, int] = {}  # number of rejected answers, by request
@@ -136,15 +203,8 @@ class Call:
         """Answer the prompts.
 
         Args:
-            loop: Loop that runs them.
-            known: Outputs of prompts that need not run, by index.
             on_output: Function called with each new output, including failures. Only
                 one thread calls it at a time.
-
-        Raises:
-            GenerationError: A prompt failed, and `on_error` is "stop".
-            ContextClosedError: The context was closed.
-            ContextError: Not enough memory.
         """
         return run_steps(self.steps(loop, known=known, on_output=on_output))
 

@@ -16,8 +16,8 @@ from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import NativeSizing
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import kv_cells
+from llamaherd.engine.model.loading import check_llama
 from llamaherd.engine.model.model import Model, model_of_llama
-from llamaherd.engine.model.of_llama import check_llama
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.context_settings import ContextSettings
     from llamaherd.engine.memory.plan import Layout
-    from llamaherd.engine.model.rope import ScalingType
+    from llamaherd.engine.model.loading import ScalingType
 
 
 class Context(Host):
@@ -247,11 +247,7 @@ _llamas_lock = RLock()
 
 
 def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
-    """Return a host unchanged, or the context of a `llama_cpp.Llama`.
-
-    Raises:
-        TypeError: `value` is neither a context, a cluster nor a Llama.
-    """
+    """Return a host unchanged, or the context of a `llama_cpp.Llama`."""
     if isinstance(value, Host):
         return value
     try:
@@ -260,7 +256,7 @@ def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
         raise ArgumentTypeError(
             "must be a llamaherd.Context or a llama_cpp.Llama, not "
             f"{type(value).__name__}: llamaherd.Context(model) creates a context",
-            argument="ctx",
+            argument="context",
         ) from None
     with _llamas_lock:
         context = _contexts_of_llamas.get(value)
@@ -272,8 +268,8 @@ def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
 
 
 _DEFAULTS = {
-    name: each.default
-    for name, each in inspect.signature(Context).parameters.items()
+    name: parameter.default
+    for name, parameter in inspect.signature(Context).parameters.items()
     if name != "model"
 }
 
@@ -283,9 +279,5 @@ def checked_options(options: Mapping[str, Any]) -> ContextSettings:
 
     Args:
         options: Arguments other than the model; missing ones have their defaults.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
     """
     return checked_settings({**_DEFAULTS, **options}, {})

@@ -10,8 +10,8 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.words import setting, words
 from llamaherd.engine.loop.sizing import check_cells, fixed_memory
 from llamaherd.engine.memory import hardware, kv_cells
-from llamaherd.engine.memory.buffers import buffers_of
 from llamaherd.engine.memory.device import device_of
+from llamaherd.engine.memory.kv_cells import buffers_of
 from llamaherd.engine.memory.plan import (
     AUTO_SLOTS,
     MAX_CTX,
@@ -21,14 +21,14 @@ from llamaherd.engine.memory.plan import (
     Layout,
     Sizes,
 )
-from llamaherd.engine.model import rope
+from llamaherd.engine.model import loading
 from llamaherd.engine.native.engine import EngineParams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.engine.memory.buffers import Buffers
     from llamaherd.engine.memory.device import Device, Placement
+    from llamaherd.engine.memory.kv_cells import Buffers
     from llamaherd.engine.native.models import ModelInfo
 
 FLASH_ATTN: dict[object, int] = {"auto": -1, False: 0, True: 1}
@@ -93,53 +93,44 @@ class ContextSettings:
     def check_cells(
         self, metadata: Mapping[str, str], info: ModelInfo, device: Device
     ) -> None:
-        """Check that the memory can hold a fixed `n_ctx` if nothing else runs.
-
-        Raises:
-            ContextError: The cache is larger than the memory.
-        """
+        """Check that the memory can hold a fixed `n_ctx` if nothing else runs."""
         least = kv_cells.least_bytes_per_cell(metadata, info, self.type_k, self.type_v)
         check_cells(self.sizes.n_ctx or 0, least, device)
 
 
 def checked_settings(
-    given: Mapping[str, Any], told: Mapping[str, Any]
+    arguments: Mapping[str, Any], told: Mapping[str, Any]
 ) -> ContextSettings:
     """Check the arguments of `Context`.
 
     Args:
-        given: All arguments other than the model, by name.
         told: Values for arguments that are None or "auto", such as the values of a Llama.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
     """
-    own = dict(given)
+    chosen = dict(arguments)
     for name in ("n_ctx", "kv_layout", "flash_attn"):
-        if isinstance(own[name], str) and own[name] == "auto":
-            own[name] = told.get(name, "auto")
-    ropes = {name: told[name] for name in rope.NAMES if name in told}
-    ropes |= rope.checked({name: own[name] for name in rope.NAMES})
-    layout = checks.choice("kv_layout", own["kv_layout"], _LAYOUTS)
-    deterministic = own["deterministic"]
+        if isinstance(chosen[name], str) and chosen[name] == "auto":
+            chosen[name] = told.get(name, "auto")
+    ropes = {name: told[name] for name in loading.ROPE_NAMES if name in told}
+    ropes |= loading.checked_rope({name: chosen[name] for name in loading.ROPE_NAMES})
+    layout = checks.choice("kv_layout", chosen["kv_layout"], _LAYOUTS)
+    deterministic = chosen["deterministic"]
     sizes = Sizes(
-        n_ctx=_auto_or_integer("n_ctx", own["n_ctx"], MAX_CTX),
-        n_seq_max=_auto_or_integer("n_seq_max", own["n_seq_max"], MAX_SLOTS),
+        n_ctx=_auto_or_integer("n_ctx", chosen["n_ctx"], MAX_CTX),
+        n_seq_max=_auto_or_integer("n_seq_max", chosen["n_seq_max"], MAX_SLOTS),
         kv_layout=None if layout == "auto" else layout,
         deterministic=deterministic,
     )
     least_batch = (sizes.n_seq_max or 1) + MAX_HOLD
-    batch = _integer_or("n_batch", own["n_batch"], least_batch, _MAX_BATCH, 512)
-    ubatch = _integer_or("n_ubatch", own["n_ubatch"], 1, batch, min(batch, 512))
-    threads = _threads("n_threads", own["n_threads"], hardware.n_cores())
+    batch = _integer_or("n_batch", chosen["n_batch"], least_batch, _MAX_BATCH, 512)
+    ubatch = _integer_or("n_ubatch", chosen["n_ubatch"], 1, batch, min(batch, 512))
+    threads = _threads("n_threads", chosen["n_threads"], hardware.n_cores())
     type_names = tuple(kv_cells.TYPES)
-    keys = told.get("type_k", "f16") if own["type_k"] is None else own["type_k"]
+    keys = told.get("type_k", "f16") if chosen["type_k"] is None else chosen["type_k"]
     keys = checks.choice("type_k", keys, type_names)
     usual = told.get("type_v", "bf16" if deterministic else "f16")
-    values = checks.choice("type_v", own["type_v"] or usual, type_names)
-    attention = checks.choice("flash_attn", own["flash_attn"], tuple(FLASH_ATTN))
-    swa_full = own["swa_full"]
+    values = checks.choice("type_v", chosen["type_v"] or usual, type_names)
+    attention = checks.choice("flash_attn", chosen["flash_attn"], tuple(FLASH_ATTN))
+    swa_full = chosen["swa_full"]
     if checks.flag("deterministic", deterministic):
         _check_deterministic(sizes, ubatch, attention, {keys, values})
         attention = swa_full = True
@@ -151,19 +142,19 @@ def checked_settings(
         n_batch=batch,
         n_ubatch=ubatch,
         n_threads=threads,
-        n_threads_batch=_threads("n_threads_batch", own["n_threads_batch"], threads),
+        n_threads_batch=_threads("n_threads_batch", chosen["n_threads_batch"], threads),
         flash_attn=FLASH_ATTN[attention],
-        offload_kqv=checks.flag("offload_kqv", own["offload_kqv"]),
+        offload_kqv=checks.flag("offload_kqv", chosen["offload_kqv"]),
         swa_full=checks.flag("swa_full", swa_full),
         type_k=kv_cells.TYPES[keys][0],
         type_v=kv_cells.TYPES[values][0],
         deterministic=deterministic,
-        **rope.engine_params(ropes),
+        **loading.rope_params(ropes),
     )
     return ContextSettings(
         sizes=sizes,
         params=params,
-        keeps_prefixes=checks.flag("keep_prefixes", own["keep_prefixes"]),
+        keeps_prefixes=checks.flag("keep_prefixes", chosen["keep_prefixes"]),
         rope=ropes,
         type_k=keys,
         type_v=values,

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.answers import as_result, checked
 from llamaherd.engine.core.errors import PromptError
-from llamaherd.engine.core.outcome import Finish
-from llamaherd.engine.core.pieces import PieceStream, Stripped, TextPiece, TokenLogprob
-from llamaherd.engine.core.process_bound import ProcessBound
+from llamaherd.engine.core.outcome import (
+    Finish,
+    PieceStream,
+    Stripped,
+    TextPiece,
+    TokenLogprob,
+)
+from llamaherd.engine.core.process import ProcessBound
 from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.loop.group import Group
@@ -308,15 +313,12 @@ class Handle(ProcessBound):
         Args:
             n_before: Number of the answer's tokens before these. An actor that takes
                 over a request sends its first tokens again.
-            tokens: Tokens.
-            logprobs: Log-probability of each token.
-            top: Alternatives to each token.
         """
         new = slice(self._n_logprobs - n_before, len(logprobs))
         rows = zip(tokens[new], logprobs[new], top[new], strict=True)
-        found = [TokenLogprob(*row) for row in rows]
-        self._n_logprobs += len(found)
-        self._logprobs += found
+        new_logprobs = [TokenLogprob(*row) for row in rows]
+        self._n_logprobs += len(new_logprobs)
+        self._logprobs += new_logprobs
 
     def _add_thought(self, text: str) -> None:
         self._n_thought_chars += len(text)
@@ -373,10 +375,6 @@ class Handle(ProcessBound):
 
 class _Link:
     """Listener that passes outputs to a handle and does not keep the handle alive.
-
-    Args:
-        handle: The handle.
-        owner: Object to keep alive until the request has ended.
 
     Attributes:
         kept: The handle, as long as its callbacks wait for the end; None without them.

@@ -1,9 +1,9 @@
-"""Interface of hosts: objects on which calls run, such as a context or a cluster."""
+"""Interface of hosts: a context, a cluster, or an engine in another program."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from llamaherd.calls.asks.keywords import SubmitSettings
 from llamaherd.calls.asks.options import GenerateOptions
@@ -12,24 +12,28 @@ from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.conversations import single
 from llamaherd.calls.run.embedders import lent_embedder
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.interrupts import Interrupts
-from llamaherd.engine.core.errors import ContextClosedError
-from llamaherd.engine.core.process_bound import ClosedByWith
+from llamaherd.calls.run.job import Interrupts
+from llamaherd.engine.core.errors import ArgumentTypeError, ContextClosedError
+from llamaherd.engine.core.process import ClosedByWith
+from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
-    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.asks.labels import Labels
+    from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions
+    from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.calls.run.embedders import EmbedSpec, EmbedWork
     from llamaherd.calls.run.embedding import Embedder
     from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.group import GroupLoop
     from llamaherd.engine.memory.plan import Plan
-    from llamaherd.engine.model.adapters import Lora
-    from llamaherd.engine.model.file import ModelFile
+    from llamaherd.engine.model.file import Lora, ModelFile
     from llamaherd.engine.model.model import Model
     from llamaherd.engine.model.tokens import Prompt
 
@@ -43,7 +47,7 @@ class Host(ClosedByWith):
 
     model: Model
     # Name of the host in messages.
-    _called: ClassVar[str] = "ctx"
+    _called: ClassVar[str] = "context"
 
     @property
     @abstractmethod
@@ -166,3 +170,53 @@ class Host(ClosedByWith):
     def close(self) -> None:
         """Free the KV cache. Running requests end with `ContextClosedError`."""
         self.loop.close()
+
+
+class LabelRequests(NamedTuple):
+    """Requests that label prompts, and the conversion of their results."""
+
+    requests: Sequence[Request]
+    convert: Callable[[Results], ClassifyResults]
+
+
+class Elsewhere(Host):
+    """Host that has no model in this process, see `connect`.
+
+    A call that needs the model, for its tokens or its chat template, reads `model` and
+    is refused.
+    """
+
+    _called = "the engine"
+
+    @property
+    def model(self) -> NoReturn:  # type: ignore[override] # no caller gets a model
+        """Refuse to return a model."""
+        raise ArgumentTypeError(
+            "is an engine elsewhere, but this call needs the model in this process. "
+            f"Engines of {call('connect')} answer, classify, embed and annotate texts",
+            argument="context",
+            code="elsewhere",
+        )
+
+    @property
+    def loras(self) -> tuple[()]:
+        """No adapters: the name of the model elsewhere includes them."""
+        return ()
+
+    @property
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Description of the model for records of codings, see `model_record`."""
+
+    @abstractmethod
+    def labelling(
+        self, prompts: Sequence[object], labels: Labels, options: ClassifyOptions
+    ) -> LabelRequests:
+        """Return the requests that label prompts."""
+
+    @abstractmethod
+    def embedding(self, texts: object, options: EmbedOptions) -> EmbedWork:
+        """Return the work that computes vectors of texts."""
+
+    def _advice(self) -> str:
+        return ": connect to it again"

@@ -1,14 +1,19 @@
-"""Calls on a host: a call waits for the host's loop, on a thread or between steps."""
+"""Calls on a host: a call waits for the host's loop, on a thread or between steps.
+
+A scoring call runs a generating call and converts its results to scores.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.errors import GenerationError
+from llamaherd.engine.core.keeping import keep_made, keeping, kept
 from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.table import index_of, set_index
 
@@ -17,8 +22,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from llamaherd.calls.run.host import Host
+    from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import Progress
     from llamaherd.engine.loop.group import Group, GroupLoop
+
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -47,12 +54,7 @@ class LoopCall(Protocol[_T_co]):
 
 
 class GroupEnd:
-    """End of a group of requests, for which a call waits between two steps.
-
-    Args:
-        loop: Loop of the group.
-        group: Group.
-    """
+    """End of a group of requests, for which a call waits between two steps."""
 
     def __init__(self, loop: GroupLoop, group: Group) -> None:
         self._loop = loop
@@ -91,12 +93,7 @@ class GroupEnd:
             return True
 
     def wait(self) -> None:
-        """Wait for the end.
-
-        Raises:
-            MemoryError: The thread that received the group died for lack of memory.
-            ForkError: This process was forked; the loop runs in its parent.
-        """
+        """Wait for the end."""
         self._loop.wait_for(self._is_over, self._group)
 
     def why_lost(self) -> MemoryError | None:
@@ -122,10 +119,7 @@ class HostedCall(Generic[_T]):
     """A call and the host that it runs on: the work of a `Job`.
 
     Args:
-        host: Context or cluster.
-        call: The call, whose results become the results of the job.
         prompts: Prompts as the caller gave them; the results get the index of a Series.
-        tell: Function that warns about the results when the caller receives them.
     """
 
     def __init__(
@@ -202,3 +196,74 @@ def steps_of(call: LoopCall[_T], loop: GroupLoop) -> Steps[_T]:
         results: _T = yield from call.steps(loop)
         return results
     return call.run(loop)
+
+
+class Scored(Protocol):
+    """Protocol of the results of a scoring call."""
+
+    @property
+    def errors(self) -> list[str | None]:
+        """Reason why each prompt failed; None for the others."""
+        ...
+
+
+_R = TypeVar("_R", bound=Scored)
+
+
+class Scoring(Generic[_R]):
+    """A call that converts the results of another call."""
+
+    def __init__(
+        self,
+        call: LoopCall[Results],
+        convert: Callable[[Results], _R],
+        *,
+        name: str = "prompts",
+        n_beside: int = 0,
+    ) -> None:
+        self._call = call
+        self._convert = convert
+        self._name = name
+        self._n_beside = n_beside
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the call, without its additional requests."""
+        progress = self._call.progress
+        n_total = progress.n_total - self._n_beside
+        return replace(
+            progress,
+            n_done=min(progress.n_done, n_total),
+            n_failed=min(progress.n_failed, n_total),
+            n_total=n_total,
+        )
+
+    @property
+    def problem(self) -> str:
+        """Problem of the call after its run; "" without a problem."""
+        return self._call.problem
+
+    def cancel(self) -> None:
+        """End the call soon."""
+        self._call.cancel()
+
+    def run(self, loop: GroupLoop) -> _R:
+        """Run the call."""
+        return run_steps(self.steps(loop))
+
+    def steps(self, loop: GroupLoop) -> Steps[_R]:
+        """Run the call in steps, with the errors of `run`."""
+        try:
+            answers = yield from steps_of(self._call, loop)
+        except GenerationError as error:
+            results = self._convert(error.results)
+            failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)
+            i, why = next(failed)
+            raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
+        except Exception as error:
+            partial = kept(error)
+            if partial is not None:
+                keep_made(error, lambda: self._convert(partial))
+            raise
+        with keeping(answers):
+            return self._convert(answers)

@@ -1,7 +1,8 @@
-"""Check of a finished answer against its whole schema.
+"""Check of a finished answer against its whole schema, and reasons in JSON's words.
 
 The check runs on the thread that serves all callers; its work is therefore counted and
-limited.
+limited. jsonschema writes values as Python does (None, True, 'text'). Users of R, of HTTP
+and of files know no Python, so reasons are made here from the parts of an error.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.structured.enforce import SchemaError
 from llamaherd.calls.structured.exact_numbers import decimal
-from llamaherd.calls.structured.formats import format_checker, pattern_checker
-from llamaherd.calls.structured.patterns import can_be_checked, finds, is_quick
-from llamaherd.calls.structured.reasons import json_text, reason_of
+from llamaherd.calls.structured.patterns import (
+    can_be_checked,
+    finds,
+    format_checker,
+    is_quick,
+    pattern_checker,
+)
 from llamaherd.calls.structured.subschemas import referred, subschemas
 from llamaherd.calls.structured.work import (
     StepBudget,
@@ -30,10 +35,137 @@ from llamaherd.calls.structured.work import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
+
+MOST_SHOWN = 120  # maximum length of a shown value in characters
+_CUT = "..."
+
+# Sentences by keyword. {it} is the part of the value, {rule} the value of the keyword.
+_SENTENCES = {
+    "additionalItems": "{it} has more items than its schema allows",
+    "additionalProperties": "additional properties are not allowed: {it}",
+    "anyOf": "{it} is not valid under any of the given schemas",
+    "const": "{it} is not {rule}",
+    "contains": "{it} contains no item that matches the given schema",
+    "enum": "{it} is not one of {rule}",
+    "exclusiveMaximum": "{it} is not less than {rule}",
+    "exclusiveMinimum": "{it} is not greater than {rule}",
+    "format": "{it} does not have the format {rule}",
+    "items": "{it} has more items than its schema allows",
+    "maxContains": "{it} contains more than {rule} items that match the given schema",
+    "maxItems": "{it} has more items than {rule}",
+    "maxLength": "{it} has more characters than {rule}",
+    "maxProperties": "{it} has more properties than {rule}",
+    "maximum": "{it} is greater than the maximum of {rule}",
+    "minContains": "{it} contains fewer than {rule} items that match the given schema",
+    "minItems": "{it} has fewer items than {rule}",
+    "minLength": "{it} has fewer characters than {rule}",
+    "minProperties": "{it} has fewer properties than {rule}",
+    "minimum": "{it} is less than the minimum of {rule}",
+    "multipleOf": "{it} is not a multiple of {rule}",
+    "not": "{it} should not be valid under {rule}",
+    "pattern": "{it} does not match {rule}",
+    "unevaluatedItems": "{it} has items that its schema does not allow",
+    "unevaluatedProperties": "{it} has properties that its schema does not allow",
+    "uniqueItems": "{it} has non-unique elements",
+}
+
+
+def reason_of(error: ValidationError) -> str:
+    """Return the reason of a violation, without its position."""
+    keyword = str(error.validator)
+    if error.validator is None:
+        return f"{json_text(error.instance)} is not allowed here"
+    if keyword in _SPECIAL:
+        return _SPECIAL[keyword](error)
+    sentence = _SENTENCES.get(keyword, "{it} violates " + json_text(keyword) + ": {rule}")
+    return sentence.format(
+        it=json_text(error.instance), rule=json_text(error.validator_value)
+    )
+
+
+def json_text(value: object) -> str:
+    """Return the JSON of a value, cut off after `MOST_SHOWN` characters.
+
+    The work is limited, too: the rest of a large value is not written.
+    """
+    parts, n = [], 0
+    for part in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
+        parts.append(part)
+        n += len(part)
+        if n > MOST_SHOWN:
+            return "".join(parts)[:MOST_SHOWN] + _CUT
+    return "".join(parts)
+
+
+def _types(error: ValidationError) -> str:
+    types = error.validator_value
+    kinds = [types] if isinstance(types, str) else types
+    return f"{json_text(error.instance)} is not of type " + _json_texts(kinds)
+
+
+def _one_of(error: ValidationError) -> str:
+    if error.context:
+        return f"{json_text(error.instance)} is not valid under any of the given schemas"
+    return (
+        f"{json_text(error.instance)} is valid under more than one of the given schemas"
+    )
+
+
+def _required(error: ValidationError) -> str:
+    if not isinstance(error.validator_value, list):  # draft 3: true, in the property
+        return f"{json_text(error.instance)} has no value for a required property"
+    return _of_missing(error.validator_value, error.instance, "required")
+
+
+def _dependent(error: ValidationError) -> str:
+    there: Mapping[str, Any] = error.instance
+    for name, others in error.validator_value.items():
+        names = [others] if isinstance(others, str) else others
+        if name in there and isinstance(names, list) and set(names) - set(there):
+            return _of_missing(names, there, f"required beside {json_text(name)}")
+    return _of_missing([], there, "required")
+
+
+def _of_missing(names: Any, there: Any, what: str) -> str:  # noqa: ANN401 - JSON
+    missing = [name for name in names if name not in there]
+    be = "property is" if len(missing) == 1 else "properties are"
+    return f"the {be} missing, but {what}: {_json_texts(missing)}"
+
+
+def _json_texts(values: Any) -> str:  # noqa: ANN401 - JSON
+    return ", ".join(map(json_text, values))
+
+
+def _limit(keyword: str) -> Callable[[ValidationError], str]:
+    """Return the reason for a limit, which is exclusive in drafts 3 and 4 if marked."""
+    exclusive = f"exclusive{keyword.capitalize()}"
+
+    def reason(error: ValidationError) -> str:
+        is_marked = error.schema.get(exclusive) is True
+        return _SENTENCES[exclusive if is_marked else keyword].format(
+            it=json_text(error.instance), rule=json_text(error.validator_value)
+        )
+
+    return reason
+
+
+_SPECIAL: dict[str, Callable[[ValidationError], str]] = {
+    "dependencies": _dependent,
+    "dependentRequired": _dependent,
+    "maximum": _limit("maximum"),
+    "minimum": _limit("minimum"),
+    "oneOf": _one_of,
+    "required": _required,
+    "type": _types,
+}
+
+
+if TYPE_CHECKING:
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 _MAX_SHOWN = 300  # maximum length of a reason in characters
@@ -43,12 +175,8 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
     """Check that answers can be validated against a schema in bounded time.
 
     Args:
-        text: JSON Schema.
         left: Keywords that masks cannot enforce. If there are no such keywords, masks
             enforce all patterns, and patterns need no check.
-
-    Raises:
-        SchemaError: The schema is not valid, or its check may not end in time.
     """
     _validator(text)
     root = json.loads(text)
@@ -75,10 +203,13 @@ def _check_references(root: object) -> None:
     References to named parts (`$id` and `$anchor`) are checked by jsonschema.
     """
     every = subschemas(root)
-    if any({"$id", "id", "$anchor", "$dynamicAnchor"} & each.keys() for each in every):
+    if any(
+        {"$id", "id", "$anchor", "$dynamicAnchor"} & subschema.keys()
+        for subschema in every
+    ):
         return
-    for each in every:
-        reference = each.get("$ref")
+    for subschema in every:
+        reference = subschema.get("$ref")
         if isinstance(reference, str) and referred(reference, root) is None:
             raise SchemaError(
                 f"refers to {json_text(reference)}, which it does not contain "
@@ -89,12 +220,7 @@ def _check_references(root: object) -> None:
 
 
 def violation(text: str, value: object) -> str:
-    """Return the position and reason of a violation of a schema; "" if there is none.
-
-    Args:
-        text: JSON Schema.
-        value: Parsed JSON.
-    """
+    """Return the position and reason of a violation of a schema; "" if there is none."""
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     try:
@@ -118,8 +244,8 @@ def violation(text: str, value: object) -> str:
 
 def cut(reason: object) -> str:
     """Shorten a reason that is too long."""
-    shown = str(reason)
-    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
+    text = str(reason)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 @lru_cache(maxsize=256)
@@ -142,9 +268,9 @@ def _validator(text: str) -> Validator:
         ) from None
     except RecursionError:
         raise SchemaError("is nested too deep", argument="schema") from None
-    for each in subschemas(schema):
-        each.pop("$schema", None)  # this would select the keywords of jsonschema
-    own: dict[str, Keyword] = {
+    for subschema in subschemas(schema):
+        subschema.pop("$schema", None)  # this would select the keywords of jsonschema
+    keywords: dict[str, Keyword] = {
         **kind.VALIDATORS,
         "pattern": check_pattern,
         "patternProperties": check_pattern_properties,
@@ -154,7 +280,9 @@ def _validator(text: str) -> Validator:
         "uniqueItems": check_unique_items,
         "multipleOf": check_multiple_of,
     }
-    known = {key: counted(own[key]) for key in own.keys() & kind.VALIDATORS.keys()}
+    known = {
+        key: counted(keywords[key]) for key in keywords.keys() & kind.VALIDATORS.keys()
+    }
     kind = validators.extend(kind, known)
     count_calls(kind)
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())

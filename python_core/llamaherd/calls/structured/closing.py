@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from llamaherd.calls.structured.enforce import Enforced, SchemaError, enforced
 from llamaherd.calls.structured.standalone import standalone, token
-from llamaherd.calls.structured.subschemas import listed, referred, subschemas
+from llamaherd.calls.structured.subschemas import list_at, referred, subschemas
 
 _VALUES = frozenset({"items", "additionalProperties", "unevaluatedItems"})
 _NAMED_VALUES = frozenset({"properties", "patternProperties", "$defs", "definitions"})
@@ -69,14 +69,7 @@ _ALONE = _Around(_NONE, is_open=False)
 
 @lru_cache(maxsize=256)
 def enforced_closed(text: str) -> Enforced:
-    """Return the part of a schema with closed objects that masks can enforce.
-
-    Args:
-        text: JSON Schema.
-
-    Raises:
-        SchemaError: See `enforced`.
-    """
+    """Return the part of a schema with closed objects that masks can enforce."""
     schema = json.loads(text)
     narrow = closed(schema)
     if narrow == schema:
@@ -108,9 +101,6 @@ class _Closer:
     Where the fields of several parts are closed together, the target of a reference is
     copied into the object, because elsewhere it is closed for itself. In a copy, schemas
     of values are references to the original.
-
-    Args:
-        root: Whole schema, whose references are paths.
     """
 
     def __init__(self, root: dict[str, Any]) -> None:
@@ -130,7 +120,6 @@ class _Closer:
         """Return the closed schema of a value.
 
         Args:
-            schema: Schema of a value.
             place: Reference to the schema, if a copy of the schema around it is made.
         """
         if place is not None and isinstance(schema, dict):
@@ -153,7 +142,11 @@ class _Closer:
             return self._copy(schema, None, place)
         fields = around.fields.joined(fields)
         is_open = around.is_open or any(map(_is_said, parts))
-        choices = {id(own): own for part in parts for own in self._choices(part)}
+        choices = {
+            id(alternatives): alternatives
+            for part in parts
+            for alternatives in self._choices(part)
+        }
         inner = {
             key: _Around(fields.joined(self._of_others(choices, key)), is_open)
             for key in choices
@@ -171,10 +164,8 @@ class _Closer:
         """Return a schema with closed values.
 
         Args:
-            schema: Schema of an object.
             inner: Schemas around its choices, by the id of their list. None closes each
                 part of the object for itself.
-            place: See `value`.
         """
         if not isinstance(schema, dict):
             return schema
@@ -231,28 +222,32 @@ class _Closer:
 
     def _parts(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the schemas that an object follows: members of allOf, and targets."""
-        found: dict[int, dict[str, Any]] = {}
+        by_id: dict[int, dict[str, Any]] = {}
         waiting: list[object] = [schema]
         while waiting:
             part = waiting.pop(0)
-            if not isinstance(part, dict) or id(part) in found:
+            if not isinstance(part, dict) or id(part) in by_id:
                 continue
             self._n_left -= 1
             if self._n_left < 0:
                 raise _TooManyError
-            found[id(part)] = part
-            waiting += [referred(part.get("$ref"), self._root), *listed(part, "allOf")]
-        return list(found.values())
+            by_id[id(part)] = part
+            waiting += [referred(part.get("$ref"), self._root), *list_at(part, "allOf")]
+        return list(by_id.values())
 
     def _is_naming(self, part: dict[str, Any]) -> bool:
         """Whether a part has a say in the fields of its object."""
-        own = {"properties", "patternProperties", "unevaluatedProperties"} | _SAID
-        return not own.isdisjoint(part) or bool(self._choices(part))
+        naming = {"properties", "patternProperties", "unevaluatedProperties"} | _SAID
+        return not naming.isdisjoint(part) or bool(self._choices(part))
 
     def _choices(self, part: dict[str, Any]) -> list[list[object]]:
         """Return the lists of choices that name fields."""
-        lists = [listed(part, key) for key in _CHOICES]
-        return [own for own in lists if any(self._names_fields(each, 0) for each in own)]
+        lists = [list_at(part, key) for key in _CHOICES]
+        return [
+            alternatives
+            for alternatives in lists
+            if any(self._names_fields(alternative, 0) for alternative in alternatives)
+        ]
 
     def _names_fields(self, schema: object, depth: int) -> bool:
         if not isinstance(schema, dict) or depth > _MOST_DEPTH:
@@ -261,45 +256,54 @@ class _Closer:
             "properties" in part
             or "patternProperties" in part
             or any(
-                self._names_fields(each, depth + 1)
+                self._names_fields(inner, depth + 1)
                 for key in _CHOICES
-                for each in listed(part, key)
+                for inner in list_at(part, key)
             )
             for part in self._parts(schema)
         )
 
     def _fields(self, parts: list[dict[str, Any]], depth: int = 0) -> _OwnFields:
         """Return the fields that the parts of an object name, outside of its choices."""
-        found = _NONE
+        fields = _NONE
         for part in parts:
-            found = found.joined(_own_fields(part))
+            fields = fields.joined(_own_fields(part))
             others = [part.get(key) for key in _CONDITIONS]
             others += _mapping(part.get("dependentSchemas")).values()
             for key in _CHOICES:
-                if (own := listed(part, key)) and own not in self._choices(part):
-                    others += own
-            found = found.joined(self._all_fields(others, depth))
-        return found
+                if (
+                    alternatives := list_at(part, key)
+                ) and alternatives not in self._choices(part):
+                    others += alternatives
+            fields = fields.joined(self._all_fields(others, depth))
+        return fields
 
     def _all_fields(self, schemas: list[object], depth: int = 0) -> _OwnFields:
         """Return the fields that schemas name, with their choices."""
-        found = _NONE
+        fields = _NONE
         for schema in schemas:
             if isinstance(schema, dict) and depth < _MOST_DEPTH:
                 parts = self._parts(schema)
-                inside = [c for part in parts for own in self._choices(part) for c in own]
-                found = found.joined(self._fields(parts, depth + 1))
-                found = found.joined(self._all_fields(inside, depth + 1))
-        return found._replace(has_properties=False)
+                inside = [
+                    c
+                    for part in parts
+                    for alternatives in self._choices(part)
+                    for c in alternatives
+                ]
+                fields = fields.joined(self._fields(parts, depth + 1))
+                fields = fields.joined(self._all_fields(inside, depth + 1))
+        return fields._replace(has_properties=False)
 
     def _of_others(self, choices: dict[int, list[object]], key: int) -> _OwnFields:
         """Return the fields that the other lists of choices name."""
-        others = [own for k, own in choices.items() if k != key]
-        return self._all_fields([choice for own in others for choice in own])
+        others = [alternatives for k, alternatives in choices.items() if k != key]
+        return self._all_fields(
+            [choice for alternatives in others for choice in alternatives]
+        )
 
 
 def _own_fields(part: dict[str, Any]) -> _OwnFields:
-    names: list[object] = [*_mapping(part.get("properties")), *listed(part, "required")]
+    names: list[object] = [*_mapping(part.get("properties")), *list_at(part, "required")]
     for name, needed in _mapping(part.get("dependentRequired")).items():
         names += [name, *(needed if isinstance(needed, list) else [])]
     return _OwnFields(
@@ -322,10 +326,10 @@ def _may_be_object(schema: dict[str, Any]) -> bool:
 
 def _with_fields(schema: dict[str, Any], fields: _OwnFields) -> dict[str, Any]:
     """Return a schema that allows only some fields."""
-    own = _mapping(schema.get("properties"))
+    properties = _mapping(schema.get("properties"))
     patterns = _mapping(schema.get("patternProperties"))
-    others = [name for name in fields.names if name not in own]
-    all_names = {**own, **dict.fromkeys(others, True)}
+    others = [name for name in fields.names if name not in properties]
+    all_names = {**properties, **dict.fromkeys(others, True)}
     all_patterns = {**dict.fromkeys(fields.patterns, True), **patterns}
     closing: dict[str, Any] = {"properties": all_names, "additionalProperties": False}
     if all_patterns:

@@ -55,7 +55,7 @@ class Column:
         if self.kind == "object":  # Parquet does not allow a struct without fields
             if not self.is_closed or not self.fields:
                 return JSON
-            fields = tuple((name, each.stored) for name, each in self.fields)
+            fields = tuple((name, column.stored) for name, column in self.fields)
             return replace(self, fields=fields)
         return self
 
@@ -64,19 +64,16 @@ class Column:
 
         A "number" may be written without a decimal point, and an "integer" with a decimal
         point.
-
-        Raises:
-            ValueError: The column cannot store the value.
         """
         if self.kind in ("integer", "number"):
             return _number(self.kind, value)
         if self.kind == "array" and self.items is not None and isinstance(value, list):
-            return [self.items.hold(each) for each in value]
+            return [self.items.hold(item) for item in value]
         if self.kind == "object" and self.fields and isinstance(value, dict):
             known = dict(self.fields)
             return {
-                name: known[name].hold(each) if name in known else each
-                for name, each in value.items()
+                name: known[name].hold(item) if name in known else item
+                for name, item in value.items()
             }
         return value
 
@@ -92,18 +89,14 @@ VECTOR = Column("vector")
 def leaves(column: Column, *, dotted: bool) -> dict[str, tuple[tuple[str, ...], Column]]:
     """Returns the names, paths and types of the columns of a table of answers.
 
-    Args:
-        column: Type of the answers.
-        dotted: Whether fields of nested objects become separate columns.
-
     Returns:
         Path and type by name; the path () stands for the whole answer.
     """
     if column.kind != "object" or not column.fields:
         return {"value": ((), column)}
-    found = list(_below(column, (), [_MOST if dotted else 0]))
-    names = _unique([".".join(path) for path, _ in found])
-    return dict(zip(names, found, strict=True))
+    columns = list(_below(column, (), [_MOST if dotted else 0]))
+    names = _unique([".".join(path) for path, _ in columns])
+    return dict(zip(names, columns, strict=True))
 
 
 def cells(
@@ -115,11 +108,8 @@ def cells(
     """Converts values to cells; replaces values that the column cannot store by None.
 
     Args:
-        name: Name of the column.
-        values: One value for each row.
         convert: Function that converts a value. The function raises ValueError if the
             column cannot store the value.
-        problems: Dict to which the reason for each missing value is added, by row.
     """
 
     def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON
@@ -163,11 +153,11 @@ def _below(
 def _unique(names: list[str]) -> list[str]:
     """Appends numbers to names that occurred before, as R does: "a.b", "a.b.1"."""
     taken = set(names)
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for name in names:
-        own, i = name, 0
-        while own in found or (i and own in taken):
+        free, i = name, 0
+        while free in unique or (i and free in taken):
             i += 1
-            own = f"{name}.{i}"
-        found[own] = None
-    return list(found)
+            free = f"{name}.{i}"
+        unique[free] = None
+    return list(unique)

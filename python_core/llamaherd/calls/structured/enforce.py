@@ -16,8 +16,14 @@ from llamaherd.calls.structured.exact_numbers import (
     take_limits,
     write_sizes,
 )
-from llamaherd.calls.structured.intersections import costs_too_much, has_costly_names
-from llamaherd.calls.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
+from llamaherd.calls.structured.subschemas import (
+    OF_MANY,
+    OF_NAMED,
+    OF_ONE,
+    costs_too_much,
+    has_costly_names,
+    subschemas,
+)
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.native import llguidance
 
@@ -91,15 +97,7 @@ class Enforced(NamedTuple):
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
 def enforced(text: str) -> Enforced:
-    """Return the largest part of a JSON Schema that masks can enforce.
-
-    Args:
-        text: JSON Schema.
-
-    Raises:
-        SchemaError: The schema is unsatisfiable, or too large for llguidance.
-        AbiMismatchError: llguidance is not installed.
-    """
+    """Return the largest part of a JSON Schema that masks can enforce."""
     schema = json.loads(text)
     if not isinstance(schema, dict):
         if schema is False:
@@ -119,9 +117,9 @@ def enforced(text: str) -> Enforced:
     _check_optional(every)
     left = take_limits(every)
     if costs_too_much(schema):
-        for each in every:
-            drop = _drop_patterns if has_costly_names(each) else _drop("pattern")
-            left.update(drop(each))
+        for subschema in every:
+            drop = _drop_patterns if has_costly_names(subschema) else _drop("pattern")
+            left.update(drop(subschema))
     problem = _problem(schema, _COMPACT)
     if not problem:
         return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))
@@ -132,7 +130,7 @@ def enforced(text: str) -> Enforced:
             options = _LENIENT
             if "oneOf" not in problem:
                 continue
-        left |= {word for each in subschemas(schema) for word in loosen(each)}
+        left |= {word for subschema in subschemas(schema) for word in loosen(subschema)}
         problem = _problem(schema, options)
         if not problem:
             # Add keywords in subschemas that the steps above do not visit, such as
@@ -145,8 +143,8 @@ def enforced(text: str) -> Enforced:
 
 
 def _check_optional(every: list[dict[str, Any]]) -> None:
-    for each in every:
-        properties, required = each.get("properties"), each.get("required")
+    for subschema in every:
+        properties, required = subschema.get("properties"), subschema.get("required")
         n = len(properties) if isinstance(properties, dict) else 0
         n -= len(required) if isinstance(required, list) else 0
         if n > _MOST_OPTIONAL:
@@ -189,21 +187,21 @@ def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
 
 def _has_plain_type(schema: dict[str, Any]) -> bool:
     types = schema.get("type")
-    each = types if isinstance(types, list) else [types]
+    kinds = types if isinstance(types, list) else [types]
     known = {"null", "boolean", "integer", "number", "string", "array", "object"}
-    return all(isinstance(one, str) and one in known for one in each)
+    return all(isinstance(one, str) and one in known for one in kinds)
 
 
 def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
     """Remove the keywords that llguidance cannot enforce, and return them."""
-    for each in subschemas(schema):
-        for key in each.keys() & _UNKNOWN:
-            value = each.pop(key)
+    for subschema in subschemas(schema):
+        for key in subschema.keys() & _UNKNOWN:
+            value = subschema.pop(key)
             if key != "uniqueItems" or value is not False:
                 yield key
-        name = each.get("format")
+        name = subschema.get("format")
         if isinstance(name, str) and name not in _FORMATS:
-            del each["format"]
+            del subschema["format"]
             yield f"format: {name}"
 
 
@@ -228,11 +226,11 @@ def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
 
 
 def _drop_patterns(schema: dict[str, Any]) -> list[str]:
-    found = _drop("pattern", "patternProperties")(schema)
-    if "patternProperties" in found:
+    dropped = _drop("pattern", "patternProperties")(schema)
+    if "patternProperties" in dropped:
         # Properties that the removed patterns allowed must still be allowed.
         schema["additionalProperties"] = True
-    return found
+    return dropped
 
 
 _LOOSER = (

@@ -36,29 +36,23 @@ _MOST_SIZE = 2**31 - 1
 
 
 def write_sizes(every: list[dict[str, Any]]) -> None:
-    """Write sizes such as 2.0, which JSON Schema accepts, as integers.
-
-    Args:
-        every: Subschemas, which are changed.
-    """
-    for each in every:
-        for key in SIZES & each.keys():
-            value = each[key]
+    """Write sizes such as 2.0, which JSON Schema accepts, as integers."""
+    for subschema in every:
+        for key in SIZES & subschema.keys():
+            value = subschema[key]
             if isinstance(value, float) and value.is_integer():
-                each[key] = int(value)
+                subschema[key] = int(value)
 
 
 def take_limits(every: list[dict[str, Any]]) -> set[str]:
-    """Remove limits that llguidance cannot read or would round; return their keywords.
-
-    Args:
-        every: Subschemas, which are changed.
-    """
+    """Remove limits that llguidance cannot read or would round; return their keywords."""
     left = set()
-    for each in every:
-        for key in (_LOWER | _UPPER | SIZES | {"multipleOf"}) & each.keys():
-            if _is_number(each[key]) and not _is_limit(key, each[key], each.get("type")):
-                del each[key]
+    for subschema in every:
+        for key in (_LOWER | _UPPER | SIZES | {"multipleOf"}) & subschema.keys():
+            if _is_number(subschema[key]) and not _is_limit(
+                key, subschema[key], subschema.get("type")
+            ):
+                del subschema[key]
                 left.add(key)
     return left
 
@@ -87,25 +81,22 @@ def check_values(root: object, every: list[dict[str, Any]]) -> None:
     """Check that masks enforce each number in `const` and `enum` exactly.
 
     Args:
-        root: Schema without the keywords that masks never enforce.
         every: Its subschemas. Other parts can be the target of an anchor.
-
-    Raises:
-        ArgumentError: Masks cannot enforce a number.
     """
     known = set(map(id, every))
     waiting: list[tuple[object, bool]] = [(root, False)]
     while waiting:
-        each, is_named = waiting.pop()
-        if isinstance(each, dict):
+        current, is_named = waiting.pop()
+        if isinstance(current, dict):
             if not is_named:  # otherwise its keys are names of properties
-                _check_object(each, has_limits=id(each) not in known)
+                _check_object(current, has_limits=id(current) not in known)
             waiting += [
-                (value, not is_named and key in OF_NAMED) for key, value in each.items()
+                (value, not is_named and key in OF_NAMED)
+                for key, value in current.items()
             ]
-        elif isinstance(each, list):
-            waiting += [(value, False) for value in each]
-        elif isinstance(each, int) and abs(each) >= _TOO_LARGE:
+        elif isinstance(current, list):
+            waiting += [(value, False) for value in current]
+        elif isinstance(current, int) and abs(current) >= _TOO_LARGE:
             raise _out_of_range("has a number of more than 308 digits")
 
 
@@ -142,8 +133,8 @@ def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        for each in value:
-            yield from _numbers(each)
+        for item in value:
+            yield from _numbers(item)
     elif _is_number(value):
         yield value  # type: ignore[misc]
 
@@ -153,9 +144,9 @@ def _is_number(value: object) -> bool:
 
 
 def _refused(key: str, number: float) -> ArgumentError:
-    shown = number if abs(number) < 10**40 else "one of more than 40 digits"
+    text = number if abs(number) < 10**40 else "one of more than 40 digits"
     return _out_of_range(
-        f"has the number {shown} in {key}, which masks cannot enforce exactly: use "
+        f"has the number {text} in {key}, which masks cannot enforce exactly: use "
         f"integers of at most {_EXACT} (2^53), or strings"
     )
 

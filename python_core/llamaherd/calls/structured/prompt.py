@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from llamaherd.calls.structured.quoting import quote_rule
-from llamaherd.calls.structured.source import schema_text
-from llamaherd.calls.structured.subschemas import Subschema, listed, parts
+from llamaherd.calls.structured.shape import schema_text
+from llamaherd.calls.structured.subschemas import Subschema, list_at, parts
 
 JSON_ONLY = "Answer with JSON only, on one line, in this form:"
 _MAX_DEPTH = 8
@@ -54,7 +54,7 @@ def _fields(node: Subschema, depth: int) -> list[str]:
     if depth > _MAX_DEPTH:
         return []
     sure = parts(node, is_sure=True)
-    required = {name for part in sure for name in listed(part.schema, "required")}
+    required = {name for part in sure for name in list_at(part.schema, "required")}
     lines = []
     for name, field in _named(node).items():
         optional = "" if name in required else ", may be left out"
@@ -78,10 +78,10 @@ def _kind(node: Subschema, depth: int = 0) -> str:
     node = node.at(schema)
     if "const" in schema:
         return json.dumps(schema["const"], ensure_ascii=False)
-    if listed(schema, "enum"):
+    if list_at(schema, "enum"):
         values = [json.dumps(value, ensure_ascii=False) for value in schema["enum"]]
         return "one of " + ", ".join(values)
-    choices = listed(schema, "anyOf") or listed(schema, "oneOf")
+    choices = list_at(schema, "anyOf") or list_at(schema, "oneOf")
     kinds = dict.fromkeys(_kind(node.at(one), depth + 1) for one in choices[:_MAX_DEPTH])
     if kinds and "any value" not in kinds:
         return " or ".join(kinds)

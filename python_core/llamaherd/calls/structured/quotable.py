@@ -58,36 +58,30 @@ class QuoteRule:
     most: int = DEFAULT_LENGTHS["words"][1]
 
     @classmethod
-    def of(cls, given: object, name: Name = "quote") -> QuoteRule:
-        """Read the value of the keyword `quote`, True or a mapping.
-
-        Raises:
-            TypeError: The value is neither True nor a mapping, or a length is not an
-                integer.
-            ValueError: A key does not exist, or a length is out of range.
-        """
-        if given is True:
+    def of(cls, value: object, name: Name = "quote") -> QuoteRule:
+        """Read the value of the keyword `quote`, True or a mapping."""
+        if value is True:
             return cls()
-        if not isinstance(given, dict):
+        if not isinstance(value, dict):
             raise ArgumentTypeError(
                 "must be true, or an object with unit, least and most, not "
-                f"{checks.shown(given)}",
+                f"{checks.shown(value)}",
                 argument=name,
             )
-        for key in given:
+        for key in value:
             if key not in ("unit", "least", "most"):
                 raise ArgumentError(
                     "is not a key of a quote; it has unit, least, most",
                     argument=_below(name, str(key)),
                     code="unknown_argument",
                 )
-        unit = checks.choice("unit", given.get("unit", "words"), UNITS)
+        unit = checks.choice("unit", value.get("unit", "words"), UNITS)
         usual = DEFAULT_LENGTHS[unit]
-        most = given.get("most", usual[1])
+        most = value.get("most", usual[1])
         most = checks.integer(_below(name, "most"), most, 1, MOST_LENGTH)
-        least = given.get("least", min(usual[0], most))
+        least = value.get("least", min(usual[0], most))
         least = checks.integer(_below(name, "least"), least, 1, MOST_LEAST[unit])
-        if least > most and "most" in given:
+        if least > most and "most" in value:
             raise ArgumentError(
                 f"must be at most {most} (the value of most), not {least}",
                 argument=_below(name, "least"),
@@ -97,8 +91,8 @@ class QuoteRule:
 
 
 def _below(name: Name, key: str) -> Argument:
-    found = Argument(name) if isinstance(name, str) else name
-    return found.at(Field(key))
+    argument = Argument(name) if isinstance(name, str) else name
+    return argument.at(Field(key))
 
 
 class Span(NamedTuple):
@@ -120,7 +114,7 @@ def is_letter(char: str) -> bool:
 
 
 def _is_unspaced(char: str) -> bool:
-    return any(ord(char) in each for each in _UNSPACED)
+    return any(ord(char) in block for block in _UNSPACED)
 
 
 def _goes_on(before: str, char: str) -> bool:
@@ -176,10 +170,6 @@ def _within(text: str, mark: int, before: int) -> bool:
 
 class Quotable:
     """Text from which answers may quote.
-
-    Args:
-        text: The text.
-        rule: Length of a quote.
 
     Attributes:
         text: The text.
@@ -315,10 +305,10 @@ def _any(chars: Iterable[str]) -> str:
     plain: list[str] = []
     escaped: list[str] = []
     for char in sorted(chars):
-        codes = [f"\\x{{{ord(each):x}}}" for each in written(char)]
+        codes = [f"\\x{{{ord(piece):x}}}" for piece in written(char)]
         (plain if len(codes) == 1 else escaped).append("".join(codes))
-    found = [*escaped, *([f"[{''.join(plain)}]"] if plain else [])]
-    return f"({'|'.join(found)})"
+    classes = [*escaped, *([f"[{''.join(plain)}]"] if plain else [])]
+    return f"({'|'.join(classes)})"
 
 
 class Quoted(dict[str, Any]):
@@ -336,9 +326,9 @@ def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
         start, end = value["start"] + offset, value["end"] + offset
         return Quoted(quote=value["quote"], start=start, end=end)
     if isinstance(value, dict):
-        return {key: shifted(each, offset) for key, each in value.items()}
+        return {key: shifted(item, offset) for key, item in value.items()}
     if isinstance(value, list):
-        return [shifted(each, offset) for each in value]
+        return [shifted(item, offset) for item in value]
     return value
 
 
@@ -360,7 +350,7 @@ def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, Quoted):
         return {**value, "start": value["start"] + 1}
     if isinstance(value, dict):
-        return {key: counted_from_one(each) for key, each in value.items()}
+        return {key: counted_from_one(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [counted_from_one(each) for each in value]
+        return [counted_from_one(item) for item in value]
     return value

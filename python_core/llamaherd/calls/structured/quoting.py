@@ -74,32 +74,32 @@ def type_quote(
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
     """
-    given = {"unit": unit, "least": least, "most": most}
-    rule = QuoteRule.of({k: v for k, v in given.items() if v is not None})
-    found: dict[str, Any] = {"type": "string", KEYWORD: asdict(rule)}
+    fields = {"unit": unit, "least": least, "most": most}
+    rule = QuoteRule.of({k: v for k, v in fields.items() if v is not None})
+    schema: dict[str, Any] = {"type": "string", KEYWORD: asdict(rule)}
     if description is not None:
-        found["description"] = checks.text("description", description)
-    return found
+        schema["description"] = checks.text("description", description)
+    return schema
 
 
-def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
+def checked_evidence(name: Name, value: object) -> bool | dict[str, Any]:
     """Check the option `evidence`: False, True or the schema of a quote.
 
     Returns:
         False, True, or a dict with unit, least and most.
     """
-    if isinstance(given, bool):
-        return given
-    own = given.get(KEYWORD, given) if isinstance(given, Mapping) else given
-    if isinstance(own, bool):
-        return own
-    if not isinstance(own, Mapping):
+    if isinstance(value, bool):
+        return value
+    rule = value.get(KEYWORD, value) if isinstance(value, Mapping) else value
+    if isinstance(rule, bool):
+        return rule
+    if not isinstance(rule, Mapping):
         raise ArgumentTypeError(
             f"must be true or false, or a quote such as {words().quote}, not "
-            f"{checks.shown(given)}",
+            f"{checks.shown(value)}",
             argument=name,
         )
-    return asdict(QuoteRule.of(dict(own), name))
+    return asdict(QuoteRule.of(dict(rule), name))
 
 
 def quote_rule(schema: object) -> QuoteRule | None:
@@ -113,20 +113,19 @@ def has_quotes(schema: object, root: object = None) -> bool:
     """Return whether a schema, or a part that its answers follow, is a quote.
 
     Args:
-        schema: The schema.
         root: Whole schema, to which references lead; None for `schema`.
     """
     root = schema if root is None else root
     seen: set[int] = set()
     waiting = [schema]
     while waiting:
-        each = resolved(waiting.pop(), root)
-        if not isinstance(each, dict) or id(each) in seen:
+        part = resolved(waiting.pop(), root)
+        if not isinstance(part, dict) or id(part) in seen:
             continue
-        seen.add(id(each))
-        if quote_rule(each) is not None:
+        seen.add(id(part))
+        if quote_rule(part) is not None:
             return True
-        for key, value in each.items():
+        for key, value in part.items():
             if key in _ROOT:
                 continue
             if key in OF_NAMED and isinstance(value, dict):
@@ -149,24 +148,16 @@ def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
 
     Returns:
         Keywords that masks cannot enforce.
-
-    Raises:
-        SchemaError: The grammar does not support a quote at its position in the schema.
     """
-    made = _Grammar.of(root, "text")
-    made.read(made.root, 0)
-    return tuple(sorted(made.left))
+    grammar = _Grammar.of(root, "text")
+    grammar.read(grammar.root, 0)
+    return tuple(sorted(grammar.left))
 
 
 def grammar_of(root: Mapping[str, Any], text: str) -> str:
-    """Return the Lark grammar of answers whose quotes are parts of a text.
-
-    Raises:
-        SchemaError: There is nothing to quote in the text, or an error as in
-            `check_quotes`.
-    """
-    made = _Grammar.of(root, text)
-    start = made.read(made.root, 0)
+    """Return the Lark grammar of answers whose quotes are parts of a text."""
+    grammar = _Grammar.of(root, text)
+    start = grammar.read(grammar.root, 0)
     if start is None:
         raise SchemaError(
             "there is nothing to quote: the text is empty or white space",
@@ -174,7 +165,7 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
             code="empty",
             form="{problem}",
         )
-    return "\n".join(["%llguidance {}", f"start: {start}", *made.rules])
+    return "\n".join(["%llguidance {}", f"start: {start}", *grammar.rules])
 
 
 def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
@@ -182,9 +173,6 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: 
 
     If an answer repeats a quote, the repeated quote gets the position of its next
     occurrence in the text, if the text has another occurrence.
-
-    Raises:
-        ValueError: A quote is not in the text.
     """
     known: dict[QuoteRule, Quotable] = {}
     last: dict[str, int] = {}  # position of each quote so far
@@ -210,8 +198,6 @@ def mapped(
     """Return an answer with each quote replaced by the result of `change`.
 
     Args:
-        root: Schema of the answer.
-        value: The answer: parsed JSON.
         change: Function called with each quote and its rule; it returns the new value.
     """
 
@@ -222,22 +208,22 @@ def mapped(
         rule = quote_rule(schema)
         if rule is not None:
             return change(part, rule)
-        for each in _listed(schema):
-            if has_quotes(each, root) and _fits(resolved(each, root), part):
-                return walk(each, part)
+        for subschema in _alternatives(schema):
+            if has_quotes(subschema, root) and _fits(resolved(subschema, root), part):
+                return walk(subschema, part)
         if isinstance(part, dict) and isinstance(schema.get("properties"), dict):
             named = schema["properties"]
             return {k: walk(named.get(k), v) for k, v in part.items()}
         if isinstance(part, list) and isinstance(schema.get("items"), dict):
-            return [walk(schema["items"], each) for each in part]
+            return [walk(schema["items"], item) for item in part]
         return part
 
     return walk(root, value)
 
 
-def _listed(schema: Mapping[str, Any]) -> list[Any]:
-    found = schema.get("anyOf")
-    return found if isinstance(found, list) else []
+def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
+    alternatives = schema.get("anyOf")
+    return alternatives if isinstance(alternatives, list) else []
 
 
 def _fits(schema: object, part: object) -> bool:
@@ -272,10 +258,10 @@ class _Grammar:
     @classmethod
     def of(cls, root: Mapping[str, Any], text: str) -> _Grammar:
         """Return a builder for a schema, without limits that no mask enforces."""
-        own = json.loads(json.dumps(root))
-        every = subschemas(own)
+        copy = json.loads(json.dumps(root))
+        every = subschemas(copy)
         write_sizes(every)
-        return cls(own, text, left=take_limits(every))
+        return cls(copy, text, left=take_limits(every))
 
     def read(self, schema: Any, depth: int) -> str | None:  # noqa: ANN401 - JSON
         """Return the name of a schema's rule; None if no answer can follow the schema."""
@@ -290,8 +276,12 @@ class _Grammar:
             return self._quote(schema, rule)
         if "anyOf" in schema:
             _only(schema, _PLAIN | {"anyOf"})
-            found = [self.read(each, depth + 1) for each in schema["anyOf"]]
-            return self._either([each for each in found if each is not None])
+            alternatives = [
+                self.read(alternative, depth + 1) for alternative in schema["anyOf"]
+            ]
+            return self._either(
+                [alternative for alternative in alternatives if alternative is not None]
+            )
         if isinstance(schema.get("properties"), dict):
             return self._object(schema, depth)
         if isinstance(schema.get("items"), dict):
@@ -314,8 +304,10 @@ class _Grammar:
             if not source.is_empty:
                 rules = source.lark(name)
                 self.rules += [f"{name.lower()}: {name}", *rules]
-        found = [self._terminals[rule], '"null"' if "null" in kinds else None]
-        return self._either([each for each in found if each is not None])
+        alternatives = [self._terminals[rule], '"null"' if "null" in kinds else None]
+        return self._either(
+            [alternative for alternative in alternatives if alternative is not None]
+        )
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> str | None:
         _only(schema, _OBJECT)
@@ -359,9 +351,9 @@ class _Grammar:
         text = json.dumps(self._with_parts(schema), ensure_ascii=False)
         if '"$ref"' in text:
             _check_references(json.loads(text))
-        found = enforced_closed(text)
-        self.left.update(found.left)
-        return self._rule(f"%json {found.text}")
+        closed = enforced_closed(text)
+        self.left.update(closed.left)
+        return self._rule(f"%json {closed.text}")
 
     # ---- rules ----
 
@@ -371,10 +363,14 @@ class _Grammar:
             return schema
         return {**{k: self.root[k] for k in _ROOT if k in self.root}, **schema}
 
-    def _either(self, found: list[str]) -> str | None:
-        if not found:
+    def _either(self, alternatives: list[str]) -> str | None:
+        if not alternatives:
             return None
-        return found[0] if len(found) == 1 else self._rule(" | ".join(found))
+        return (
+            alternatives[0]
+            if len(alternatives) == 1
+            else self._rule(" | ".join(alternatives))
+        )
 
     def _rule(self, content: str) -> str:
         self._n += 1
@@ -396,8 +392,8 @@ def _only(schema: Mapping[str, Any], known: frozenset[str]) -> None:
 
 
 def _check_references(schema: object) -> None:
-    for each in subschemas(schema):
-        reference = each.get("$ref", "#/$defs/")
+    for subschema in subschemas(schema):
+        reference = subschema.get("$ref", "#/$defs/")
         if not str(reference).startswith(("#/$defs/", "#/definitions/")):
             raise _refused(f"with quotes, it must refer to $defs only, not {reference!r}")
 

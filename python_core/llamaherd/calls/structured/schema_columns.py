@@ -1,13 +1,9 @@
-"""Reader of the names and types of columns from JSON Schemas.
-
-The types of a table come from the schema and never depend on the answers. Types derived
-from values would differ between batches: one batch may have only whole numbers, another
-fractions, a third only missing values.
-"""
+"""Columns of the answers to schemas, as values and as Arrow arrays."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.structured.columns import (
@@ -17,12 +13,17 @@ from llamaherd.calls.structured.columns import (
     NUMBER,
     STRING,
     Column,
+    cells,
+    leaves,
 )
 from llamaherd.calls.structured.quoting import quote_rule
-from llamaherd.calls.structured.subschemas import Subschema, listed, resolved
+from llamaherd.calls.structured.subschemas import Subschema, list_at, resolved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
 
 _MOST = 10_000  # most schemas to read; a small one may describe very many
 _MOST_DEEP = 32
@@ -46,7 +47,7 @@ QUOTE = Column(
     fields=(("quote", STRING), ("start", INTEGER), ("end", INTEGER)),
     is_closed=True,
 )
-_SCALARS = {each.kind: each for each in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)}
+_SCALARS = {column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)}
 
 
 def read_columns(schemas: Sequence[str]) -> Column:
@@ -65,24 +66,21 @@ def read_columns(schemas: Sequence[str]) -> Column:
 def columns_of(schema: str) -> dict[str, Column]:
     """Returns the columns of answers that follow a schema, with their stored types.
 
-    Args:
-        schema: JSON Schema as JSON text.
-
     Returns:
         A column for each field, by name; empty if answers need not be objects, or if no
         field is known.
     """
     root = read_columns([schema])
-    return {name: each.stored for name, each in root.fields}
+    return {name: column.stored for name, column in root.fields}
 
 
 def has_others(schema: str) -> bool:
     """Returns whether answers may have fields that `columns_of` does not return."""
     root = json.loads(schema)
-    found = resolved(root, root)
-    if not isinstance(found, dict) or "patternProperties" in found:
+    target = resolved(root, root)
+    if not isinstance(target, dict) or "patternProperties" in target:
         return True
-    return found.get("additionalProperties") is not False or not columns_of(schema)
+    return target.get("additionalProperties") is not False or not columns_of(schema)
 
 
 class _Reader:
@@ -100,16 +98,16 @@ class _Reader:
         self._n_left -= 1
         if not isinstance(schema, dict) or self._n_left < 0 or depth > _MOST_DEEP:
             return JSON
-        found = self._own(node, depth)
-        for each in listed(schema, "allOf"):
-            found = _both(found, self.read(node.at(each), depth + 1))
+        column = self._own(node, depth)
+        for part in list_at(schema, "allOf"):
+            column = _both(column, self.read(node.at(part), depth + 1))
         for key in ("anyOf", "oneOf"):
-            if choices := listed(schema, key):
-                each = (self.read(node.at(choice), depth + 1) for choice in choices)
-                found = _both(found, _either(each))
+            if choices := list_at(schema, key):
+                part = (self.read(node.at(choice), depth + 1) for choice in choices)
+                column = _both(column, _either(part))
         if isinstance(schema.get("$ref"), str):
-            found = _both(found, self.read(node.referred(), depth + 1))
-        return found
+            column = _both(column, self.read(node.referred(), depth + 1))
+        return column
 
     def _own(self, node: Subschema, depth: int) -> Column:
         """Returns the type that the keywords of the schema itself allow."""
@@ -133,8 +131,8 @@ class _Reader:
         is_plain = not _NOT_PLAIN & schema.keys()
         if kind == "object" and isinstance(schema.get("properties"), dict):
             fields = tuple(
-                (name, self.read(node.at(each), depth + 1))
-                for name, each in schema["properties"].items()
+                (name, self.read(node.at(field), depth + 1))
+                for name, field in schema["properties"].items()
             )
             is_closed = is_plain and schema.get("additionalProperties") is False
             return (
@@ -146,21 +144,21 @@ class _Reader:
                 return Column("array")
             inner = self.read(node.at(items), depth + 1)
             return Column("array", items=inner, is_closed=is_plain)
-        return next((each for name, each in _SCALARS.items() if name == kind), JSON)
+        return next((column for name, column in _SCALARS.items() if name == kind), JSON)
 
 
 def _of_values(values: Sequence[object]) -> Column:
     """Returns the common type of constants."""
-    given = [value for value in values if value is not None]
-    if not given:
+    known = [value for value in values if value is not None]
+    if not known:
         return _NULL
-    if all(isinstance(value, str) for value in given):
-        return Column("enum", levels=tuple(dict.fromkeys(map(str, given))))
-    if all(isinstance(value, bool) for value in given):
+    if all(isinstance(value, str) for value in known):
+        return Column("enum", levels=tuple(dict.fromkeys(map(str, known))))
+    if all(isinstance(value, bool) for value in known):
         return BOOLEAN
-    if not all(type(value) in (int, float) for value in given):
+    if not all(type(value) in (int, float) for value in known):
         return JSON
-    return INTEGER if all(_is_whole(value) for value in given) else NUMBER
+    return INTEGER if all(_is_whole(value) for value in known) else NUMBER
 
 
 def _is_whole(value: Any) -> bool:  # noqa: ANN401 - a number
@@ -169,12 +167,12 @@ def _is_whole(value: Any) -> bool:  # noqa: ANN401 - a number
 
 def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
     """Joins the types of alternatives."""
-    found: Column | None = None
-    for each in columns:
-        found = each if found is None else _any_of(found, each)
-        if found.kind == "json":
+    merged: Column | None = None
+    for column in columns:
+        merged = column if merged is None else _any_of(merged, column)
+        if merged.kind == "json":
             break
-    return JSON if found is None else found
+    return JSON if merged is None else merged
 
 
 def _any_of(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
@@ -224,6 +222,109 @@ def _merged(
     one: Column, other: Column, how: Callable[[Column, Column], Column]
 ) -> tuple[tuple[str, Column], ...]:
     fields = dict(one.fields)
-    for name, each in other.fields:
-        fields[name] = how(fields[name], each) if name in fields else each
+    for name, field in other.fields:
+        fields[name] = how(fields[name], field) if name in fields else field
     return tuple(fields.items())
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLayout:
+    """Columns of answers that follow schemas, see `core.table.Layout`.
+
+    Attributes:
+        schemas: One or more JSON Schemas as text.
+    """
+
+    schemas: tuple[str, ...]
+
+    def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
+        """Return the path of each column's field; () is the whole answer."""
+        columns = leaves(read_columns(self.schemas), dotted=dotted)
+        return {name: path for name, (path, _) in columns.items()}
+
+    def kinds(self, *, dotted: bool) -> dict[str, str]:
+        """Return a dict from the names in `paths` to kinds of columns."""
+        return {
+            name: column.kind for name, column in self._columns(dotted=dotted).items()
+        }
+
+    def held(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, list[Any]], dict[int, str]]:
+        """Return the columns with values that every kind of table can store.
+
+        Returns:
+            The columns, with None for values that a column cannot store, and the
+            reasons by row.
+        """
+        problems: dict[int, str] = {}
+        columns = {
+            name: cells(name, table[name], column.hold, problems)
+            for name, column in self._columns(dotted=dotted).items()
+        }
+        return columns, problems
+
+    def arrays(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, pa.Array], dict[int, str]]:
+        """Return the columns as Arrow arrays.
+
+        Returns:
+            The result of `held`, with arrays.
+        """
+        columns, problems = self.held(table, dotted=dotted)
+        types = self._columns(dotted=dotted)
+        return {n: array(column, types[n]) for n, column in columns.items()}, problems
+
+    def _columns(self, *, dotted: bool) -> dict[str, Column]:
+        columns = leaves(read_columns(self.schemas), dotted=dotted)
+        return {name: column.stored for name, (_, column) in columns.items()}
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """Return the Arrow type of a column.
+
+    A vector has no fixed size in this type: before version 26, pyarrow cannot write or
+    read a Parquet file with lists of a fixed size of which one is missing.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    if column.kind == "array" and column.items is not None:
+        return pa.list_(arrow_type(column.items))
+    if column.kind == "object":
+        return pa.struct([(name, arrow_type(field)) for name, field in column.fields])
+    if column.kind == "vector":
+        return pa.list_(pa.float32())
+    types = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
+    return types.get(column.kind, pa.string())
+
+
+def array(values: Sequence[Any], column: Column) -> pa.Array:
+    """Return the cells of a column as an Arrow array; NaN is a missing number."""
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    if column.kind not in ("integer", "number", "boolean", "vector"):
+        values = [_texts(column, value) for value in values]
+    return pa.array(values, arrow_type(column), from_pandas=True)
+
+
+def valid_text(text: str) -> str:
+    """Replace characters that UTF-8 cannot encode by "?"."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def _texts(column: Column, value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """Convert values of "json" columns to text: keep texts, write others as JSON."""
+    if value is None:
+        return None
+    if column.kind == "array" and column.items is not None and isinstance(value, list):
+        return [_texts(column.items, item) for item in value]
+    if column.kind == "object" and isinstance(value, dict):
+        return {name: _texts(field, value.get(name)) for name, field in column.fields}
+    if column.kind == "json" and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return valid_text(value) if isinstance(value, str) else value

@@ -1,10 +1,13 @@
-"""Prepared schema: enforced part, checked part, and conversion of answers to values."""
+"""A schema from its source to a prepared schema: enforced part, check, conversion."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, get_origin, is_typeddict
 
 from llamaherd.calls.structured.check import check_schema, cut, violation
 from llamaherd.calls.structured.closing import enforced_closed
@@ -15,14 +18,101 @@ from llamaherd.calls.structured.quoting import (
     has_quotes,
     located,
 )
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.subschemas import subschemas
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.plain import plain
+from llamaherd.engine.core.values import checked_schema
 from llamaherd.engine.native import llguidance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+
+_MAX_BYTES = 2_000_000  # maximum size of a file
+
+
+def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
+    """Return a JSON Schema as compact JSON.
+
+    Args:
+        source: A JSON Schema as a dict, JSON text or the path of a file; a pydantic
+            model, a dataclass, a TypedDict or another type that pydantic supports.
+
+    Returns:
+        The schema, and a function that converts the text of an answer to a value; None
+        for a plain schema.
+    """
+    source = plain(source)
+    if isinstance(source, os.PathLike):
+        return _of_file(Path(source)), None
+    if isinstance(source, str) and not _looks_like_json(source):
+        return _of_file(Path(source)), None
+    if isinstance(source, type) or get_origin(source) is not None:
+        return _of_type(source)
+    return checked_schema("schema", source), None
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.lstrip()[:1] == "{" or text.strip() in ("true", "false")
+
+
+def _of_file(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ArgumentError(
+                f"the file {path} is larger than {_MAX_BYTES} bytes",
+                argument="schema",
+                code="too_many",
+                form="{name}: {problem}",
+            )
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(
+            f"is neither JSON nor a file that can be read: "
+            f"{checks.shown(str(path))} ({error})",
+            argument="schema",
+        ) from None
+    return checked_schema(f"schema (the file {path})", text)
+
+
+def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN401
+    try:
+        from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - optional
+    except ImportError:
+        kind = (
+            "a dataclass"
+            if dataclasses.is_dataclass(source)
+            else "a TypedDict"
+            if is_typeddict(source)
+            else "a type"
+        )
+        raise ArgumentTypeError(
+            f"is {kind}, {source!r}, which requires pydantic: pip install pydantic",
+            argument="schema",
+        ) from None
+    try:
+        adapter = TypeAdapter(source)
+        schema = adapter.json_schema()
+    except PydanticUserError as error:
+        raise ArgumentTypeError(
+            f"pydantic makes no schema of {source!r}: {error}",
+            argument="schema",
+            form="{name}: {problem}",
+        ) from None
+    _close(schema)
+    return checked_schema("schema", json.dumps(schema)), adapter.validate_json
+
+
+def _close(schema: dict[str, Any]) -> None:
+    """Forbid additional fields in objects; journals contain such schemas."""
+    every = subschemas(schema)
+    if any("allOf" in subschema for subschema in every):
+        return  # other parts of the schema may allow more fields
+    for subschema in every:
+        if "properties" in subschema:
+            subschema.setdefault("additionalProperties", False)
 
 
 class _Vocabulary(Protocol):
@@ -61,23 +151,12 @@ class Shape:
         return self.has_quotes
 
     def quoting(self, source: str) -> Shape:
-        """Return a copy of this schema for answers that quote a given text.
-
-        Raises:
-            SchemaError: There is nothing to quote in the text.
-        """
+        """Return a copy of this schema for answers that quote a given text."""
         grammar = grammar_of(json.loads(self.text), source)
         return replace(self, enforced=grammar, source=source)
 
     def read(self, answer: str) -> object:
-        """Parse and check an answer.
-
-        Args:
-            answer: Whole text of the answer.
-
-        Raises:
-            ValueError: The answer violates the schema; the message names the position.
-        """
+        """Parse and check an answer."""
         try:
             value = json.loads(answer)
         except (ValueError, RecursionError) as error:
@@ -95,23 +174,16 @@ class Shape:
         except ValueError as error:
             raise ValueError(f"the answer cannot be converted: {cut(error)}") from None
         except Exception as error:  # noqa: BLE001 - a validator is the caller's code
-            shown = cut(f"{type(error).__name__}: {error}")
-            raise ValueError(f"the answer cannot be converted: {shown}") from None
+            reason = cut(f"{type(error).__name__}: {error}")
+            raise ValueError(f"the answer cannot be converted: {reason}") from None
 
 
 def shape_of(source: object, *, closes: bool = False) -> Shape:
     """Prepare a schema.
 
     Args:
-        source: See `generate_parallel`.
         closes: Whether masks allow only the fields that the schema names, see `closed`.
             The check of an answer has the meaning of JSON Schema.
-
-    Raises:
-        TypeError: `source` is not a schema.
-        ValueError: The schema is not valid, has an external reference, is too large for
-            llguidance, or is unsatisfiable.
-        AbiMismatchError: llguidance is not installed.
     """
     text, make = schema_text(source)
     root = json.loads(text)

@@ -19,24 +19,14 @@ _BESIDE_REFERENCES = frozenset({"$ref", "$defs", "definitions", "title", "descri
 
 
 def standalone(schema: Any, start: str = "#") -> Any:  # noqa: ANN401 - JSON
-    """Return a schema that keeps its meaning at a place in another schema.
-
-    Args:
-        schema: JSON Schema.
-        start: Reference to the place.
-    """
+    """Return a schema that keeps its meaning at a place in another schema."""
     if not isinstance(schema, dict):
         return schema
     return _Schema(deepcopy(schema), start).converted()
 
 
 class _Schema:
-    """A schema with the places of its parts.
-
-    Args:
-        root: The schema, which is changed.
-        start: Reference to the place of the schema in another schema.
-    """
+    """A schema with the places of its parts."""
 
     def __init__(self, root: dict[str, Any], start: str) -> None:
         dialect = root.get("$schema")

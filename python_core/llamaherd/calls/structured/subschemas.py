@@ -1,12 +1,15 @@
-"""Subschemas of a schema, and the targets of its references."""
+"""Subschemas of a schema, targets of references, and the cost of their patterns."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.preparing import check_wanted
+from llamaherd.engine.core.request import check_wanted
 
 _MOST_REFERENCES = 32  # maximum length of a chain of references
 
@@ -25,45 +28,41 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
     The result includes the targets of references within the schema.
     """
     check_wanted()
-    found: dict[int, dict[str, Any]] = {}
+    by_id: dict[int, dict[str, Any]] = {}
     waiting = [schema]
     while waiting:
-        each = waiting.pop()
-        if not isinstance(each, dict) or id(each) in found:
+        current = waiting.pop()
+        if not isinstance(current, dict) or id(current) in by_id:
             continue
-        found[id(each)] = each
-        waiting.append(referred(each.get("$ref"), schema))
-        for key, value in each.items():
+        by_id[id(current)] = current
+        waiting.append(referred(current.get("$ref"), schema))
+        for key, value in current.items():
             if key in OF_NAMED and isinstance(value, dict):
                 waiting += value.values()
             elif key in OF_MANY and isinstance(value, list):
                 waiting += value
             elif key in OF_ONE:
                 waiting.append(value)
-    return list(found.values())
+    return list(by_id.values())
 
 
 def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
     """Return the target of a reference within a schema; None if it is missing.
 
-    Args:
-        reference: Reference such as "#/$defs/name".
-        root: Whole schema.
-
     Source: RFC 6901, section 6. Anchors ("#name") are not supported.
     """
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
         return None
-    found: Any = root
+    target: Any = root
     for part in unquote(reference).split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(name)
-        elif isinstance(found, list) and (i := checks.digits(name)) is not None:
-            found = found[i] if i < len(found) else None
+        if isinstance(target, dict):
+            target = target.get(name)
+        elif isinstance(target, list) and (i := checks.digits(name)) is not None:
+            target = target[i] if i < len(target) else None
         else:
             return None
-    return found
+    return target
 
 
 def resolved(schema: object, root: object) -> Any:  # noqa: ANN401 - JSON
@@ -108,30 +107,25 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
 
     The schema itself comes first, then targets of references and members of `allOf`,
     `anyOf` and `oneOf`.
-
-    Args:
-        node: Schema to expand.
-        is_sure: Whether to return only schemas that every value other than null must
-            follow.
     """
-    found: dict[int, Subschema] = {}
+    by_id: dict[int, Subschema] = {}
     waiting = [node]
-    for each in waiting:  # the list grows during the loop
-        schema = each.schema
-        if not isinstance(schema, dict) or id(schema) in found:
+    for current in waiting:  # the list grows during the loop
+        schema = current.schema
+        if not isinstance(schema, dict) or id(schema) in by_id:
             continue
-        found[id(schema)] = each
+        by_id[id(schema)] = current
         if isinstance(schema.get("$ref"), str):
-            waiting.append(each.referred())
-        waiting += map(each.at, listed(schema, "allOf"))
+            waiting.append(current.referred())
+        waiting += map(current.at, list_at(schema, "allOf"))
         for key in ("anyOf", "oneOf"):
-            choices = [one for one in listed(schema, key) if not is_null(one)]
+            choices = [one for one in list_at(schema, key) if not is_null(one)]
             if len(choices) == 1 or not is_sure:
-                waiting += map(each.at, choices)
-    return list(found.values())
+                waiting += map(current.at, choices)
+    return list(by_id.values())
 
 
-def listed(schema: dict[str, Any], key: str) -> list[Any]:
+def list_at(schema: dict[str, Any], key: str) -> list[Any]:
     """Return the list of a keyword; [] if the keyword is missing."""
     value = schema.get(key)
     return value if isinstance(value, list) else []
@@ -142,3 +136,82 @@ def is_null(schema: object) -> bool:
     return isinstance(schema, dict) and (
         schema.get("type") == "null" or schema.get("const", 0) is None
     )
+
+
+# llguidance tests whether any text has all patterns. The states of this test are products
+# of the states of the patterns: 14 patterns like ".*a.*" take a second, 26 all memory.
+_MOST_COST = 3**12
+_DEEPEST = 100
+# It also intersects the patterns of all names of an object by pairs: 200 patterns take
+# half a second, 400 take 14.
+_MOST_PAIRS = 1 << 14
+
+_CHOICES = re.compile(r"[*+?{|]")
+_JSON_RULE = re.compile(r"%json\s*(?=\{)")
+
+
+def costs_too_much(schema: object) -> bool:
+    """Return whether llguidance would need too long to intersect a schema's patterns."""
+    return _cost(schema, schema, {}, 0) > _MOST_COST
+
+
+def has_costly_names(schema: dict[str, Any]) -> bool:
+    """Return whether llguidance would need too long for the names of an object."""
+    patterns, names = schema.get("patternProperties"), schema.get("properties")
+    n_patterns = len(patterns) if isinstance(patterns, dict) else 0
+    n_names = len(names) if isinstance(names, dict) else 0
+    return n_patterns * (n_patterns + n_names) > _MOST_PAIRS
+
+
+def costly_rule(lark: str) -> bool:
+    """Return whether a Lark grammar contains a JSON Schema that costs too much."""
+    decoder = json.JSONDecoder()
+    for rule in _JSON_RULE.finditer(lark):
+        try:
+            schema, _ = decoder.raw_decode(lark, rule.end())
+        except (ValueError, RecursionError):
+            continue  # llguidance reports it
+        if costs_too_much(schema):
+            return True
+    return False
+
+
+def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> float:
+    """Return a bound of the states of the patterns that apply to the same text.
+
+    Args:
+        schema: Schema, or one of its subschemas.
+        depth: Number of schemas around this one; the cost of deeper ones is infinite.
+    """
+    if not isinstance(schema, dict):
+        return 1
+    if id(schema) in known:
+        return known[id(schema)]
+    if depth > _DEEPEST or has_costly_names(schema):
+        return math.inf
+    known[id(schema)] = 1  # a reference to a schema around this one
+
+    def largest(parts: list[Any]) -> float:
+        return max((_cost(part, root, known, depth + 1) for part in parts), default=1)
+
+    pattern = schema.get("pattern")
+    cost = 1.0
+    if isinstance(pattern, str):
+        cost = 2 + len(_CHOICES.findall(pattern))
+    for part in _list(schema.get("allOf")):
+        cost *= _cost(part, root, known, depth + 1)
+    for key in ("anyOf", "oneOf"):
+        cost *= largest(_list(schema.get(key)))
+    cost *= _cost(referred(schema.get("$ref"), root), root, known, depth + 1)
+    inner = [schema[key] for key in OF_ONE & schema.keys()]
+    for key in OF_NAMED & schema.keys() - {"$defs", "definitions"}:
+        named = schema[key]
+        inner += named.values() if isinstance(named, dict) else []
+    inner += _list(schema.get("prefixItems")) + _list(schema.get("items"))
+    cost *= largest(inner)
+    known[id(schema)] = cost
+    return cost
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

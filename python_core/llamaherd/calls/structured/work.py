@@ -33,11 +33,7 @@ class TooMuchWorkError(Exception):
 
 
 class StepBudget:
-    """Remaining steps for the check of one answer, within a `with` block.
-
-    Args:
-        answer: Parsed JSON.
-    """
+    """Remaining steps for the check of one answer, within a `with` block."""
 
     def __init__(self, answer: object) -> None:
         self._sizes: dict[int, int] = {}
@@ -53,11 +49,7 @@ class StepBudget:
             _current.reset(self._token)
 
     def spend(self, n_steps: int) -> None:
-        """Spend steps.
-
-        Raises:
-            TooMuchWorkError: Too few steps remain.
-        """
+        """Spend steps."""
         self._left -= n_steps
         if self._left < 0:
             raise TooMuchWorkError(f"the check takes more than {self._most} steps")
@@ -84,11 +76,7 @@ _current: ContextVar[StepBudget | None] = ContextVar("_current", default=None)
 
 
 def count(n_steps: int) -> None:
-    """Spend steps of the check that is running; do nothing if none is running.
-
-    Raises:
-        TooMuchWorkError: Too few steps remain.
-    """
+    """Spend steps of the check that is running; do nothing if none is running."""
     work = _current.get()
     if work is not None:
         work.spend(n_steps)
@@ -181,7 +169,7 @@ def _key(value: object) -> object:
     if isinstance(value, list):
         return ("list", *map(_key, value))
     if isinstance(value, dict):
-        return ("dict", frozenset((name, _key(each)) for name, each in value.items()))
+        return ("dict", frozenset((name, _key(item)) for name, item in value.items()))
     if isinstance(value, float):
         return decimal(value)
     return ("bool", value) if isinstance(value, bool) else value

@@ -1,14 +1,23 @@
-"""Warnings that point to the line of the user's program, not into this package."""
+"""Warnings that point to the line of the user's program, and removed arguments.
+
+One warning about the answers of a call that `max_tokens` ended is issued, too.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from llamaherd.engine.core.errors import ArgumentTypeError, CutOffWarning
+from llamaherd.engine.core.phrases import count_of, verb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from llamaherd.engine.core.results import Result
 
 
 class ListedWarning(UserWarning):
@@ -67,12 +76,12 @@ def one_warning() -> Iterator[None]:
             warnings.simplefilter("always")
             yield
     finally:
-        for each in caught:
-            if each.category in {UserWarning, ListedWarning}:
-                notes += notes_of(each.message)
+        for record in caught:
+            if record.category in {UserWarning, ListedWarning}:
+                notes += notes_of(record.message)
             else:
                 warnings.warn_explicit(
-                    each.message, each.category, each.filename, each.lineno
+                    record.message, record.category, record.filename, record.lineno
                 )
         warn_notes(list(dict.fromkeys(notes)))
 
@@ -91,3 +100,50 @@ def _depth_of_caller() -> int:
             break
         depth, frame = depth + 1, frame.f_back
     return depth
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def removed(
+    **instead: str,
+) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
+    """Return a decorator of functions that lost arguments."""
+
+    def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        @wraps(function)
+        def refusing(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+            for name, other in instead.items():
+                if name in kwargs:
+                    raise ArgumentTypeError(
+                        f"was removed: {other}", argument=name, code="removed"
+                    )
+            return function(*args, **kwargs)
+
+        return refusing
+
+    return decorated
+
+
+def cut_note(n_cut: int, n: int) -> str:
+    """Return a sentence on n_cut of n answers that `max_tokens` ended."""
+    answers = "the answer" if n == 1 else f"{n_cut:,} of {count_of(n, 'answer')}"
+    return (
+        f"{answers} ended at max_tokens, before the model had ended "
+        f"{verb(n_cut, 'it', 'them')}: set a larger max_tokens for whole answers"
+    )
+
+
+def warn_of_cut(results: Sequence[Result]) -> None:
+    """Warn of answers that `max_tokens` ended, also of those that failed under a schema.
+
+    Warns:
+        CutOffWarning: There are such answers.
+    """
+    is_cut = [
+        result.finish_reason == "length" or result.error_code == "cut_off"
+        for result in results
+    ]
+    if any(is_cut):
+        warn_caller(cut_note(sum(is_cut), len(is_cut)), CutOffWarning)

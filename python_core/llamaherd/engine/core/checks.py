@@ -44,12 +44,7 @@ def digits(text: str) -> int | None:
 
 
 def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
-    """Check an integer in [low, high]; accept numpy's integers, refuse True and False.
-
-    Raises:
-        TypeError: `value` is not an integer.
-        ValueError: `value` is out of range.
-    """
+    """Check an integer in [low, high]; accept numpy's integers, refuse True and False."""
     number = None
     # An array has __index__, which fails if the array has several numbers.
     if not isinstance(value, bool) and hasattr(value, "__index__"):
@@ -68,12 +63,7 @@ def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
 
 
 def real(name: Name, value: object, low: float, high: float) -> float:
-    """Check a finite number in [low, high].
-
-    Raises:
-        TypeError: `value` is not a real number.
-        ValueError: `value` is not finite or out of range.
-    """
+    """Check a finite number in [low, high]."""
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ArgumentTypeError(f"must be a number, not {shown(value)}", argument=name)
@@ -106,11 +96,7 @@ def _range(low: float, high: float) -> str:
 
 
 def flag(name: Name, value: object) -> bool:
-    """Check a bool; accept numpy's.
-
-    Raises:
-        TypeError: `value` is not a bool.
-    """
+    """Check a bool; accept numpy's."""
     value = plain(value)
     if not isinstance(value, bool):
         raise ArgumentTypeError(
@@ -120,12 +106,7 @@ def flag(name: Name, value: object) -> bool:
 
 
 def text(name: Name, value: object) -> str:
-    """Check a str that UTF-8 can encode; return a text of a subclass as a plain str.
-
-    Raises:
-        TypeError: `value` is not a str.
-        ValueError: `value` has lone surrogates.
-    """
+    """Check a str that UTF-8 can encode; return a text of a subclass as a plain str."""
     if not isinstance(value, str):
         raise ArgumentTypeError(f"must be a text, not {shown(value)}", argument=name)
     plain_text: str = plain(value)
@@ -139,11 +120,7 @@ def text(name: Name, value: object) -> str:
 
 
 def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the value
-    """Return a value with plain values in all its lists and mappings.
-
-    Raises:
-        ValueError: `value` is nested too deeply.
-    """
+    """Return a value with plain values in all its lists and mappings."""
     try:
         return plain_tree(value)
     except RecursionError:
@@ -151,23 +128,14 @@ def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the
 
 
 def path(name: Name, value: object) -> Path:
-    """Return a path.
-
-    Raises:
-        TypeError: `value` is neither a str nor a path.
-    """
+    """Return a path."""
     if not isinstance(value, (str, os.PathLike)):
         raise ArgumentTypeError(f"must be a path, not {shown(value)}", argument=name)
     return Path(plain(value))
 
 
 def paths(name: str, value: object) -> list[Path]:
-    """Return the paths of one file, or of a list of files.
-
-    Raises:
-        TypeError: `value` is neither a path nor a list of paths.
-        ValueError: The list is empty.
-    """
+    """Return the paths of one file, or of a list of files."""
     if isinstance(value, (str, os.PathLike)):
         return [Path(plain(value))]
     what = no_list(value)
@@ -177,18 +145,14 @@ def paths(name: str, value: object) -> list[Path]:
             argument=name,
         )
     where = argument_of(name)
-    found = [path(where.at(i), each) for i, each in enumerate(value)]
-    if not found:
+    files = [path(where.at(i), item) for i, item in enumerate(value)]
+    if not files:
         raise ArgumentError("must name a file", argument=name)
-    return found
+    return files
 
 
 def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
-    """Return the value if it is one of `choices`.
-
-    Raises:
-        ValueError: `value` is not one of `choices`.
-    """
+    """Return the value if it is one of `choices`."""
     value = plain(value)
     for candidate in choices:
         if type(value) is type(candidate) and value == candidate:
@@ -202,12 +166,7 @@ def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
 
 
 def stop_texts(name: Name, value: object) -> tuple[str, ...]:
-    """Check stop texts: a str, a sequence of str, or None.
-
-    Raises:
-        TypeError: `value` has another type.
-        ValueError: A text is empty, or there are more than 1024.
-    """
+    """Check stop texts: a str, a sequence of str, or None."""
     if value is None:
         return ()
     value = column_as_list(value)
@@ -241,13 +200,8 @@ def prompt_list(
     """Return the elements of a list of prompts.
 
     Args:
-        prompts: Texts or token ids, also as an array of pyarrow.
-        name: Name of the argument in messages.
         single: Advice that the message adds if the user passed a single prompt; None:
             the function that answers one.
-
-    Raises:
-        TypeError: `prompts` is not a list of prompts.
     """
     is_scalar = getattr(prompts, "shape", None) == ()  # of numpy
     if (
@@ -255,8 +209,10 @@ def prompt_list(
         or is_scalar
         or not isinstance(prompts, Iterable)
     ):
-        own = f" ({call('generate')} answers a single one)" if single is None else single
-        hint = " (was nothing read?)" if prompts is None else own
+        advice = (
+            f" ({call('generate')} answers a single one)" if single is None else single
+        )
+        hint = " (was nothing read?)" if prompts is None else advice
         raise ArgumentTypeError(
             f"must be a list of {name}, not {type(prompts).__name__}{hint}",
             argument=name,
@@ -264,7 +220,7 @@ def prompt_list(
     what = no_list(prompts)
     if what:
         raise ArgumentTypeError(f"must be a list of {name}, not {what}", argument=name)
-    return [plain(each) for each in prompts]
+    return [plain(prompt) for prompt in prompts]
 
 
 def column_as_list(value: object) -> object:
@@ -281,15 +237,7 @@ def column_as_list(value: object) -> object:
 
 
 def distinct(name: Name, values: Sequence[object]) -> None:
-    """Check that no value is given twice.
-
-    Args:
-        name: Argument that has the values.
-        values: The values.
-
-    Raises:
-        ValueError: Two values are equal.
-    """
+    """Check that no value is given twice."""
     seen: set[object] = set()
     for value in values:
         if value in seen:
@@ -312,10 +260,6 @@ def no_list(value: object) -> str:
 
 def meant(name: object, names: Collection[str]) -> str:
     """Return a suggestion for an unknown name, as the end of a message.
-
-    Args:
-        name: Unknown name.
-        names: Known names.
 
     Returns:
         "; did you mean 'this'?", or "" if no name is similar.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from dataclasses import Field
 
-    from llamaherd.engine.core.kinds import OptionKind
+    from llamaherd.engine.core.values import OptionKind
 
 _T = TypeVar("_T")
 _Options = TypeVar("_Options", bound="Options")
@@ -118,17 +118,10 @@ def option(
     """Declare an option, a field of a class decorated with `declares`; see `Option`.
 
     Args:
-        kind: Kind of the values.
         default: Default. Only an option with the default None may be None.
         default_factory: Function that makes the default, in place of `default`.
-        doc: Documentation.
-        interfaces: Interfaces that accept the option.
-        native: Whether the native library receives the value unchanged.
         key: Name in run files, if it differs.
         openai: Name in requests of OpenAI's API, if it differs.
-        idle: Conditions under which the option has no effect.
-        flag: Words that the help of a command adds.
-        **facts: Further facts.
     """
     known: dict[str, object] = {
         "kind": kind,
@@ -159,27 +152,27 @@ class Options:
     if TYPE_CHECKING:  # so that typing.get_type_hints finds options only
         # Options, functions that make defaults, and required options, by name.
         declared: ClassVar[Mapping[str, Option]]
-        made: ClassVar[Mapping[str, Callable[[], Any]]]
+        factories: ClassVar[Mapping[str, Callable[[], Any]]]
         needed: ClassVar[tuple[str, ...]]
         _hash: int
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - of many types
+    def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - of many types
         declared, stored = self.declared, self.__dict__
-        for name, value in given.items():
+        for name, value in arguments.items():
             try:
-                each = declared[name]
+                spec = declared[name]
             except KeyError:
                 raise unknown_field(type(self), name, declared) from None
-            if value is each.default:
+            if value is spec.default:
                 continue
             try:
-                value = each.kind.check(name, value)  # noqa: PLW2901 - normalized
+                value = spec.kind.check(name, value)  # noqa: PLW2901 - normalized
             except BadArgumentError as error:
-                error.value = given[name]
+                error.value = arguments[name]
                 raise
-            if type(value) is not type(each.default) or value != each.default:
+            if type(value) is not type(spec.default) or value != spec.default:
                 stored[name] = value
-        for name, make in self.made.items():
+        for name, make in self.factories.items():
             if name not in stored:
                 stored[name] = make()
         for name in self.needed:
@@ -194,14 +187,14 @@ class Options:
     def of(
         cls,
         names: type,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         **more: Any,  # noqa: ANN401 - of fields
     ) -> Self:
         """Create options from the keyword arguments of a call.
 
         Args:
             names: Class of the keyword arguments that the call accepts.
-            given: The keyword arguments.
+            arguments: The keyword arguments.
             **more: Options that the call sets itself.
 
         Raises:
@@ -210,15 +203,15 @@ class Options:
             ValueError: An argument is out of range.
         """
         known = names.__annotations__
-        own: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         sampling: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in arguments.items():
             if name not in known:
                 raise unknown_argument(name, known)
-            (own if name in cls.declared else sampling)[name] = value
+            (options if name in cls.declared else sampling)[name] = value
         if sampling:
-            own["sampling"] = sampling
-        return cls(**own, **more)
+            options["sampling"] = sampling
+        return cls(**options, **more)
 
     def changed(self) -> list[str]:
         """Return the names of options that differ from their defaults, as declared."""
@@ -232,9 +225,9 @@ class Options:
         try:
             return self._hash
         except AttributeError:
-            found = hash(frozenset(self.__dict__.items()))
-            object.__setattr__(self, "_hash", found)
-            return found
+            digest = hash(frozenset(self.__dict__.items()))
+            object.__setattr__(self, "_hash", digest)
+            return digest
 
     def __repr__(self) -> str:
         values = (f"{name}={getattr(self, name)!r}" for name in self.changed())
@@ -250,23 +243,25 @@ class Options:
 def declares(kind: type[_Options]) -> type[_Options]:
     """Decorate a class whose fields are made by `option`."""
     doc = kind.__doc__
-    made = dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)(kind)
-    declared = {each.name: _option(each) for each in fields(cast("Any", made))}
-    made.declared = declared
-    made.made = {
-        each.name: each.default_factory
-        for each in fields(cast("Any", made))
-        if each.default_factory is not MISSING
+    decorated = dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)(
+        kind
+    )
+    declared = {member.name: _option(member) for member in fields(cast("Any", decorated))}
+    decorated.declared = declared
+    decorated.factories = {
+        member.name: member.default_factory
+        for member in fields(cast("Any", decorated))
+        if member.default_factory is not MISSING
     }
-    made.needed = tuple(
+    decorated.needed = tuple(
         name
-        for name, each in declared.items()
-        if each.default is REQUIRED and name not in made.made
+        for name, spec in declared.items()
+        if spec.default is REQUIRED and name not in decorated.factories
     )
     if doc:  # `python -OO` removes docstrings
-        entries = entries_of((name, each.doc) for name, each in declared.items())
-        made.__doc__ = f"{textwrap.dedent(doc).strip()}\n\nAttributes:\n{entries}"
-    return made
+        entries = entries_of((name, spec.doc) for name, spec in declared.items())
+        decorated.__doc__ = f"{textwrap.dedent(doc).strip()}\n\nAttributes:\n{entries}"
+    return decorated
 
 
 def _option(declared: Field[Any]) -> Option:
@@ -279,42 +274,39 @@ def _option(declared: Field[Any]) -> Option:
 
 
 def options_of(kind: type[Options], interface: str | None = None) -> dict[str, Option]:
-    """Return the options of a class, including the options of its groups.
-
-    Args:
-        kind: Class that declares the options.
-        interface: Return only options that this interface accepts, by their names there.
-    """
-    found: dict[str, Option] = {}
-    for name, each in kind.declared.items():
-        group = each.facts.get("group")
+    """Return the options of a class, including the options of its groups."""
+    options: dict[str, Option] = {}
+    for name, spec in kind.declared.items():
+        group = spec.facts.get("group")
         if group is None:
-            found[name] = each
+            options[name] = spec
         else:
-            defaults = each.facts["defaults"]
+            defaults = spec.facts["defaults"]
             for inner in group.declared.values():
                 default = defaults.get(inner.name, inner.default)
-                found[inner.name] = replace(inner, default=default)
+                options[inner.name] = replace(inner, default=default)
     if interface is None:
-        return found
+        return options
     return {
-        each.name_in(interface): each
-        for each in found.values()
-        if interface in each.interfaces
+        spec.name_in(interface): spec
+        for spec in options.values()
+        if interface in spec.interfaces
     }
 
 
 def suggests_names(kind: type[_T]) -> type[_T]:
     """Let the constructor of a dataclass suggest a name for a misspelt argument."""
     create = kind.__init__
-    known = dict.fromkeys(each.name for each in fields(cast("Any", kind)) if each.init)
+    known = dict.fromkeys(
+        member.name for member in fields(cast("Any", kind)) if member.init
+    )
 
     @wraps(create)
-    def init(self: object, *args: object, **given: object) -> None:
-        for name in given:
+    def init(self: object, *args: object, **arguments: object) -> None:
+        for name in arguments:
             if name not in known:
                 raise unknown_field(kind, name, known)
-        create(self, *args, **given)
+        create(self, *args, **arguments)
 
     kind.__init__ = init  # type: ignore[method-assign]
     return kind

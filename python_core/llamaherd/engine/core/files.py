@@ -1,14 +1,16 @@
-"""Hashes of files; replacing and removing files, also on Windows."""
+"""Hashes of files; replacing, removing and locking files, also on Windows."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from filelock import FileLock
+
 
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
 # Errors if syncing is unavailable: no read permission, or some network drives.
@@ -49,7 +54,6 @@ def digest_of(
     """Compute the SHA-256 of a file's content.
 
     Args:
-        path: Path of the file.
         is_cancelled: Function called after each block; the work ends if it returns True.
 
     Returns:
@@ -74,9 +78,6 @@ def sync_folder(folder: Path) -> None:
     """Make the names of new and replaced files in a folder durable.
 
     The function does nothing on Windows and on file systems that cannot sync folders.
-
-    Raises:
-        OSError: The disk fails.
     """
     if not hasattr(os, "O_DIRECTORY"):
         return
@@ -95,9 +96,6 @@ def make_private_folder(folder: Path) -> None:
     """Create a folder, and its parents, that only its owner may read.
 
     A folder that exists is closed to others.
-
-    Raises:
-        OSError: The folder cannot be created, or belongs to somebody else.
     """
     if not folder.parent.exists():
         make_private_folder(folder.parent)
@@ -111,10 +109,6 @@ def replace(draft: Path, target: Path) -> None:
 
     Windows refuses to replace a file that another program, such as Excel, has open, or
     that is read-only.
-
-    Raises:
-        PermissionError: The folder cannot be written to; on Windows also: another program
-            has the target open, or the target is read-only.
     """
     for delay in _RETRY_S if _IS_WINDOWS else ():
         try:
@@ -142,11 +136,6 @@ def check_free(
     Args:
         path: Path of the file; an empty file, a device or a pipe is free.
         content: New content, which the file may already have; None if it is unknown.
-        overwrite: Whether to replace the file.
-        argument: Name of the argument in messages.
-
-    Raises:
-        ArgumentError: The file exists with other content.
     """
     is_used = path.is_file() and path.stat().st_size > 0
     if overwrite or not (is_used or path.is_dir()):
@@ -162,12 +151,7 @@ def check_free(
 
 
 def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a file as `write_whole` does, unless it exists with other content.
-
-    Raises:
-        ArgumentError: The file exists with other content.
-        OSError: The file cannot be written.
-    """
+    """Write a file as `write_whole` does, unless it exists with other content."""
     check_free(path, content, overwrite=overwrite)
     write_whole(path, content)
 
@@ -178,10 +162,6 @@ def write_whole(path: Path, content: bytes) -> None:
     A link keeps its target's name, and a replaced file keeps its permissions. Two kinds
     of files are written to directly: devices and pipes, and existing files that cannot be
     replaced, because of the permissions of their folder or because they are mounted.
-
-    Raises:
-        OSError: The file cannot be written; an existing file is intact. `filename` is
-            `path`.
     """
     try:
         if path.exists() and not path.is_file():
@@ -226,12 +206,86 @@ def discard(path: Path) -> None:
 
     On Windows, the file remains if a program has it open, also under another name (hard
     link). Callers remove such files later.
-
-    Raises:
-        PermissionError: The folder cannot be written to, on systems other than Windows.
     """
     try:
         path.unlink(missing_ok=True)
     except PermissionError:
         if not _IS_WINDOWS:
             raise
+
+
+_LONGEST_ID = 20  # digits of a process id
+
+
+class LockHeldError(Exception):
+    """Raised if another process holds a lock.
+
+    Attributes:
+        process: Process id of the holder; "" if it cannot be read, as on Windows.
+    """
+
+    def __init__(self, process: str) -> None:
+        super().__init__(f"the lock is held by process {process or '(unknown)'}")
+        self.process = process
+
+
+class LockFile:
+    """Lock that this process holds; the system releases it when the process ends.
+
+    Attributes:
+        path: Path of the lock file.
+    """
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self.path = path
+        self._lock = lock
+
+    def release(self) -> None:
+        """Release the lock and remove its file."""
+        with suppress(OSError):  # Windows removes no open file: FileLock does it later
+            self.path.unlink()  # while it is held; who waits for it notices
+        self._lock.release()
+
+
+def take_lock(path: Path) -> LockFile | None:
+    """Lock a file against other processes, and write the process id into it.
+
+    Args:
+        path: Path of the lock file; a symbolic link is not followed.
+
+    Returns:
+        The lock; None if the file system has no locks, the file cannot be created, or
+        it is a file of another program.
+    """
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - few programs lock files
+
+    if path.is_symlink():
+        return None
+    holder = ""
+    try:
+        with suppress(FileNotFoundError, PermissionError):  # Windows locks its text, too
+            holder = path.read_bytes()[: _LONGEST_ID + 1].decode("ascii", "replace")
+        if holder and not holder.isdigit():  # not written by this function
+            return None
+        lock = FileLock(path, fallback_to_soft=False, thread_local=False)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise LockHeldError(holder) from None
+    except OSError:
+        return None
+    with suppress(OSError):
+        path.write_text(str(os.getpid()), encoding="ascii")
+    return LockFile(path, lock)
+
+
+_LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
+
+
+def separator_in(line: str) -> str | None:
+    """Return the separator that the first line of a file names; None without one.
+
+    Args:
+        line: First line, without a byte order mark; its line end may be missing.
+    """
+    match = _LINE.fullmatch(line)
+    return None if match is None else match[1]

@@ -26,7 +26,6 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
     Args:
         error: Exception that ends the call. A property or `__setattr__` of its class is
             not used, because it could raise another exception.
-        results: Results of the call, with unfinished prompts marked as such.
         converted: Whether these results contain the results that the exception has.
             Otherwise these are results of a call inside of this call, or an attribute of
             the caller's own exception, and become its attribute `inner_results`.
@@ -55,10 +54,6 @@ def forget(error: BaseException, call: int) -> None:
     """Remove results from an exception that were kept before a call began.
 
     The caller may raise the same object again in each call.
-
-    Args:
-        error: Exception that ends the call.
-        call: Number of the call, from `begun`.
     """
     if vars(error).get("_kept", call) < call:
         for name in ("results", "inner_results", "_kept"):
@@ -71,12 +66,11 @@ def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
     Args:
         error: Exception that ends the call. Results in it are those of a call inside of
             this call, as in `keep`.
-        results: Results of the call.
     """
-    made, inner = Interrupted(results), kept(error)
+    interruption, inner = Interrupted(results), kept(error)
     if inner is not None:
-        vars(made)["inner_results"] = inner
-    return made
+        vars(interruption)["inner_results"] = inner
+    return interruption
 
 
 def keep_made(
@@ -85,10 +79,8 @@ def keep_made(
     """Store the results that a function returns in an exception.
 
     Args:
-        error: Exception that ends the call.
         make: Function that returns the results, None if nothing is finished. If the
             function raises an error with results, these are stored.
-        converted: See `keep`.
     """
     try:
         results = make()
@@ -103,16 +95,16 @@ def copied(error: BaseException) -> BaseException:
 
     Each call raises its own copy, because each keeps its own results in it.
     """
-    made = error
+    duplicate = error
     for make in (copy, _renamed):
         with suppress(Exception):  # the class of the error may refuse copies
-            made = make(error)
+            duplicate = make(error)
             break
-    if made is not error:
-        made.__traceback__ = error.__traceback__
-        made.__cause__, made.__context__ = error.__cause__, error.__context__
-        made.__suppress_context__ = error.__suppress_context__
-    return made
+    if duplicate is not error:
+        duplicate.__traceback__ = error.__traceback__
+        duplicate.__cause__, duplicate.__context__ = error.__cause__, error.__context__
+        duplicate.__suppress_context__ = error.__suppress_context__
+    return duplicate
 
 
 def _renamed(error: BaseException) -> BaseException:
@@ -121,14 +113,7 @@ def _renamed(error: BaseException) -> BaseException:
 
 @contextmanager
 def keeping(results: object) -> Iterator[None]:
-    """Keep the results of a finished call if an exception leaves the block.
-
-    Args:
-        results: Results that the caller of the call would otherwise not receive.
-
-    Raises:
-        Interrupted: Ctrl-C was pressed.
-    """
+    """Keep the results of a finished call if an exception leaves the block."""
     call = begun()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Plain values: Python's own types in place of their subclasses, and the text of a cell.
+"""Plain values: Python's own types in place of their subclasses, cells of tables, JSON.
 
 `str()`, `repr()` and f-strings may write the name of a member of `class S(str, Enum)`,
 and numpy's name of its text. So values become plain where they come in: what is computed,
@@ -16,7 +16,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from numbers import Number
-from typing import Any
+from typing import Any, TypeVar
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _NAMES_OF_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
@@ -47,16 +47,12 @@ def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
 
 
 def plain_tree(value: Any) -> Any:  # noqa: ANN401 - of any type
-    """Convert a value and everything in its lists and mappings by `plain`.
-
-    Raises:
-        RecursionError: The value is nested too deeply.
-    """
+    """Convert a value and everything in its lists and mappings by `plain`."""
     if isinstance(value, Mapping):
-        return {plain(key): plain_tree(each) for key, each in value.items()}
+        return {plain(key): plain_tree(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        made = [plain_tree(each) for each in value]
-        return made if isinstance(value, list) else tuple(made)
+        items = [plain_tree(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     return plain(value)
 
 
@@ -88,10 +84,10 @@ def json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return {str(_text(key)): json_value(each) for key, each in value.items()}
+        return {str(_text(key)): json_value(item) for key, item in value.items()}
     is_array = type(value).__module__ == "numpy" and not kind
     if isinstance(value, (list, tuple)) or is_array:
-        return [json_value(each) for each in value]
+        return [json_value(item) for item in value]
     if isinstance(value, AbstractSet):
         return sorted(map(json_value, value), key=repr)
     if isinstance(value, Enum):
@@ -109,18 +105,14 @@ def cell_text(value: object) -> str:
         return value
     if isinstance(value, float) and math.isinf(value):
         return str(float(value))
-    made = json_value(value)
-    if made is None:
+    cell = json_value(value)
+    if cell is None:
         return ""
-    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
 
 
 def clock_text(text: str) -> str:
-    """Return a point in time, or a time of day, in one notation.
-
-    Args:
-        text: In the notation of ISO 8601, Arrow or numpy.
-    """
+    """Return a point in time, or a time of day, in one notation."""
     text = _ZONE.sub(r"\1:\2", text.replace("T", " ", 1).replace("Z", "+00:00"))
     return _ZEROS.sub(lambda match: f".{match[1]}" if match[1] else "", text)
 
@@ -169,3 +161,41 @@ def _duration(value: Any) -> str:  # noqa: ANN401 - of the standard library or n
         parts.append(f"{seconds}S")
     clock = "".join(parts)
     return f"{sign}P{f'{days}D' * bool(days)}{f'T{clock}' * bool(clock)}"
+
+
+# Errors of code that reads a stored JSON text which is damaged or of another kind.
+DAMAGED = (
+    *(KeyError, TypeError, ValueError, AttributeError, RecursionError, IndexError),
+    OverflowError,  # an infinite number as an integer
+)
+_T = TypeVar("_T")
+_MOST = 60  # characters of a key in a message
+
+
+class DuplicateKeyError(ValueError):
+    """An object in a JSON text has a key twice."""
+
+
+def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
+    """Build an object of a JSON text, as `object_pairs_hook` of a decoder.
+
+    Args:
+        pairs: Keys with their values, in the order of the text.
+    """
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            short = key if len(key) <= _MOST else f"{key[: _MOST - 3]}..."
+            raise DuplicateKeyError(
+                f"an object has the key {json.dumps(short, ensure_ascii=False)} twice"
+            )
+        seen.add(key)
+    return members
+
+
+def read_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - JSON
+    """Parse a JSON text."""
+    return json.loads(text, object_pairs_hook=unique_keys)

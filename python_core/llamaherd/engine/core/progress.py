@@ -33,8 +33,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
         return
     try:
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        shown = text.encode(encoding, "backslashreplace").decode(encoding)
-        print(shown, file=stream, flush=True)
+        printable = text.encode(encoding, "backslashreplace").decode(encoding)
+        print(printable, file=stream, flush=True)
     except Exception as error:
         if _is_of_handler(error):
             raise
@@ -42,8 +42,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def _is_of_handler(error: Exception) -> bool:
     """Return whether a handler of a signal raised an error, such as a time limit."""
-    handlers = (signal.getsignal(each) for each in signal.valid_signals())
-    codes = [code for each in handlers if (code := getattr(each, "__code__", None))]
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    codes = [code for handler in handlers if (code := getattr(handler, "__code__", None))]
     return any(frame.f_code in codes for frame, _ in walk_tb(error.__traceback__))
 
 
@@ -97,9 +97,6 @@ class ProgressBar:
 
     If stderr is not a terminal, frames follow each other at the `Pace` of frames that
     stay.
-
-    Args:
-        leave: Keep the finished bar on the screen.
     """
 
     def __init__(self, *, leave: bool = True) -> None:
@@ -171,11 +168,7 @@ def _put(bar: Any, progress: JobProgress) -> None:  # noqa: ANN401 - tqdm has no
 
 
 def check_option(option: object) -> None:
-    """Check the argument `progress` of a public function.
-
-    Raises:
-        TypeError: `option` is neither a bool nor callable.
-    """
+    """Check the argument `progress` of a public function."""
     if not isinstance(option, bool) and not callable(option):
         raise ArgumentTypeError(
             f"must be true or false, or a function, not {checks.shown(option)}",
@@ -191,9 +184,6 @@ def reporter(
 
     Args:
         option: True to show a bar, or a function that is called.
-
-    Raises:
-        TypeError: `option` is neither a bool nor callable.
     """
     check_option(option)
     if callable(option):

@@ -1,16 +1,71 @@
-"""Input of an engine: `Request`."""
+"""Input of an engine: `Request`; its preparation ends if nobody waits for it."""
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol
 
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure
 from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Iterator
+
+
+class AbandonedError(BaseException):
+    """Nobody waits for the answer of the request that is prepared.
+
+    Like `KeyboardInterrupt`, it is no `Exception`: no handler may take it for an error
+    of a prompt.
+    """
+
+
+class Preparing:
+    """Work on a request before its prompts run, within `with preparing.entered()`.
+
+    All steps of the work ask `check_wanted`: each text that is tokenized, each
+    conversation that is rendered, each constraint that is compiled. A step itself is
+    bounded and is not interrupted.
+
+    Attributes:
+        is_wanted: Whether somebody waits for the work; False after `end`.
+    """
+
+    def __init__(self) -> None:
+        self.is_wanted = True
+
+    def end(self) -> None:
+        """End the work at its next step. Any thread may call this method."""
+        self.is_wanted = False
+
+    def check(self) -> None:
+        """Raise AbandonedError after `end`."""
+        if not self.is_wanted:
+            raise AbandonedError
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Let `check_wanted` ask about this work in this thread."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+
+_current: ContextVar[Preparing | None] = ContextVar("preparing", default=None)
+
+
+def check_wanted() -> None:
+    """End the thread's work if nobody waits for it; see `Preparing`."""
+    current = _current.get()
+    if current is not None:
+        current.check()
+
 
 _GREEDY = SamplingParams()
 
@@ -78,7 +133,7 @@ class ChoicePaths(str):
         cls, tokens: array[int], parents: array[int], choices: array[int], depth: int
     ) -> ChoicePaths:
         """Hash and keep the arrays, which must not change afterwards."""
-        content = b"".join(each.tobytes() for each in (tokens, parents, choices))
+        content = b"".join(part.tobytes() for part in (tokens, parents, choices))
         self = super().__new__(cls, hashlib.sha256(content).hexdigest())
         self.tokens, self.parents, self.choices = tokens, parents, choices
         self.depth = depth
@@ -199,7 +254,7 @@ class Request:
 # Fields that do not affect a result: the text of the prompt, a reason to fail, the
 # prepared form of the schema in `sampling`, and the priority.
 NEUTRAL = frozenset({"text", "problem", "shape", "priority", "is_whole"})
-_DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
+_DECISIVE = tuple(item for item in fields(Request) if item.name not in NEUTRAL)
 
 
 def decisive(request: Request) -> dict[str, object]:
@@ -208,11 +263,11 @@ def decisive(request: Request) -> dict[str, object]:
     The result contains all fields except the fields in `NEUTRAL`. A new field is
     therefore automatically part of the keys of journals.
     """
-    found = {each.name: getattr(request, each.name) for each in _DECISIVE}
+    values = {item.name: getattr(request, item.name) for item in _DECISIVE}
     return {
-        each.name: found[each.name]
-        for each in _DECISIVE
-        if each.default is MISSING or found[each.name] != each.default
+        item.name: values[item.name]
+        for item in _DECISIVE
+        if item.default is MISSING or values[item.name] != item.default
     }
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, overload
 
-from llamaherd.engine.core.failure import CANCELLED, code_of
+from llamaherd.engine.core.errors import CANCELLED, code_of
 from llamaherd.engine.core.table import (
+    Framed,
     columns,
     in_pandas,
     reasons,
@@ -113,7 +114,7 @@ class Result(Generic[T_co]):
 
     @property
     def error_code(self) -> str | None:
-        """Code of the failure, see `core.failure`; None for an answer."""
+        """Code of the failure, see `core.errors`; None for an answer."""
         if self.finish_reason == "cancelled":
             return CANCELLED.code
         return code_of(self.error)
@@ -129,7 +130,7 @@ class Result(Generic[T_co]):
         return self.text is not None
 
 
-class Results(Sequence[Result[T_co]]):
+class Results(Framed, Sequence[Result[T_co]]):
     """Results of a call, in the order of its prompts.
 
     `Results[T]` are the results of a call whose schema is a type T, such as a pydantic
@@ -229,8 +230,8 @@ class Results(Sequence[Result[T_co]]):
             kinds = self._layout.kinds(dotted=dotted)
         more = in_pandas(self._further(problems), KINDS)
         frame = pd.DataFrame(with_columns(in_pandas(table, kinds), more))
-        found: pd.DataFrame = with_index(frame, self.index_of_prompts)
-        return found
+        indexed: pd.DataFrame = with_index(frame, self.index_of_prompts)
+        return indexed
 
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
         """Return the results as a table of pyarrow, see `to_pandas`.

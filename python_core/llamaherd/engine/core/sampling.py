@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Idle, Options, declares, option
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.kinds import Checked, Flag, Real, Whole
-from llamaherd.engine.core.sampling_values import (
+from llamaherd.engine.core.values import (
+    Checked,
+    Flag,
+    Real,
+    Whole,
     checked_bias,
     checked_breakers,
     checked_choices,
@@ -20,7 +23,7 @@ from llamaherd.engine.core.sampling_values import (
 )
 
 if TYPE_CHECKING:
-    from llamaherd.engine.core.kinds import Schema
+    from llamaherd.engine.core.values import Schema
 
 DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call
@@ -389,18 +392,18 @@ class SamplingParams(Options):
     )
 
     def __post_init__(self) -> None:
-        given = [name for name in CONSTRAINTS if name in self.__dict__]
-        if len(given) > 1:
+        constraints = [name for name in CONSTRAINTS if name in self.__dict__]
+        if len(constraints) > 1:
             raise ArgumentError(
                 "cannot be given together: an answer follows one of them",
-                argument=given[0],
+                argument=constraints[0],
                 code="conflict",
-                form=f"{{name}} and {' and '.join(given[1:])} {{problem}}",
+                form=f"{{name}} and {' and '.join(constraints[1:])} {{problem}}",
             )
-        if self.min_tokens > 0 and given:
+        if self.min_tokens > 0 and constraints:
             raise ArgumentError(
                 "cannot be given together: the constraint decides where an answer ends",
-                argument=given[0],
+                argument=constraints[0],
                 code="conflict",
                 form="min_tokens and {name} {problem}",
             )
@@ -428,7 +431,7 @@ class SamplingParams(Options):
 
 _DECLARED = SamplingParams.declared
 # Fields whose values are passed to the native library unchanged.
-PLAIN_SETTINGS = tuple(name for name, each in _DECLARED.items() if each.native)
+PLAIN_SETTINGS = tuple(name for name, spec in _DECLARED.items() if spec.native)
 PENALTIES = ("penalty_repeat", "penalty_freq", "penalty_present")
 # Fields that constrain answers.
 CONSTRAINTS = ("schema", "regex", "grammar", "choices")
@@ -438,7 +441,7 @@ PER_PROMPT = (*CONSTRAINTS, "quote_from")
 OF_REQUEST = ("max_tokens", "stop", "seed")
 # Defaults of a call: the defaults of SamplingParams, with a fixed seed.
 SAMPLING_DEFAULTS: dict[str, Any] = {
-    **{name: each.default for name, each in _DECLARED.items()},
+    **{name: spec.default for name, spec in _DECLARED.items()},
     "seed": DEFAULT_SEED,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from llamaherd.engine.core.decimals import percents
+from llamaherd.engine.core.phrases import percents
 from llamaherd.engine.core.progress import JobProgress, short
 
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from llamaherd.engine.core.failure import CANCELLED, Failure
+from llamaherd.engine.core.errors import CANCELLED, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+
+
+class Framed(ABC):
+    """Base class of results that notebooks show as a table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return the results as a data frame."""
+
+    def _repr_html_(self) -> str | None:
+        """Return the first and last rows in HTML; None without pandas."""
+        try:
+            frame = self.to_pandas()
+        except ImportError:
+            return None
+        return f"<p>{escape(repr(self))}</p>{frame._repr_html_()}"
 
 
 class Layout(Protocol):
@@ -44,8 +64,6 @@ def columns(
 
     Args:
         values: Parsed answers; None for a missing answer.
-        layout: Columns of their schemas.
-        dotted: Whether to expand nested objects into columns such as "author.name".
     """
     rows = [_plain(value) for value in values]
     paths = layout.paths(dotted=dotted)
@@ -98,12 +116,11 @@ def in_pandas(
     """Return columns for pandas, whose types do not depend on the values.
 
     Args:
-        cells: Values by name of the column.
         kinds: Kinds of columns, see `of_kind`. Other columns are not changed.
     """
     return {
-        name: of_kind(each, kinds[name]) if name in kinds else each
-        for name, each in cells.items()
+        name: of_kind(values, kinds[name]) if name in kinds else values
+        for name, values in cells.items()
     }
 
 
@@ -145,9 +162,9 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - imported by the maker of the value
 
     return to_jsonable_python(value, serialize_unknown=True)

@@ -66,24 +66,19 @@ class Thinking:
 ThinkingOption: TypeAlias = "Thinking | Mapping[str, object] | int | None"
 ThinkingWanted: TypeAlias = "Thinking | Literal[False] | None"
 
-_NAMES = tuple(each.name for each in fields(Thinking))
+_NAMES = tuple(field.name for field in fields(Thinking))
 
 
 def checked_thinking(name: Name, value: object) -> ThinkingWanted:
     """Normalize the argument `thinking`.
 
     Args:
-        name: Name of the argument.
         value: None for the model's default, False for no thought, True for at most
             `DEFAULT_BUDGET` tokens, a number for at most this many tokens, a `Thinking`,
             or a mapping of its fields.
 
     Returns:
         None, False or a `Thinking`.
-
-    Raises:
-        TypeError: `value` has another type, or a field of the mapping is unknown.
-        ValueError: A number is out of range.
     """
     if value is None or isinstance(value, Thinking):
         return value
@@ -100,8 +95,8 @@ def checked_thinking(name: Name, value: object) -> ThinkingWanted:
     return Thinking(budget=checks.integer(name, value, 0, MOST_TOKENS))
 
 
-def _of_mapping(name: Name, given: Mapping[object, object]) -> Thinking:
-    for key in given:
+def _of_mapping(name: Name, mapping: Mapping[object, object]) -> Thinking:
+    for key in mapping:
         if key not in _NAMES:
             raise ArgumentTypeError(
                 f"has no field {checks.shown(key)}{checks.meant(key, _NAMES)}",
@@ -109,7 +104,7 @@ def _of_mapping(name: Name, given: Mapping[object, object]) -> Thinking:
                 code="unknown_argument",
             )
     try:
-        return Thinking(**{str(key): value for key, value in given.items()})  # type: ignore[arg-type] # it checks them
+        return Thinking(**{str(key): value for key, value in mapping.items()})  # type: ignore[arg-type] # it checks them
     except (ArgumentError, ArgumentTypeError) as error:
         where = argument_of(name).at(error.argument)
         raise error.moved(argument=where.name, place=where.place) from None

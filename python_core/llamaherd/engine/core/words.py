@@ -177,9 +177,8 @@ def terms_of(language: str | None, default: LanguageTerms) -> LanguageTerms:
 
     Args:
         language: "Python" or "R"; other values return `default`.
-        default: Terms of an unknown language.
     """
-    return {each.language: each for each in (PYTHON, R)}.get(language or "", default)
+    return {terms.language: terms for terms in (PYTHON, R)}.get(language or "", default)
 
 
 def words() -> LanguageTerms:

@@ -20,8 +20,8 @@ import httpx
 
 from llamaherd.engine.core import files
 from llamaherd.engine.core.errors import DownloadError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.locks import LockHeldError, take_lock
+from llamaherd.engine.core.files import LockHeldError, take_lock
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 from llamaherd.engine.hub import cache, web
 from llamaherd.engine.hub.progress import Cancelled

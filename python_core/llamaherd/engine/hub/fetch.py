@@ -18,7 +18,7 @@ from llamaherd.engine.core.errors import (
 )
 from llamaherd.engine.core.files import sha256_of
 from llamaherd.engine.hub import cache, repository
-from llamaherd.engine.hub.ollama import ollama_path
+from llamaherd.engine.hub.cache import ollama_path
 from llamaherd.engine.hub.progress import (
     Cancelled,
     FetchMeter,
@@ -104,18 +104,7 @@ def download_model(
 def model_path(
     path: object, *, check_memory: bool, name: str = "path", progress: bool = True
 ) -> Path:
-    """Return the path of the file to load; an existing path is returned unchanged.
-
-    Args:
-        path: Source, as in `download_model`.
-        check_memory: See `download_model`.
-        name: Name of the argument in messages.
-        progress: Whether to report downloads and the use of cached files on stderr.
-
-    Raises:
-        TypeError: `path` is neither text nor a path.
-        ModelLoadError: The file does not exist, or could not be downloaded.
-    """
+    """Return the path of the file to load; an existing path is returned unchanged."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument=name
@@ -153,10 +142,8 @@ class FetchWork:
     """Work of a `Job`: searches for a model's file and downloads it.
 
     Args:
-        source: Source of the model, as in `download_model`.
         options: Options of the download. `say`, `step` and `is_cancelled` are
             replaced.
-        name: Name of the argument in messages.
     """
 
     problem = ""
@@ -234,10 +221,10 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     if path.is_file():
         return path
     if len(path.parts) == 1:
-        found = _named(path.name, options.cache)
-        if found is not None:
-            options.say(f"Using {found}.")
-            return found
+        matches = _named(path.name, options.cache)
+        if matches is not None:
+            options.say(f"Using {matches}.")
+            return matches
     kind = "a folder" if path.is_dir() else "no file"
     cached = sorted({model.name for model in cache.list_cached_models(options.cache)})
     hint = f"; in the cache are {', '.join(cached[:5])}" if cached else ""
@@ -249,30 +236,30 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
 
 def _named(name: str, folder: Path) -> Path | None:
     """Return the only cached file of this name, or whose name contains `name`."""
-    own = folder == cache.model_cache_dir()
+    is_own = folder == cache.model_cache_dir()
     models = [
         model
-        for model in cache.list_cached_models(None if own else folder)
+        for model in cache.list_cached_models(None if is_own else folder)
         if cache.OPTIMIZED not in model.path.parts
     ]
     asked = name.lower()
     exact = [m for m in models if m.name.lower() in {asked, f"{asked}.gguf"}]
-    found = exact or [m for m in models if asked in m.name.lower()]
-    if len({model.name for model in found}) > 1:
-        names = ", ".join(model.name for model in found)
+    matches = exact or [m for m in models if asked in m.name.lower()]
+    if len({model.name for model in matches}) > 1:
+        names = ", ".join(model.name for model in matches)
         raise ModelLoadError(
             f"{name!r} is in the names of several files in the cache: {names}. "
             "Give the whole name"
         )
-    if len({model.size_bytes for model in found}) > 1 or (
-        len(found) > 1 and len({sha256_of(model.path) for model in found}) > 1
+    if len({model.size_bytes for model in matches}) > 1 or (
+        len(matches) > 1 and len({sha256_of(model.path) for model in matches}) > 1
     ):
-        paths = ", ".join(f'"{model.path}" ({model.source or "?"})' for model in found)
+        paths = ", ".join(f'"{model.path}" ({model.source or "?"})' for model in matches)
         raise ModelLoadError(
             f"{name!r} is the name of several files in the cache, which differ: {paths}. "
             "Give the path, or the source of the download"
         )
-    return found[0].path if found else None
+    return matches[0].path if matches else None
 
 
 def _checked_sha256(value: object) -> str | None:

@@ -18,7 +18,7 @@ import psutil
 from llamaherd.engine.core import checks
 from llamaherd.engine.hub.quantizations import gigabytes, needed_bytes
 from llamaherd.engine.memory import hardware
-from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,16 +218,16 @@ def gpus() -> tuple[Gpu, ...]:
     These are the GPUs that libllama can use, in the order of `Model(main_gpu=)`. If
     there are none, they are the GPUs that nvidia-smi lists.
     """
-    used = devices.gpus()
+    used = shim.gpus()
     if not used:
-        return _listed_gpus()
+        return _gpus_of_tools()
     return tuple(
         Gpu(name=x.description or x.name, memory_bytes=x.total_bytes, source="libllama")
         for x in used
     )
 
 
-def _listed_gpus() -> tuple[Gpu, ...]:
+def _gpus_of_tools() -> tuple[Gpu, ...]:
     """Return the graphics processors that nvidia-smi lists."""
     program = shutil.which("nvidia-smi")
     if program is None:

@@ -1,4 +1,4 @@
-"""Functions that select a file of a repository by name, type and memory."""
+"""Quantization types of files in repositories, and models that fit this machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
 
 # Order of preference if the user names no type: first four to five bits per weight,
 # which cost little quality, then more bits, then all other types.
@@ -136,14 +138,8 @@ def choose(
     """Return the model to use.
 
     Args:
-        source: Requested source, for messages.
-        there: Available models of the repository.
         wanted: A quantization or the name of a file; None for the best model that fits.
         available: Available memory in bytes; None if the check is turned off.
-
-    Raises:
-        ModelLoadError: No model matches, or the model does not fit; the message names a
-            model that fits.
     """
     if not there:
         raise ModelLoadError(
@@ -161,19 +157,19 @@ def choose(
             "Use a smaller model, close other programs, or pass "
             f"{setting('check_memory', False)}"
         )
-    exact = [each for each in ranked if wanted in (file.name for file in each.files)]
-    found = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
-    if not found:
+    exact = [offer for offer in ranked if wanted in (file.name for file in offer.files)]
+    offers = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
+    if not offers:
         have = ", ".join(str(offer) for offer in ranked)
         raise ModelLoadError(f"{source}: there is no {wanted!r}; there is {have}")
-    names = sorted(offer.name for offer in found)
+    names = sorted(offer.name for offer in offers)
     if wanted.lower().endswith(".gguf") and len(names) > 1:
         raise ModelLoadError(
             f"{source}: several files have this name: {', '.join(names)}; give "
             "the path of one of them"
         )
-    check_fits(source, found[0], ranked, available)
-    return found[0]
+    check_fits(source, offers[0], ranked, available)
+    return offers[0]
 
 
 def check_fits(
@@ -222,3 +218,107 @@ def _rank(offer: Offer) -> tuple[int, str]:
     if offer.quantization in PREFERENCE:
         return PREFERENCE.index(offer.quantization), offer.name
     return len(PREFERENCE), offer.name
+
+
+_NOT_MEASURED = "not measured"
+_OTHERS = "models of this size, not this file: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSuggestion:
+    """Model to start with.
+
+    Attributes:
+        source: Source for `Model`, such as "hf:owner/repo:Q4_K_M".
+        memory_gb: Memory of a computer that runs the model and other programs, in GB; 0
+            for any computer.
+        size_bytes: Approximate size of the file.
+        fits: Whether the model fits with a context into the memory given by `memory_gb`.
+        measured: Figures that this project measured with the model, or "not measured".
+        published: Figures that others published for models of this size, not for this
+            file; "" if there are none.
+    """
+
+    source: str
+    memory_gb: int
+    size_bytes: int
+    fits: bool
+    measured: str
+    published: str
+
+
+# Source, memory in GB, size in bytes, measurements of this project, published figures.
+_MODELS = (
+    (
+        "hf:unsloth/SmolLM2-135M-Instruct-GGUF:Q4_K_M",
+        0,
+        105_000_000,
+        (
+            "57 of 60 news texts right with 8 examples, 39 without, with the Q4_1 file "
+            "(docs/labelling.md); for trying things out"
+        ),
+        "",
+    ),
+    (
+        "hf:unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M",
+        8,
+        2_500_000_000,
+        _NOT_MEASURED,
+        (
+            f"{_OTHERS}F1 of 0.7 to 0.9 for two topics in German parliamentary "
+            "speeches, six models below 14 billion weights (preprints.org 202511.2016)"
+        ),
+    ),
+    (
+        "hf:unsloth/gemma-3-12b-it-GGUF:Q4_K_M",
+        16,
+        7_300_000_000,
+        _NOT_MEASURED,
+        (
+            f"{_OTHERS}F1 of 0.7 to 0.9 for two topics in German parliamentary "
+            "speeches, six models below 14 billion weights (preprints.org 202511.2016)"
+        ),
+    ),
+    (
+        "hf:unsloth/gemma-3-27b-it-GGUF:Q4_K_M",
+        32,
+        16_500_000_000,
+        _NOT_MEASURED,
+        (
+            "local models in general: the best of five had 0.015 less F1 than the best "
+            "of four commercial ones in 34 tasks of political science (arXiv 2605.19275)"
+        ),
+    ),
+)
+
+
+def recommended_models(memory_gb: float | None = None) -> list[ModelSuggestion]:
+    """Return suggested first models, smallest first, and whether each fits.
+
+    Models are suggested by their size. This project measured only the first model. No
+    model is the best in every task, so measure the model that you choose with
+    `validate`.
+
+    Args:
+        memory_gb: Memory for the model, in GB of 1e9 bytes; None for the memory that this
+            process can allocate now.
+
+    Raises:
+        TypeError: `memory_gb` is not a number.
+        ValueError: `memory_gb` is below 0.1.
+    """
+    if memory_gb is None:
+        available = float(hardware.available_memory())
+    else:
+        available = checks.real("memory_gb", memory_gb, 0.1, 1e6) * 1e9
+    return [
+        ModelSuggestion(
+            source=source,
+            memory_gb=memory,
+            size_bytes=size,
+            fits=needed_bytes(size) <= available,
+            measured=measured,
+            published=published,
+        )
+        for source, memory, size, measured, published in _MODELS
+    ]

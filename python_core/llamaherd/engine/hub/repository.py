@@ -98,10 +98,10 @@ def checked_token(token: object) -> str | None:
 
 def token_to_use(token: str | None) -> str | None:
     """Return the given token, HF_TOKEN, or the token that `hf auth login` stored."""
-    own = token or os.environ.get("HF_TOKEN", "").strip()
-    if not own and os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN") != "1":
-        own = huggingface_hub.get_token() or ""
-    return checked_token(own or None)
+    chosen = token or os.environ.get("HF_TOKEN", "").strip()
+    if not chosen and os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN") != "1":
+        chosen = huggingface_hub.get_token() or ""
+    return checked_token(chosen or None)
 
 
 # ---- files ----------------------------------------------------------------------------
@@ -112,9 +112,9 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
     at = "" if what.revision == "main" else f"@{what.revision}"
     folder = options.cache / (what.repo.replace("/", "--") + at)
     if not options.force:
-        own = sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
+        local_files = sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
         snapshot, shared = _in_hub_cache(what.repo, what.revision)
-        for root, files in ((folder, own), (snapshot, shared)):
+        for root, files in ((folder, local_files), (snapshot, shared)):
             cached = _best_of(root, files, what)
             if cached is not None:
                 if options.sha256 is not None:
@@ -186,13 +186,7 @@ def _is_of(target: Path, file: RemoteFile, commit: str, source: str) -> bool:
 
 
 def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
-    """Return the cached file that matches the request; None if none is complete.
-
-    Args:
-        root: Folder of the repository.
-        files: GGUF files in it.
-        what: Requested model.
-    """
+    """Return the cached file that matches the request; None if none is complete."""
     there = {
         path.relative_to(root).as_posix(): path
         for path in files
@@ -232,14 +226,14 @@ def _repository(repo: str, revision: str, token: str | None) -> _Repository:
             f"hf:{repo} is not in the cache, and HF_HUB_OFFLINE forbids the download: "
             "unset it, or copy the file to this machine and give its path"
         )
-    own = token_to_use(token)
-    api = huggingface_hub.HfApi(endpoint=endpoint(), token=own or False)
+    used_token = token_to_use(token)
+    api = huggingface_hub.HfApi(endpoint=endpoint(), token=used_token or False)
     try:
         info = api.model_info(
             repo, revision=revision, files_metadata=True, timeout=_TIMEOUT_S
         )
     except Exception as error:  # noqa: BLE001 - errors of any HTTP library
-        raise DownloadError(_failure(repo, revision, error, own)) from None
+        raise DownloadError(_failure(repo, revision, error, used_token)) from None
     files = (
         RemoteFile(
             name=str(sibling.rfilename),

@@ -133,13 +133,7 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
 
 
 def is_meant(path: str, file_or_quantization: str | None) -> bool:
-    """Return whether a cached file is the requested file.
-
-    Args:
-        path: Path of the file in the repository.
-        file_or_quantization: See `HubModel`. A name without folders matches only a file
-            at the top of the repository, because only the hub knows the other folders.
-    """
+    """Return whether a cached file is the requested file."""
     if file_or_quantization is None:
         return True
     if file_or_quantization.lower().endswith(".gguf"):

@@ -64,9 +64,11 @@ def answer(
     request = client.build_request("GET", url, headers=headers)
     was_safe = False
     for _ in range(_MOST_REDIRECTS):
-        shown = shown_url(str(request.url))
+        address = shown_url(str(request.url))
         if request.url.scheme not in {"http", "https"} or not request.url.host:
-            raise DownloadError(f"{shown!r} is not an address that begins with https://")
+            raise DownloadError(
+                f"{address!r} is not an address that begins with https://"
+            )
         if was_safe and request.url.scheme == "http":
             raise DownloadError(
                 f"{shown_url(url)} redirects from https to http, where anybody could "
@@ -90,12 +92,7 @@ def number(header: str | None) -> int | None:
 
 
 def size_of(response: httpx.Response, n_there: int) -> int | None:
-    """Return the size of the whole file in bytes; None if it is not in the headers.
-
-    Args:
-        response: Answer to a request for the file without its first `n_there` bytes.
-        n_there: Number of bytes.
-    """
+    """Return the size of the whole file in bytes; None if it is not in the headers."""
     if response.status_code != PARTIAL_CONTENT:
         return number(response.headers.get("Content-Length"))
     match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.loop.layouts import LayoutChoice
-    from llamaherd.engine.loop.sizing import Sizing
+    from llamaherd.engine.loop.sizing import LayoutChoice, Sizing
     from llamaherd.engine.memory.plan import Layout, Plan
 
 _WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number
@@ -37,15 +36,10 @@ def fit(
     only if their last such change delays no request any more, see `Delayed`.
 
     Args:
-        sizing: Object that plans and creates engines.
         runner: Current runner; None before the first group.
         groups: New groups, at least one.
-        choice: Chooses the layout of the cache for single prompts.
 
     Returns: The current runner; for the first groups, a new runner.
-
-    Raises:
-        ContextError: There is not enough memory; running requests continue.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
@@ -180,12 +174,7 @@ def _plan(
     """Return a plan for groups.
 
     Args:
-        sizing: Object that plans sizes.
-        groups: All groups that run and wait.
-        n_hold: Maximum number of hold slots.
         layout: Layout of the cache; None to choose it.
-        is_busy: Whether some of the groups run.
-        least: Minimum number of cells of a sequence.
     """
     trees = [group.tree for group in groups if group.tree is not None]
     needs = [max(least, need) for group in groups for need in group.needs]
@@ -243,13 +232,13 @@ def _for_both(sizing: Sizing, now: Plan, plan: Plan) -> Plan:
     if now.kv_layout != plan.kv_layout:
         return plan
     both = (now, plan)
-    longest = max(each.n_ctx_seq - each.n_spare for each in both)
-    n_others = max(each.n_seq_max for each in both) - 1
-    n_hold = max(each.n_hold for each in both)
+    longest = max(candidate.n_ctx_seq - candidate.n_spare for candidate in both)
+    n_others = max(candidate.n_seq_max for candidate in both) - 1
+    n_hold = max(candidate.n_hold for candidate in both)
     others = [1 if plan.kv_layout == "unified" else longest] * n_others
     work = Work(needs=[longest, *others], n_prefixes=n_hold)
     larger = sizing.plan(work, plan.kv_layout)
-    n_bytes = max(each.memory_bytes for each in both)
+    n_bytes = max(candidate.memory_bytes for candidate in both)
     is_both = larger.covers(now) and larger.covers(plan)
     if not is_both or larger.memory_bytes > _MOST_GROWTH * n_bytes:
         return plan

@@ -1,8 +1,9 @@
-"""Groups of requests that a caller submits together, and their listeners."""
+"""Groups of requests that a caller submits together: prefix tree, listener, loop."""
 
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +11,9 @@ from llamaherd.engine.core.keeping import copied
 from llamaherd.engine.core.outcome import NO_COST, Counts, Finish, Output
 from llamaherd.engine.core.request import too_long
 from llamaherd.engine.core.stats import RequestStats
+from llamaherd.engine.memory.plan import MAX_DEPTH
+from llamaherd.engine.native import shim
+from llamaherd.engine.schedule.prefixes import PrefixTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +24,43 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import ActorStats, Load
     from llamaherd.engine.loop.threads import Worker
     from llamaherd.engine.memory.plan import Plan
-    from llamaherd.engine.schedule.prefix_tree import PrefixTree
+
+
+def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
+    """Find the prefixes that prompts share, in O(total log n).
+
+    Args:
+        prompts: Prompts, each an int32[n_tokens].
+    """
+    tokens = array("i")
+    tokens.frombytes(b"".join(map(memoryview, prompts)))
+    offsets = array("q", accumulate(map(len, prompts), initial=0))
+    return PrefixTree(*shim.prefix_tree(tokens, offsets, min_tokens))
+
+
+def call_tree(requests: Sequence[Request]) -> PrefixTree:
+    """Return the prefix tree of a call, in which equal prompts share all their tokens."""
+    if len(requests) == 1:
+        return PrefixTree(order=[0], node_of=[-1], parent=[], length=[], prompt=[])
+    least = least_tokens(requests)
+    indices_of: dict[bytes, list[int]] = {}
+    for i, request in enumerate(requests):
+        indices_of.setdefault(request.tokens.tobytes(), []).append(i)
+    prompts = [requests[equals[0]].tokens for equals in indices_of.values()]
+    tree = find_prefixes(prompts, least)
+    if len(prompts) == len(requests):
+        return tree.limited(MAX_DEPTH)
+    # If a whole prompt is held, the first token of each sample is drawn from the held
+    # logits. Only the copies of its KV cells cost time.
+    n_least = least if least > shim.min_prefix_tokens(0) else 1
+    return tree.limited(MAX_DEPTH - 1).with_equals(
+        list(indices_of.values()), [len(tokens) for tokens in prompts], n_least
+    )
+
+
+def least_tokens(requests: Sequence[Request]) -> int:
+    """Return the minimum number of tokens that a prefix of a call adds to its parent."""
+    return shim.min_prefix_tokens(max((r.n_cells for r in requests), default=0))
 
 
 class Listener(Protocol):
@@ -56,12 +96,7 @@ class Group:
     """Requests of a call or a single prompt, with shared prefixes and statistics.
 
     Args:
-        requests: One or more requests.
-        listener: Receiver of the outputs.
         tree: Tree of the shared prefixes; None if the tree is not computed yet.
-        is_watched: Whether the listener receives the parts of the answer of a group
-            with one request.
-        is_counted: Whether `counts` is updated while the group runs.
         n_again: For a single prompt, number of its first tokens that later prompts will
             share. The KV cells of these tokens are kept.
 

@@ -16,7 +16,7 @@ from llamaherd.engine.core.errors import ContextClosedError, ContextError, Nativ
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.engine.loop.fit import change_layout, fit
-from llamaherd.engine.loop.layouts import LayoutChoice
+from llamaherd.engine.loop.sizing import LayoutChoice
 from llamaherd.engine.loop.slot_times import NO_TIMES
 from llamaherd.engine.loop.threaded import ThreadedLoop
 from llamaherd.engine.memory.plan import MAX_CTX
@@ -36,9 +36,6 @@ class Loop(ThreadedLoop):
     """Thread that runs the groups of requests of any number of callers.
 
     The thread ends when there is no work. The engine exists until `close`.
-
-    Args:
-        sizing: Plans and creates engines.
     """
 
     def __init__(self, sizing: Sizing) -> None:
@@ -105,8 +102,8 @@ class Loop(ThreadedLoop):
     def _every(self) -> list[Group]:
         # In the order of a group's way: the thread moves groups meanwhile, and a group
         # that is seen twice is listed once.
-        found = dict.fromkeys([*self._arrived, *self._accepting, *self._groups])
-        return [group for group in found if not group.is_over]
+        groups = dict.fromkeys([*self._arrived, *self._accepting, *self._groups])
+        return [group for group in groups if not group.is_over]
 
     def hand_in(self, group: Group) -> None:
         """Submit a group, see `GroupLoop`."""

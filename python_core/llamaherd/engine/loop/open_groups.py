@@ -1,13 +1,16 @@
-"""Groups that have not ended, with the numbers that each turn of the loop needs."""
+"""Groups that have not ended, and clients that a change of the cache delays."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.schedule.client import State
+
 if TYPE_CHECKING:
-    from collections.abc import ValuesView
+    from collections.abc import Iterable, ValuesView
 
     from llamaherd.engine.loop.group import Group
+    from llamaherd.engine.schedule.client import Client
 
 
 class OpenGroups:
@@ -74,3 +77,34 @@ class OpenGroups:
         self._needed.discard(group.number)
         self._calls.discard(group.number)
         self._counted.pop(group.number, None)
+
+
+class Delayed:
+    """Clients that the last optional change of the cache has interrupted.
+
+    A change is optional if it makes the sequences shorter, or changes the layout. All
+    running clients are interrupted, and may be computed again. Before the next optional
+    change, each of these clients must end, and each prefix must be continued by one of
+    its children. Otherwise requests of different lengths, which arrive again and again,
+    could delay a client forever.
+    """
+
+    def __init__(self) -> None:
+        self._clients: list[tuple[Client, int]] = []
+
+    def note(self, clients: Iterable[Client]) -> None:
+        """Record the clients that an optional change interrupts."""
+        self._clients = [(client, client.n_unsubmitted) for client in clients]
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the last optional change still delays a client."""
+        self._clients = [entry for entry in self._clients if _is_delayed(*entry)]
+        return bool(self._clients)
+
+
+def _is_delayed(client: Client, n_children: int) -> bool:
+    """Return whether a client has not ended, or no child has continued a prefix."""
+    if client.state is State.ENDED:
+        return False
+    return not client.is_prefix or client.n_unsubmitted >= n_children > 0

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import NativeError, NoSpaceError
 from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, Status
-from llamaherd.engine.loop.delayed import Delayed
-from llamaherd.engine.loop.open_groups import OpenGroups
-from llamaherd.engine.loop.prefixes import call_tree, least_tokens
+from llamaherd.engine.loop.group import call_tree, least_tokens
+from llamaherd.engine.loop.open_groups import Delayed, OpenGroups
 from llamaherd.engine.loop.sizing import as_made, limits_of
 from llamaherd.engine.loop.slot_times import SlotWatch
 from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.engine.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.engine.schedule.client import State
-from llamaherd.engine.schedule.decision import Kind
-from llamaherd.engine.schedule.fallback import is_guilty, isolate
-from llamaherd.engine.schedule.prefix_cache import PrefixCache
+from llamaherd.engine.schedule.engine import Kind, is_guilty, isolate
+from llamaherd.engine.schedule.prefixes import PrefixCache
 from llamaherd.engine.schedule.queue import Queue, make_clients
 from llamaherd.engine.schedule.scheduler import Scheduler
 
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.memory.plan import Plan
     from llamaherd.engine.schedule.client import Client
-    from llamaherd.engine.schedule.decision import Action
-    from llamaherd.engine.schedule.engine import Engine
+    from llamaherd.engine.schedule.engine import Action, Engine
 
 _SLICE_MS = 50  # maximum interval between progress reports
 _WATCHED_MS = 25  # maximum interval between new texts of watched answers
@@ -42,11 +39,6 @@ _EACH_STEP_MS = 1
 
 class Runner:
     """Runner of groups of requests on one engine. Only one thread at a time may use it.
-
-    Args:
-        engine: Engine without requests.
-        plan: Plan of the engine.
-        keeps_prefixes: Whether groups start from cells of earlier groups.
 
     Attributes:
         engine: Engine.
@@ -143,15 +135,7 @@ class Runner:
         self._close_group(group, error)
 
     def fail_all(self, reason: str, error: BaseException | None = None) -> None:
-        """End all groups and reset the engine.
-
-        Args:
-            reason: Error of the requests that have not ended.
-            error: If given, the error with which the groups end.
-
-        Raises:
-            NativeError: The engine cannot be used any more.
-        """
+        """End all groups and reset the engine."""
         groups, self.groups = list(self.groups.values()), OpenGroups()
         failed = Output(finish=Finish.ERROR, message=reason)
         for group in groups:
@@ -231,10 +215,6 @@ class Runner:
         """Pause all requests and continue them in a cache of another size.
 
         Held prefixes and kept prompts move to the new cache if it covers the old one.
-
-        Raises:
-            ContextError: There is not enough memory; the cache keeps its size.
-            MemoryError: There is not enough memory to pause a request; it still runs.
         """
         running = self._scheduler.running
         if plan.kv_layout != self.plan.kv_layout or self.plan.shrinks_to(plan):
@@ -276,11 +256,7 @@ class Runner:
     # ---- steps ----
 
     def run_slice(self) -> None:
-        """Start waiting clients and run steps until a listener must be notified.
-
-        Raises:
-            NativeError: The engine failed, and the cause is not a prompt.
-        """
+        """Start waiting clients and run steps until a listener must be notified."""
         actions: list[Action] = []
         # Otherwise the client that was just paused would resume at once, and no client
         # would make progress.

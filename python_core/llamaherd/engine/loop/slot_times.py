@@ -34,8 +34,6 @@ class SlotTime:
 
         Args:
             seconds: Elapsed time.
-            prefill_s: Time of batches that was spent on the request's prompt.
-            decode_s: Time of batches that was spent on its thought and answer.
         """
         computed_s = prefill_s + decode_s
         if computed_s <= 0:
@@ -116,12 +114,12 @@ class SlotWatch:
         """Record that a request got a slot."""
         times = self._times[client.is_prefix]
         every = self._running.values()
-        taken = {each.slot for each in every if each.is_prefix == client.is_prefix}
+        taken = {other.slot for other in every if other.is_prefix == client.is_prefix}
         slot = next(i for i in range(len(taken) + 1) if i not in taken)
         if slot == len(times):
             times.append(SlotTime())
-        found = _Running(client.is_prefix, slot, self._clock(), *self._read(client.id))
-        self._running[client.id] = found
+        running = _Running(client.is_prefix, slot, self._clock(), *self._read(client.id))
+        self._running[client.id] = running
 
     def leave(self, id_: int) -> None:
         """Record that a request leaves its slot.

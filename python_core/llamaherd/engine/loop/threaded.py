@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 class ThreadedLoop(ABC):
-    """Base class of loops: groups of any number of callers, run in one thread.
-
-    Args:
-        name: Name of the host in messages.
-    """
+    """Base class of loops: groups of any number of callers, run in one thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -38,12 +38,6 @@ class Worker:
 
     `threading.Thread.start()` would wait forever if the new thread had too little
     memory to report that it runs.
-
-    Args:
-        run: Function of the thread.
-
-    Raises:
-        RuntimeError: The thread cannot be started, usually for lack of memory.
     """
 
     def __init__(self, run: Callable[[], None]) -> None:
@@ -95,15 +89,11 @@ def wait_for(
     """Wait for work in a thread, in short intervals, so that Ctrl-C is noticed.
 
     Args:
-        is_done: Event that is set when the work is over.
         timeout_s: Maximum time to wait in seconds; None for no limit.
         worker: Thread of the work. If the thread dies, the work is over, too.
 
     Returns:
         Whether the work is over.
-
-    Raises:
-        ForkError: This process was forked; the work continues in the parent process.
     """
     end = None if timeout_s is None else monotonic() + timeout_s
     while not is_done.is_set():
@@ -121,7 +111,6 @@ async def wait_or_look(event: asyncio.Event, look: Callable[[], object]) -> None
     """Wait until the event is set, or for a second; then clear it and call `look`.
 
     Args:
-        event: Event that a listener of the loop sets.
         look: Function that checks whether the loop's thread has died. It may raise an
             error, which ends the wait.
     """
@@ -164,9 +153,6 @@ def check_may_wait() -> None:
 
     A callback runs on the thread of a loop. If it waited for a request of this loop, the
     thread would wait for itself forever.
-
-    Raises:
-        RuntimeError: This is the thread of a loop.
     """
     if _place.is_loop:
         raise RuntimeError(
@@ -183,12 +169,7 @@ _is_exiting = Event()
 
 
 def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
-    """Start the thread of a job, which is cancelled at interpreter exit.
-
-    Raises:
-        ForkError: This process was forked.
-        RuntimeError: The interpreter is ending, or no thread can be started.
-    """
+    """Start the thread of a job, which is cancelled at interpreter exit."""
     shim.check_process()  # in a forked child process the lock may never be released
     with _jobs_lock:
         check_not_exiting()
@@ -203,11 +184,7 @@ def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
 
 
 def check_not_exiting() -> None:
-    """Check that the interpreter is not exiting.
-
-    Raises:
-        RuntimeError: The interpreter is exiting.
-    """
+    """Check that the interpreter is not exiting."""
     if _is_exiting.is_set():
         raise RuntimeError("the interpreter is ending: no new call can start")
 

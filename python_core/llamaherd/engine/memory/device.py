@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.memory.plan import AUTO_SLOTS, ROWS, ROWS_AMX
-from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.engine.native.devices import GpuMemory
+    from llamaherd.engine.native.shim import GpuMemory
 
 # On the processor, the cost of a step grows with its number of rows, and more than 40
 # rows gain little. A GPU needs for 248 rows only 2.6 times the time of 40 rows, see
@@ -96,10 +96,8 @@ def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -
     """Return the device of the KV cache of a model.
 
     Args:
-        placement: GPUs that hold the layers.
         n_layer: Number of layers of the model. The output is counted as one more layer;
             it is the first to be placed on the GPU.
-        offload_kqv: Whether the cache of a layer is in the same memory as the layer.
     """
     n_gpu = placement.n_gpu_layers
     n_layers = n_layer if n_gpu < 0 else min(max(0, n_gpu - 1), n_layer)
@@ -133,7 +131,7 @@ def shares_memory(placement: Placement) -> bool:
 
 def _used_gpus(placement: Placement) -> list[tuple[GpuMemory, float]]:
     """Return the GPUs that hold layers, each with its share in any unit."""
-    gpus = devices.gpus()
+    gpus = shim.gpus()
     if placement.split_mode == "none":
         return [(gpu, 1.0) for gpu in gpus[placement.main_gpu :][:1]]
     shares = placement.tensor_split

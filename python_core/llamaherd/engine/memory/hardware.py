@@ -78,8 +78,8 @@ def _cgroup_levels() -> list[Path]:
         lines = _OWN_CGROUP.read_text().splitlines()
     except OSError:
         return []
-    own = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
-    folder = _CGROUPS / own
+    path = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
+    folder = _CGROUPS / path
     return [x for x in (folder, *folder.parents) if x.is_relative_to(_CGROUPS)]
 
 

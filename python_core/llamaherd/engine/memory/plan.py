@@ -127,17 +127,12 @@ def make_plan(
     prefix only once. See docs/decisions/0009 and 0018.
 
     Args:
-        sizes: Sizes that the user fixed.
         needs: Number of cells of each prompt with its answer, at most the training
             context of the model.
-        n_prefixes: Number of prefixes that can be held at once.
-        n_shared: Number of tokens of the prefix that all prompts share.
         n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
         n_rows: Number of rows of a batch that are computed together; fewer rows cost
             the same.
         auto_slots: Maximum number of prompts at once; used if the user fixed no number.
-        bytes_per_cell: See `kv_cells.bytes_per_cell`.
-        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Available memory in bytes.
     """
     most = sizes.n_seq_max or min(
@@ -187,8 +182,8 @@ def make_plan(
 
 
 def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
-    own = sum(needs) - n_shared * len(needs)
-    pools = not sizes.deterministic and own <= POOLED_SHARE * n_shared * len(needs)
+    n_own = sum(needs) - n_shared * len(needs)
+    pools = not sizes.deterministic and n_own <= POOLED_SHARE * n_shared * len(needs)
     return "unified" if pools and n_shared > 0 else "per_sequence"
 
 

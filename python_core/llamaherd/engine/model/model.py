@@ -5,48 +5,85 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
+from collections import Counter
 from contextlib import contextmanager
 from functools import cached_property
-from threading import RLock
+from threading import Condition, RLock, get_ident
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from llamaherd.engine.core.errors import (
-    ArgumentTypeError,
-    ContextError,
-    ModelClosedError,
-)
-from llamaherd.engine.core.preparing import check_wanted
-from llamaherd.engine.core.process_bound import ClosedByWith
+from llamaherd.engine.core.errors import ArgumentTypeError, ContextError, ModelClosedError
+from llamaherd.engine.core.process import ClosedByWith
+from llamaherd.engine.core.request import check_wanted
 from llamaherd.engine.core.words import words
 from llamaherd.engine.hub.fetch import model_path
 from llamaherd.engine.memory.device import Placement, memory_of_model
-from llamaherd.engine.model.adapters import checked_loras
-from llamaherd.engine.model.file import ModelFile
-from llamaherd.engine.model.in_use import InUse
-from llamaherd.engine.model.of_llama import (
+from llamaherd.engine.model.file import ModelFile, checked_loras
+from llamaherd.engine.model.loading import (
+    SPLIT_MODES,
+    LoadSettings,
     chat_of,
     check_llama,
+    checked_loading,
     context_arguments,
     model_arguments,
     share_log,
-)
-from llamaherd.engine.model.placement import (
-    SPLIT_MODES,
-    LoadSettings,
-    checked_loading,
 )
 from llamaherd.engine.native import models, shim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+    from types import TracebackType
 
     from llama_cpp import Llama
 
-    from llamaherd.engine.model.adapters import Lora, LoraOption
+    from llamaherd.engine.model.file import Lora, LoraOption
     from llamaherd.engine.native.models import LoadInterrupt, ModelInfo
     from llamaherd.engine.native.shim import Handle
+
+
+_SLICE_S = 0.05  # an unlimited wait would ignore Ctrl-C on some platforms
+
+
+class InUse:
+    """Counter of the threads inside an object: `with in_use: ...`.
+
+    A thread that uses the object first enters the block and then checks that the object
+    is open. A thread that closes the object first marks the object as closed and then
+    waits for the counter.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._threads: Counter[int] = Counter()
+
+    def wait_for_others(self) -> None:
+        """Wait until no other thread is inside the object.
+
+        The calling thread itself may be inside, because garbage collection can call a
+        destructor at any point.
+        """
+        with self._changed:
+            while self._threads.keys() - {get_ident()}:
+                self._changed.wait(_SLICE_S)
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._threads[get_ident()] += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._changed:
+            me = get_ident()
+            self._threads[me] -= 1
+            if self._threads[me] == 0:
+                del self._threads[me]
+                self._changed.notify_all()
 
 
 class Closable(Protocol):
@@ -201,7 +238,11 @@ class Model(ClosedByWith):
             ModelLoadError: The file is missing, damaged, or belongs to another model.
             ModelClosedError: The model was closed.
         """
-        contexts = [ctx for each in tuple(self._family) for ctx in tuple(each._contexts)]  # noqa: SLF001
+        contexts = [
+            ctx
+            for member in tuple(self._family)
+            for ctx in tuple(member._contexts)  # noqa: SLF001
+        ]
         if not all(ctx.closed for ctx in contexts):
             raise ContextError(
                 f"{self!r} has an open context: load adapters before the first context"
@@ -238,7 +279,7 @@ class Model(ClosedByWith):
 
         Raises:
             ModelClosedError: The model was closed.
-            AbandonedError: Nobody waits for the work, see `core.preparing`.
+            AbandonedError: Nobody waits for the work, see `core.request`.
         """
         check_wanted()
         with self._in_use:
@@ -364,11 +405,7 @@ def model_metadata(model: Model) -> dict[str, str]:
 
 
 def as_model(value: object) -> Model:
-    """Return a model, or the model of a context.
-
-    Raises:
-        TypeError: `value` is neither a model nor a context.
-    """
+    """Return a model, or the model of a context."""
     model = getattr(value, "model", value)
     if not isinstance(model, Model):
         raise ArgumentTypeError(
@@ -392,7 +429,8 @@ def model_of_llama(llama: Llama) -> Model:
 
 
 _DEFAULTS = {
-    name: each.default for name, each in inspect.signature(Model).parameters.items()
+    name: parameter.default
+    for name, parameter in inspect.signature(Model).parameters.items()
 }
 
 
@@ -401,9 +439,5 @@ def checked_load_options(options: Mapping[str, Any]) -> LoadSettings:
 
     Args:
         options: Arguments other than the path; missing ones have their defaults.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or there are fewer GPUs.
     """
     return checked_loading({**_DEFAULTS, **options})

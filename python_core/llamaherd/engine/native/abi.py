@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core import installing
+from llamaherd.engine.core import phrases
 from llamaherd.engine.core.errors import AbiMismatchError
 
 if TYPE_CHECKING:
@@ -20,17 +20,14 @@ if TYPE_CHECKING:
 
 _SKIP_VARIABLE = "LLAMAHERD_SKIP_ABI_CHECK"
 _CURE = (
-    f"Reinstall both: {installing.command(options='--force-reinstall --no-cache-dir')} "
+    f"Reinstall both: "
+    f"{phrases.install_command(options='--force-reinstall --no-cache-dir')} "
     f"(or set {_SKIP_VARIABLE}=1 to go on at your own risk)"
 )
 
 
 def libllama_folder() -> Path:
-    """Return the folder from which `import llama_cpp` loads libllama.
-
-    Raises:
-        AbiMismatchError: llama-cpp-python is not installed.
-    """
+    """Return the folder from which `import llama_cpp` loads libllama."""
     override = os.environ.get("LLAMA_CPP_LIB_PATH")
     if override is not None:
         return Path(override)
@@ -58,9 +55,6 @@ def preload(folder: Path) -> None:
     Without this call, the linker may find a second copy of the library, which cannot
     share models and contexts with the first copy. After this call, every later request
     for the library finds the loaded copy.
-
-    Args:
-        folder: Folder of the libraries, see `libllama_folder`.
     """
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
@@ -86,15 +80,7 @@ def compiled_for(folder: Path) -> frozenset[str]:
 
 
 def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
-    """Compare the installed llama-cpp-python with the version used in the build.
-
-    Args:
-        version: Version of llama-cpp-python at build time.
-        header_sha256: SHA-256 in hexadecimal of each header that the shim includes.
-
-    Raises:
-        AbiMismatchError: The two differ; the message names both.
-    """
+    """Compare the installed llama-cpp-python with the version used in the build."""
     if skipped():
         return
     try:
@@ -107,24 +93,17 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
             f"llamaherd was compiled for llama-cpp-python {version}, but "
             f"{installed.version} is installed. {_CURE}"
         )
-    for name, found in _recorded_sha256(installed, header_sha256).items():
-        if found != header_sha256[name]:
+    for name, installed_sha256 in _recorded_sha256(installed, header_sha256).items():
+        if installed_sha256 != header_sha256[name]:
             raise AbiMismatchError(
                 f"llamaherd was compiled with another {name} (SHA-256 "
-                f"{header_sha256[name]}) than the installed one ({found}). {_CURE}"
+                f"{header_sha256[name]}) than the installed one ({installed_sha256}). "
+                f"{_CURE}"
             )
 
 
 def check_shim(loaded: int, compiled: int) -> None:
-    """Compare the C library of the package with the extension module that calls it.
-
-    Args:
-        loaded: `lh_abi_version()` of the loaded library, libllamaherd.
-        compiled: LH_ABI_VERSION of the header that the module was compiled with.
-
-    Raises:
-        AbiMismatchError: The two differ; the message names both.
-    """
+    """Compare the C library of the package with the extension module that calls it."""
     if loaded != compiled and not skipped():
         raise AbiMismatchError(
             f"the loaded libllamaherd has version {loaded} of its C interface, but "
@@ -137,13 +116,8 @@ def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -
     """Compare the loaded library with the headers used in the build.
 
     Args:
-        loaded_commit: `ggml_commit()` of the loaded library.
-        built_commit: Commit of the library at build time, possibly abbreviated.
         default_n_batch: n_batch of `llama_context_default_params()`: 2048 if the struct
             has the layout of the header.
-
-    Raises:
-        AbiMismatchError: The two differ; the message names both.
     """
     if skipped():
         return

@@ -26,18 +26,8 @@ class NativeEmbedder:
 
     Args:
         model: An `lh_model *`, kept alive.
-        n_embd: Number of dimensions, the `n_embd_out` of the model.
-        pooling: Pooling of the vectors of tokens into one vector.
-        normalize: Whether vectors are scaled to length 1.
         n_batch: Maximum number of tokens computed at once; for non-causal models it
             must cover all tokens of a run.
-        n_ctx: Maximum number of tokens of all texts of a run.
-        n_seq_max: Maximum number of texts of a run.
-        n_threads: Number of threads.
-
-    Raises:
-        ModelLoadError: The model computes no embeddings.
-        ContextError: libllama cannot create such a context.
 
     Attributes:
         n_at_once: Maximum number of threads that call `run` at the same time.
@@ -81,9 +71,6 @@ class NativeEmbedder:
 
         Returns:
             float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.
-
-        Raises:
-            NativeError: libllama refused a text, or `abort` was called.
         """
         tokens = array("i")
         tokens.frombytes(b"".join(map(memoryview, texts)))

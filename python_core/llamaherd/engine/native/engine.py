@@ -5,9 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, fields, replace
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from llamaherd.engine.core.errors import SamplerError
 from llamaherd.engine.core.outcome import (
     Cost,
     Counts,
@@ -18,16 +17,19 @@ from llamaherd.engine.core.outcome import (
     RunOutcome,
     Status,
 )
-from llamaherd.engine.core.sampling import PLAIN_SETTINGS, SamplingParams
-from llamaherd.engine.native import llguidance
-from llamaherd.engine.native.logprobs import alternatives, logprob_fields
+from llamaherd.engine.native.request import (
+    native_paths,
+    native_sampling,
+    native_score,
+    native_thinking,
+)
 from llamaherd.engine.native.shim import check, ffi, free_early, free_with, lib, sized
-from llamaherd.engine.native.thoughts import native_thinking, thought_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.request import AnswerShape, ChoicePaths, Request, TokenTree
+    from llamaherd.engine.core.request import AnswerShape, Request
+    from llamaherd.engine.core.sampling import SamplingParams
     from llamaherd.engine.native._shim import CData
 
 _MAX_SETTINGS = 1024  # number of settings cached in native form; grammars can be large
@@ -152,7 +154,7 @@ class NativeEngine:
         # settings of the thought may empty the cache of settings.
         kept: list[object] = []
         if request.tree is not None:
-            native.score, of_score = _native_score(request.tree)
+            native.score, of_score = native_score(request.tree)
             kept.append(of_score)
         elif request.max_tokens > 0:
             settings = self._sampling(request.sampling, request.shape)
@@ -161,7 +163,7 @@ class NativeEngine:
             native.step_forced = STEP_FORCED
             native.sampling.seed = request.seed
             if request.paths is not None:
-                native.paths, of_paths = _native_paths(request.paths)
+                native.paths, of_paths = native_paths(request.paths)
                 kept.append(of_paths)
         if request.thought is not None:
             settings = self._sampling(request.thought.sampling, None)
@@ -340,39 +342,8 @@ class NativeEngine:
         if params not in self._settings:
             if len(self._settings) == _MAX_SETTINGS:
                 self._settings.clear()
-            self._settings[params] = _native_sampling(params, shape)
+            self._settings[params] = native_sampling(params, shape)
         return self._settings[params]
-
-
-def check_sampling(
-    model: CData, params: SamplingParams, shape: AnswerShape | None = None
-) -> None:
-    """Check settings with the same checks as an engine that receives a request.
-
-    Args:
-        model: An `lh_model *`.
-        params: Settings to check.
-        shape: Prepared schema of the settings.
-
-    Raises:
-        ValueError: The settings cannot be used with this model.
-    """
-    native, _kept = _native_sampling(params, shape)
-    error = ffi.new("lh_error *")
-    try:
-        check(lib.lh_sampling_check(model, native, error), error)
-    except SamplerError as failed:
-        name = _constraint(params)
-        # The shim parses GBNF itself, and its error names the argument.
-        is_named = not name or (name == "grammar" and not uses_llguidance(params))
-        text = str(failed) if is_named else f"{name}: {failed}"
-        raise SamplerError(text, failed.code, name) from None
-
-
-def _constraint(params: SamplingParams) -> str:
-    """Return the name of the constraint that is set; "" if none is set."""
-    names = ("schema", "regex", "grammar", "choices")
-    return next((name for name in names if getattr(params, name) is not None), "")
 
 
 _STATUS = {
@@ -389,76 +360,62 @@ def _native_params(params: EngineParams) -> CData:
     return native
 
 
-def _native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
-    native = sized("lh_score")
-    tokens = ffi.from_buffer("int32_t[]", tree.tokens)
-    parents = ffi.from_buffer("int32_t[]", tree.parents)
-    native.n_nodes = len(tree.tokens)
-    native.token = tokens
-    native.parent = parents
-    return native, [native, tokens, parents]
+class _Logprobs(TypedDict, total=False):
+    scores: array[float]
+    logprobs: list[float]
+    top_logprobs: list[dict[int, float]]
+    ranks: list[int]
 
 
-def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
-    native = sized("lh_choice_paths")
-    each = [
-        ffi.from_buffer("int32_t[]", values)
-        for values in (paths.tokens, paths.parents, paths.choices)
+def logprob_fields(info: CData) -> _Logprobs:
+    """Return the fields of an `Output` that contain log-probabilities."""
+    out: _Logprobs = {}
+    if info.n_scores > 0:
+        out["scores"] = array("d", ffi.buffer(info.scores, 8 * info.n_scores)[:])
+    if info.n_logprobs >= 0:
+        n = info.n_logprobs
+        out["logprobs"] = ffi.unpack(info.logprobs, n) if n else []
+        out["top_logprobs"] = alternatives(info, 0)
+        if info.ranks != ffi.NULL:
+            out["ranks"] = ffi.unpack(info.ranks, n) if n else []
+    return out
+
+
+def alternatives(info: CData, start: int) -> list[dict[int, float]]:
+    """Return the alternatives to each token from the token `start` on."""
+    k, n = info.n_top, info.n_logprobs - start
+    tokens = ffi.unpack(info.top_tokens + k * start, n * k) if n * k else []
+    values = ffi.unpack(info.top_logprobs + k * start, n * k) if n * k else []
+    return [
+        {
+            token: value
+            for token, value in zip(
+                tokens[k * i : k * (i + 1)], values[k * i : k * (i + 1)], strict=True
+            )
+            if token >= 0
+        }
+        for i in range(n)
     ]
-    native.n_nodes = len(paths.tokens)
-    native.token, native.parent, native.choice = each
-    return native, [native, *each]
 
 
-def uses_llguidance(params: SamplingParams) -> bool:
-    """Return whether llguidance enforces the constraint of these settings."""
-    is_lark = (params.grammar or "").lstrip().startswith("%llguidance")
-    return params.schema is not None or params.regex is not None or is_lark
+class _ThoughtFields(TypedDict, total=False):
+    """Fields of an `Output` that describe its thought."""
+
+    thinking: str | None
+    n_thinking_tokens: int
+    thinking_complete: bool | None
 
 
-def _grammar(params: SamplingParams, shape: AnswerShape | None) -> tuple[int, str]:
-    """Return the kind and the text of the constraint; "" if none is set."""
-    if shape is not None:
-        kind = lib.LH_GRAMMAR_LARK if shape.is_lark else lib.LH_GRAMMAR_JSON_SCHEMA
-        return kind, shape.enforced
-    if params.regex is not None:
-        return lib.LH_GRAMMAR_REGEX, params.regex
-    is_lark = uses_llguidance(params)
-    return (lib.LH_GRAMMAR_LARK if is_lark else lib.LH_GRAMMAR_GBNF), params.grammar or ""
-
-
-def _native_sampling(
-    params: SamplingParams, shape: AnswerShape | None
-) -> tuple[CData, list[CData]]:
-    native = sized("lh_sampling_params")
-    for name in PLAIN_SETTINGS:
-        setattr(native, name, getattr(params, name))
-    bias = dict(params.logit_bias)
-    kept = [
-        ffi.new("int32_t[]", list(bias)),
-        ffi.new("float[]", list(bias.values())),
-        *(ffi.new("char[]", text.encode()) for text in params.dry_breakers),
-    ]
-    breakers = ffi.new("char *[]", kept[2:])
-    native.n_logit_bias = len(bias)
-    native.logit_bias_token, native.logit_bias_value = kept[:2]
-    native.n_dry_breakers = len(params.dry_breakers)
-    native.dry_breakers = breakers
-    kept.append(breakers)
-    stops = ffi.new("int32_t[]", list(params.stop_token_ids))
-    native.n_stop_token_ids = len(params.stop_token_ids)
-    native.stop_token_ids = stops
-    kept.append(stops)
-    kind, grammar = _grammar(params, shape)
-    if kind != lib.LH_GRAMMAR_GBNF:
-        llguidance.load()
-    if grammar:
-        kept.append(ffi.new("char[]", grammar.encode()))
-        native.grammar_kind, native.grammar = kind, kept[-1]
-    if params.choices is not None:
-        choices = [ffi.new("char[]", text.encode()) for text in params.choices]
-        native.n_choices = len(choices)
-        native.choices = array = ffi.new("char *[]", choices)
-        native.choice_size = sizes = ffi.new("int32_t[]", [len(c) - 1 for c in choices])
-        kept += [*choices, array, sizes]
-    return native, kept
+def thought_fields(info: CData) -> _ThoughtFields:
+    """Return the fields of an `lh_client_info` that describe its thought."""
+    if info.thinking == ffi.NULL:
+        return {}
+    closed = info.thinking_closed
+    text = ffi.buffer(info.thinking, info.n_thinking)[:]
+    return {
+        "thinking": text.decode(errors="replace"),
+        "n_thinking_tokens": info.n_thinking_tokens,
+        "thinking_complete": (
+            None if closed == lib.LH_THINKING_OPEN else closed == lib.LH_THINKING_BY_MODEL
+        ),
+    }

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.engine.core.errors import AbiMismatchError
-from llamaherd.engine.core.preparing import check_wanted
+from llamaherd.engine.core.request import check_wanted
 from llamaherd.engine.native.shim import check, ffi, lib, sized
 
 if TYPE_CHECKING:
@@ -56,11 +56,7 @@ _OLD_VARIABLE = "LLAMAHERD_OLD_LLGUIDANCE"
 
 @lru_cache(maxsize=1)
 def load() -> str:
-    """Pass the functions of llguidance to the shim; return the version of llguidance.
-
-    Raises:
-        AbiMismatchError: llguidance is not installed, or has another C API.
-    """
+    """Pass the functions of llguidance to the shim; return the version of llguidance."""
     cure = f"install it: pip install 'llguidance{_VERSIONS}'"
     try:
         from llguidance import _lib  # noqa: PLC0415 - only for those who need it
@@ -101,17 +97,7 @@ def load() -> str:
 
 
 def accepts(model: CData, schema: str, text: str, *, is_lark: bool = False) -> bool:
-    """Return whether a text follows a JSON Schema, see `lh_grammar_accepts`.
-
-    Args:
-        model: An `lh_model *`.
-        schema: JSON Schema without the parts that llguidance does not support.
-        text: Text to check.
-        is_lark: Whether `schema` is a Lark grammar.
-
-    Raises:
-        SamplerError: llguidance rejects the schema.
-    """
+    """Return whether a text follows a JSON Schema, see `lh_grammar_accepts`."""
     load()
     error = ffi.new("lh_error *")
     accepted = ffi.new("int32_t *")
@@ -137,14 +123,14 @@ def problem_of_schema(text: str) -> str:
 
 def ignored_of_schema(text: str) -> list[str]:
     """Return the keywords, or "format: x", that llguidance ignores in lenient mode."""
-    found = []
+    ignored = []
     for message in _validated(text)[1]:
         kind, _, names = message.partition(": ")
         if kind == "Unimplemented keys":
-            found += json.loads(names)
+            ignored += json.loads(names)
         elif kind == "Unknown format":
-            found.append(f"format: {names}")
-    return found
+            ignored.append(f"format: {names}")
+    return ignored
 
 
 def _validated(text: str) -> tuple[bool, list[str]]:
@@ -161,11 +147,7 @@ def _validated(text: str) -> tuple[bool, list[str]]:
 
 
 def _with_stack(n_bytes: int, function: Callable[[], _T]) -> _T:
-    """Return what a function returns on a thread whose stack is large enough.
-
-    Raises:
-        MemoryError: The thread cannot be started.
-    """
+    """Return what a function returns on a thread whose stack is large enough."""
     if n_bytes <= _SMALL_STACK:
         return function()
     result: Future[_T] = Future()
@@ -196,15 +178,7 @@ def takes_pattern(pattern: str) -> bool:
 
 
 def finds_pattern(pattern: str, text: str) -> bool:
-    """Return whether a pattern of a JSON Schema matches within a text, in linear time.
-
-    Args:
-        pattern: Pattern for which `takes_pattern` is True.
-        text: Text to search.
-
-    Raises:
-        ValueError: The pattern needs more states than llguidance allows.
-    """
+    """Return whether a pattern of a JSON Schema matches within a text, in linear time."""
     matcher = _pattern_matcher(pattern).deep_copy()
     # llguidance searches texts in the form of JSON, in which DEL must be escaped.
     known = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,4 +1,4 @@
-"""Models, adapters and control vectors, on top of llamaherd.h."""
+"""Models: loading, adapters, requantizing and comparing, on top of llamaherd.h."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.engine.core.errors import ModelLoadError
-from llamaherd.engine.native.shim import check, decoded, ffi, lib, sized, text_or_none
+from llamaherd.engine.native.shim import (
+    check,
+    decoded,
+    ffi,
+    free_with,
+    lib,
+    sized,
+    text_or_none,
+)
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
     from llamaherd.engine.native._shim import CData
+
 
 _MAGIC = b"GGUF"
 _GGUF_HINT = (
@@ -100,12 +110,7 @@ def model_load(
     memory_bytes: int,
     interrupt: LoadInterrupt | None = None,
 ) -> CData:
-    """Load a GGUF file. The model is freed with the last reference to the result.
-
-    Raises:
-        ModelLoadError: libllama cannot load the file or an adapter; the tensors need
-            more than `memory_bytes` (0 disables this check); or `interrupt` was set.
-    """
+    """Load a GGUF file. The model is freed with the last reference to the result."""
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.n_gpu_layers = n_gpu_layers
@@ -133,11 +138,7 @@ def model_load(
 
 
 def vocabulary_load(path: bytes) -> CData:
-    """Load the metadata and the vocabulary of a GGUF file, without its weights.
-
-    Raises:
-        ModelLoadError: libllama cannot load it.
-    """
+    """Load the metadata and the vocabulary of a GGUF file, without its weights."""
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.vocab_only = 1
@@ -160,9 +161,6 @@ def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
     """Load adapters for a loaded model; the result shares the model's weights.
 
     Call this function before the first engine of `base` is created.
-
-    Raises:
-        ModelLoadError: An adapter is damaged, or belongs to another model.
     """
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
@@ -221,3 +219,72 @@ def _metadata_item(model: CData, i: int) -> tuple[str, str]:
 def chat_template(model: CData) -> str | None:
     """Return the chat template of the model; None if it has none."""
     return text_or_none(lib.lh_model_chat_template(model))
+
+
+MAX_CHUNK = 256  # maximum number of tokens per `Comparison.add`
+
+
+def model_quantize(path: bytes, out_path: bytes, *, ftype: int, n_threads: int) -> None:
+    """Write a copy of a model in another tensor type (`llama_model_quantize`).
+
+    The call cannot be interrupted. It overwrites `out_path`.
+    """
+    error = ffi.new("lh_error *")
+    check(lib.lh_model_quantize(path, out_path, ftype, n_threads, error), error)
+
+
+@dataclass(frozen=True, slots=True)
+class Closeness:
+    """Content of `lh_comparison_result`.
+
+    Attributes:
+        n_tokens: Number of compared predictions.
+        mean_kl: Mean KL divergence (base || other) of the predictions, in nats.
+        p99_kl: 99th percentile of the KL divergence, in nats.
+        same_top: Share of predictions with the same most likely token, in [0, 1].
+    """
+
+    n_tokens: int
+    base_perplexity: float
+    other_perplexity: float
+    mean_kl: float
+    p99_kl: float
+    max_kl: float
+    same_top: float
+
+
+class Comparison:
+    """Comparison of the predictions of two models with the same vocabulary.
+
+    Args:
+        base: An `lh_model *`, kept alive.
+        other: An `lh_model *`, kept alive.
+    """
+
+    def __init__(self, base: CData, other: CData, n_threads: int) -> None:
+        out = ffi.new("lh_comparison **")
+        self._error = ffi.new("lh_error *")
+        status = lib.lh_comparison_new(base, other, n_threads, out, self._error)
+        check(status, self._error)
+        self._comparison = out[0]
+        free_with(self, base, other, ffi.gc(out[0], lib.lh_comparison_free))
+
+    def add(self, tokens: array[int]) -> None:
+        """Compare the models' predictions of the second half of a token sequence.
+
+        Args:
+            tokens: int32[n], with n from 2 to MAX_CHUNK.
+        """
+        chunk = ffi.from_buffer("int32_t[]", tokens)
+        status = lib.lh_comparison_add(self._comparison, chunk, len(tokens), self._error)
+        check(status, self._error)
+
+    def abort(self) -> None:
+        """Abort the running `add` and all later calls. Thread-safe."""
+        lib.lh_comparison_abort(self._comparison, 1)
+
+    def result(self) -> Closeness:
+        """Return averages over all chunks."""
+        out = ffi.new("lh_comparison_result *")
+        check(lib.lh_comparison_get(self._comparison, out, self._error), self._error)
+        return Closeness(*(getattr(out, field.name) for field in fields(Closeness)))

@@ -1,8 +1,9 @@
-"""The loaded C++ shim: its errors, lifetimes of native objects, library functions."""
+"""The loaded C++ shim: errors, lifetimes of native objects, library functions, GPUs."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
@@ -40,16 +41,7 @@ Handle: TypeAlias = "CData"  # opaque to other packages
 
 
 def check(status: int, error: CData) -> None:
-    """Raise the exception of an `lh_status`; do nothing for LH_OK.
-
-    Args:
-        status: Return value of a function of the shim.
-        error: The `lh_error *` that the function filled.
-
-    Raises:
-        ValueError: An argument was invalid.
-        LlamaHerdError: Another failure.
-    """
+    """Raise the exception of an `lh_status`; do nothing for LH_OK."""
     if status != lib.LH_OK:
         raise _exception(status, decoded(ffi.string(error.message)))
 
@@ -116,11 +108,7 @@ def free_early(owner: object) -> None:
 
 
 def backend_init(*, chain: bool = False) -> None:
-    """Start the backends of libllama and redirect its log. May be called repeatedly.
-
-    Args:
-        chain: Whether to pass log lines on to the previous callback.
-    """
+    """Start the backends of libllama and redirect its log. May be called repeatedly."""
     lib.lh_backend_init(chain)
 
 
@@ -130,11 +118,7 @@ def backend_free() -> None:
 
 
 def check_process() -> None:
-    """Check that this process was not forked after a model was loaded.
-
-    Raises:
-        ForkError: This process was forked after a model was loaded.
-    """
+    """Check that this process was not forked after a model was loaded."""
     error = ffi.new("lh_error *")
     check(lib.lh_process_check(error), error)
 
@@ -197,7 +181,6 @@ def prefix_tree(
     Args:
         tokens: int32[offsets[-1]], the concatenated prompts.
         offsets: int64[n_prompts + 1], start of each prompt in `tokens`.
-        min_tokens: Minimum number of tokens that a node adds to its parent.
 
     Returns:
         Arrays order and node_of, each [n_prompts]; parent, length and prompt, each
@@ -227,6 +210,46 @@ def prefix_tree(
         ffi.unpack(parent, n_nodes[0]),
         ffi.unpack(length, n_nodes[0]),
         ffi.unpack(prompt, n_nodes[0]),
+    )
+
+
+_MOST_GPUS = 64  # larger than the number of GPUs of any machine
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """Current memory of a GPU.
+
+    Attributes:
+        name: Name of the device, such as "CUDA0".
+        description: Name of the product.
+        free_bytes: Free memory in bytes.
+        total_bytes: Total memory in bytes.
+        shares_memory: Whether its memory is the processor's memory.
+    """
+
+    name: str
+    description: str
+    free_bytes: int
+    total_bytes: int
+    shares_memory: bool = False
+
+
+def gpus() -> tuple[GpuMemory, ...]:
+    """Return the GPUs that libllama can use, in the order of `main_gpu`."""
+    devices = ffi.new("lh_gpu[]", _MOST_GPUS)
+    count = ffi.new("int32_t *")
+    error = ffi.new("lh_error *")
+    check(lib.lh_gpus(devices, _MOST_GPUS, count, error), error)
+    return tuple(
+        GpuMemory(
+            decoded(ffi.string(gpu.name)),
+            decoded(ffi.string(gpu.description)),
+            gpu.free_bytes,
+            gpu.total_bytes,
+            bool(gpu.shares_memory),
+        )
+        for gpu in devices[0 : count[0]]
     )
 
 

@@ -52,11 +52,7 @@ def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
 def detokenize(
     model: CData, tokens: array[int], *, remove_special: bool, unparse_special: bool
 ) -> str:
-    """Convert tokens, int32[n], to text; invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        ValueError: A token is outside the vocabulary.
-    """
+    """Convert tokens, int32[n], to text; invalid UTF-8 becomes U+FFFD."""
     return decoded(
         _bytes_of(
             model, tokens, remove_special=remove_special, unparse_special=unparse_special
@@ -65,11 +61,7 @@ def detokenize(
 
 
 def token_bytes(model: CData, token: int) -> bytes:
-    """Return the bytes of a token within a text; for a special token, its text.
-
-    Raises:
-        ValueError: The token is outside the vocabulary.
-    """
+    """Return the bytes of a token within a text; for a special token, its text."""
 
     def of(n: int) -> bytes:
         tokens = array("i", [token] * n)

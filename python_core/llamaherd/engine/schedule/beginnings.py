@@ -1,18 +1,147 @@
-"""Beginnings: the rule by which the prompts of every call continue earlier prompts."""
+"""Beginnings: how prompts continue earlier prompts.
+
+A prompt continues a held prefix, or an ended prompt that keeps its KV cells.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.schedule.client import Continued
+from llamaherd.engine.schedule.prefixes import n_common
+
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
+    from llamaherd.engine.core.outcome import Kept
     from llamaherd.engine.core.request import Request
-    from llamaherd.engine.schedule.client import Continued
-    from llamaherd.engine.schedule.kept_answers import KeptAnswers
-    from llamaherd.engine.schedule.prefix_cache import PrefixCache
-    from llamaherd.engine.schedule.prefix_tree import PrefixTree
+    from llamaherd.engine.schedule.client import Client
+    from llamaherd.engine.schedule.prefixes import PrefixCache, PrefixTree
+
+
+_SMALL_LOSS = 1 / 16  # share of the continued tokens
+_GAIN_TO_LOSS = 1 / 4
+
+
+class KeptAnswers:
+    """Prompts that have ended and keep their cells in their slots, least recent first.
+
+    In a loop of single calls, and in a conversation, the next prompt starts with tokens
+    of the last prompt and its answer. It takes over the cells: nothing is copied, and
+    only the other tokens are computed. A prefix copies the cells. A kept prompt is
+    evicted before anything else, when another prompt needs its slot or its cells, or runs
+    at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Client, Kept] = {}
+        self._users: dict[Client, Client] = {}  # clients that wait to continue them
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def clients(self) -> list[Client]:
+        """Kept prompts, least recent first."""
+        return list(self._kept)
+
+    def add(self, client: Client, kept: Kept) -> None:
+        """Keep a prompt that has ended, or change what is kept of it."""
+        self._kept[client] = kept
+
+    def remove(self, client: Client) -> Kept:
+        """Remove a prompt; a client that waits to continue it starts without it."""
+        if client in self._users:
+            self.leave(self._users[client])
+        return self._kept.pop(client)
+
+    def find(
+        self, tokens: array[int], least: int, n_held: int, *, is_prefix: bool = False
+    ) -> Continued | None:
+        """Return the kept prompt to continue; None to continue a held prefix or nothing.
+
+        Args:
+            tokens: int32[n], the prompt or prefix. Its last token is computed.
+            is_prefix: Whether a prefix will hold the tokens. Otherwise the kept prompt
+                loses its other tokens, so it is continued only if this is worth it.
+        """
+        best: Continued | None = None
+        for client, kept in self._kept.items():
+            n = min(n_common(tokens, kept.tokens), len(tokens) - 1)
+            n_lost = len(kept.tokens) - n
+            is_worth = n_lost <= max(_SMALL_LOSS * n, (n - n_held) / _GAIN_TO_LOSS)
+            if client in self._users or n < max(least, kept.least, n_held):
+                continue
+            if (is_worth or is_prefix) and (best is None or n >= best.n_tokens):
+                best = Continued(client, n)
+        return best
+
+    def reserve(self, continued: Continued, user: Client) -> None:
+        """Let a waiting client continue a kept prompt."""
+        user.continued = continued
+        self._users[continued.client] = user
+
+    def reserve_roots(self, clients: Sequence[Client], least: int) -> None:
+        """Let new prefixes without a parent start from the tokens of kept prompts."""
+        for prefix in clients:
+            if prefix.is_prefix and prefix.parent is None:
+                tokens = prefix.request.tokens
+                continued = self.find(tokens, least, 0, is_prefix=True)
+                if continued is not None:
+                    self.reserve(continued, prefix)
+
+    def take(self, user: Client) -> Continued | None:
+        """Remove and return the kept prompt that a client continues; None without one."""
+        continued, user.continued = user.continued, None
+        if continued is not None:
+            del self._kept[continued.client], self._users[continued.client]
+        return continued
+
+    def leave(self, user: Client) -> None:
+        """Record that a client does not continue a kept prompt any more."""
+        if user.continued is not None:
+            del self._users[user.continued.client]
+            user.continued = None
+
+    def make_way(
+        self, n_slots: int, n_cells: float, *, is_alone: bool
+    ) -> list[tuple[Client, int]]:
+        """Evict the kept prompts that are in the way of a client that starts.
+
+        Args:
+            is_alone: Whether no other client runs. Otherwise kept prompts between the
+                running ones would divide their batches.
+
+        Returns: See `evict`.
+        """
+        evicted: list[tuple[Client, int]] = []
+        while True:
+            is_due = not is_alone or n_cells > sum(n for _, n in evicted)
+            victim = None
+            if len(self._kept) > n_slots or is_due:
+                victim = self.evict(even_used=len(self._kept) > n_slots)
+            if victim is None:
+                return evicted
+            evicted.append(victim)
+
+    def evict(self, *, even_used: bool = True) -> tuple[Client, int] | None:
+        """Remove a kept prompt, the least recent first; None if there is none.
+
+        Args:
+            even_used: Whether to evict a prompt that a waiting client would continue, if
+                there is no other.
+
+        Returns:
+            The client, which the engine must release, and the number of its own cells.
+        """
+        free = (client for client in self._kept if client not in self._users)
+        client = next(free, next(iter(self._kept), None) if even_used else None)
+        if client is None:
+            return None
+        kept = self.remove(client)
+        return client, len(kept.tokens) - kept.least % len(kept.tokens)
+
 
 _MOST_NOTED = 32  # number of prompts of a call that are remembered for later calls
 
@@ -36,10 +165,6 @@ def with_beginnings(
     Args:
         tree: Prefix tree of the call, of at most the maximum depth. Its own prefixes take
             precedence: no beginning is added to a tree that has the maximum depth.
-        requests: Requests of the call.
-        cache: Prefixes of the context.
-        least: Minimum number of tokens that a prefix adds to its parent.
-        max_depth: Maximum depth of the tree.
         n_again: For a single prompt, number of leading tokens that later prompts will
             share. The KV cells of these tokens are held.
     """
@@ -74,14 +199,7 @@ def with_beginnings(
 def kept_for(
     requests: Sequence[Request], kept: KeptAnswers, cache: PrefixCache, least: int
 ) -> Continued | None:
-    """Return the ended prompt that a single prompt continues; None to use prefixes.
-
-    Args:
-        requests: Requests of a call.
-        kept: Ended prompts that keep their cells.
-        cache: Prefixes of the context.
-        least: Minimum number of tokens to continue.
-    """
+    """Return the ended prompt that a single prompt continues; None to use prefixes."""
     if len(requests) > 1:
         return None
     tokens = requests[0].tokens
@@ -92,20 +210,12 @@ def kept_for(
 def _beginnings(
     tokens: array[int], wanted: Sequence[int], cache: PrefixCache, least: int, room: int
 ) -> list[int]:
-    """Return the lengths of the beginnings that a root continues, ascending.
-
-    Args:
-        tokens: Tokens of the root.
-        wanted: Lengths of beginnings that later prompts may share, ascending.
-        cache: Prefixes of the context.
-        least: Minimum number of tokens that a prefix adds to its parent.
-        room: Number of levels that may be added above the root.
-    """
-    found = cache.match(tokens)
+    """Return the lengths of the beginnings that a root continues, ascending."""
+    prefix = cache.match(tokens)
     lengths: list[int] = []
     depth = 0
-    if found is not None and found.n_tokens >= least and found.depth <= room:
-        lengths, depth = [found.n_tokens], found.depth
+    if prefix is not None and prefix.n_tokens >= least and prefix.depth <= room:
+        lengths, depth = [prefix.n_tokens], prefix.depth
     for n in wanted:
         if n - (lengths[-1] if lengths else 0) >= least and depth < room:
             lengths.append(n)

@@ -144,9 +144,9 @@ class Client:
     def first_waiting(self) -> Client | None:
         """Return the first prompt that depends on the prefix, also through prefixes."""
         for child in self.dependents:
-            found = child.first_waiting() if child.is_prefix else child
-            if found is not None and found.state is State.WAITING:
-                return found
+            prompt = child.first_waiting() if child.is_prefix else child
+            if prompt is not None and prompt.state is State.WAITING:
+                return prompt
         return None
 
     def source(self) -> tuple[Client | None, int]:

@@ -1,21 +1,81 @@
-"""Protocol of an engine, implemented by the native one and by a fake in tests."""
+"""Engine of the scheduler: its limits, the actions that it carries out, its protocol.
+
+The native engine and a fake in tests implement the protocol.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.engine.core.outcome import NO_KV_SLOT, Finish, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.outcome import (
-        Counts,
-        Finish,
-        Kept,
-        Output,
-        Piece,
-        RunOutcome,
-    )
+    from llamaherd.engine.core.outcome import Counts, Kept, Output, Piece, RunOutcome
     from llamaherd.engine.core.request import Request
+    from llamaherd.engine.schedule.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Capacity of an engine.
+
+    Attributes:
+        n_slots: Maximum number of prompts that run at once.
+        n_hold: Maximum number of prefixes that run, are paused or are held at once.
+            Prefixes use no slots of prompts.
+        n_cells: Number of KV cells in a pool that all sequences share; None if each
+            sequence has enough separate cells.
+    """
+
+    n_slots: int
+    n_hold: int
+    n_cells: int | None
+
+
+class Kind(Enum):
+    """Operation that an action requests."""
+
+    SUBMIT = auto()
+    RESUME = auto()
+    PAUSE = auto()
+    RAISE = auto()  # the priority of a running or paused prefix, to that of its request
+    RELEASE = auto()  # a held prefix, or an ended prompt that kept its cells
+    FAIL = auto()  # the client does not fit into the cache, even if it runs alone
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A decision about a client.
+
+    Attributes:
+        kind: Operation to carry out.
+        client: Client to which the action applies.
+        fork_from: For SUBMIT, id of the held prefix to fork from, or of the ended prompt
+            to continue; None to start from nothing.
+        n_fork: For SUBMIT, number of tokens of the ended prompt to continue.
+    """
+
+    kind: Kind
+    client: Client
+    fork_from: int | None = None
+    n_fork: int = 0
+
+
+_ORDER = {Kind.PAUSE: 0, Kind.RESUME: 1}
+
+
+def in_order(actions: Sequence[Action]) -> list[Action]:
+    """Return actions in an order that loses no saved state in a cache with streams.
+
+    A fork from a prefix into another stream is a copy that is pending until the next
+    batch, and meanwhile no state can be saved or restored. In a pool no copy is pending,
+    and a client may resume only after others have released their cells.
+    """
+    return sorted(actions, key=lambda action: _ORDER.get(action.kind, len(_ORDER)))
 
 
 class Engine(Protocol):
@@ -151,3 +211,34 @@ class Engine(Protocol):
 
     def forget(self, call: int) -> None:
         """Remove the counts of a call."""
+
+
+def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
+    """End the clients whose batches libllama refuses.
+
+    The group is halved until each refused part has one client: k guilty clients among n
+    cost O(k log n) batches. Every other client runs one step. A client is ended only
+    when a batch with this client alone is refused again. A transient failure of the
+    device therefore ends no client.
+
+    Returns:
+        Ids of the clients that ended or are now held, including clients that caused no
+        refusal.
+    """
+    events: list[int] = []
+    middle = len(ids) // 2
+    for part in filter(None, (ids[:middle], ids[middle:])):
+        outcome = engine.run(part, max_steps=1)
+        if not is_guilty(outcome):
+            events += outcome.events
+        elif len(part) == 1:
+            engine.end(part[0], Finish.ERROR, outcome.message)
+            events += part
+        else:
+            events += isolate(engine, part)
+    return events
+
+
+def is_guilty(outcome: RunOutcome) -> bool:
+    """Return whether the content of a batch, not a lack of KV cells, was refused."""
+    return outcome.status is Status.REFUSED and outcome.decode_code != NO_KV_SLOT

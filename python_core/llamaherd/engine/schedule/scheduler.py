@@ -20,28 +20,22 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.schedule.beginnings import KeptAnswers
 from llamaherd.engine.schedule.client import Client, State
-from llamaherd.engine.schedule.decision import Action, Kind, Limits, in_order
-from llamaherd.engine.schedule.kept_answers import KeptAnswers
-from llamaherd.engine.schedule.prefix_owners import PrefixOwners
-from llamaherd.engine.schedule.turns import Turns
+from llamaherd.engine.schedule.engine import Action, Kind, Limits, in_order
+from llamaherd.engine.schedule.queue import PrefixOwners, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from llamaherd.engine.schedule.prefix_cache import PrefixCache
+    from llamaherd.engine.schedule.prefixes import PrefixCache
     from llamaherd.engine.schedule.queue import Heap, Queue
 
 HEADROOM = 16  # free cells per running client that must remain for answers
 
 
 class Scheduler:
-    """State machine of all clients of a context.
-
-    Args:
-        limits: Capacity of the engine.
-        cache: Prefixes of all calls.
-    """
+    """State machine of all clients of a context."""
 
     def __init__(self, limits: Limits, cache: PrefixCache) -> None:
         self._limits = limits
@@ -137,11 +131,7 @@ class Scheduler:
     # ---- decisions ----
 
     def admit(self, n_cells_taken: int) -> list[Action]:
-        """Return actions that start, resume or raise clients, in order of execution.
-
-        Args:
-            n_cells_taken: Number of cells in use or reserved by prompts in prefill.
-        """
+        """Return actions that start, resume or raise clients, in order of execution."""
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
         actions = self._raise_submitted()

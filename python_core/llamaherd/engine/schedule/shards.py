@@ -8,21 +8,123 @@ plan depends only on the prompts, so every machine computes the same plan.
 
 from __future__ import annotations
 
+import heapq
+import sys
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.schedule.keys import Keys
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+
+
+_CHUNK = 8192  # number of prompts that are sorted together, because Python objects need
+# much memory
+_TOKEN_BYTES = 4
+
+_S = TypeVar("_S", bytearray, "array[int]")
+
+
+class Keys:
+    """Keys of prompts: bytes that have the same sort order as the prompts' tokens.
+
+    The common beginning of all prompts, such as a codebook, is stored once.
+
+    Args:
+        prompts: Token ids of each prompt, int32[n_tokens]. The prompts are read one at
+            a time.
+    """
+
+    def __init__(self, prompts: Iterable[array[int]]) -> None:
+        self._head: array[int] | None = None
+        self._bytes = bytearray()
+        self._ends = array("q", [0])
+        self._sorted: list[array[int]] = []  # indices of prompts, in several lists
+        left = iter(prompts)
+        while chunk := list(islice(left, _CHUNK)):
+            n_head = self._shorten_head(chunk)
+            keys = [_key(prompt[n_head:]) for prompt in chunk]
+            first = len(self)
+            ranks = sorted(range(len(keys)), key=keys.__getitem__)
+            self._sorted.append(array("q", [first + k for k in ranks]))
+            self._append(keys)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, i: int) -> bytearray:
+        """Return the key of prompt i, without the common beginning of all prompts."""
+        return self._bytes[self._ends[i] : self._ends[i + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64[n_prompts], number of tokens of each prompt."""
+        n_rest = np.diff(np.array(self._ends, dtype=np.int64)) // _TOKEN_BYTES
+        return np.asarray(n_rest + len(self._head or ()))
+
+    def order(self) -> NDArray[np.int64]:
+        """int64[n_prompts], indices of the prompts in sorted (stable) order."""
+        merged = heapq.merge(*self._sorted, key=self.__getitem__)
+        return np.fromiter(merged, dtype=np.int64, count=len(self))
+
+    def shared(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64[n_prompts], count of tokens shared with the previous key in `order`."""
+        shared = np.zeros(len(self), dtype=np.int64)
+        n_head = len(self._head or ())
+        before = None
+        for k, i in enumerate(order.tolist()):
+            key = self[i]
+            if before is not None:
+                shared[k] = n_head + _n_common(before, key, _TOKEN_BYTES)
+            before = key
+        return shared
+
+    def _append(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._bytes += key
+            self._ends.append(len(self._bytes))
+
+    def _shorten_head(self, chunk: list[array[int]]) -> int:
+        """Shorten the common beginning to fit further prompts, and return it."""
+        old = head = chunk[0] if self._head is None else self._head
+        for prompt in chunk:
+            if prompt[: len(head)] != head:
+                head = head[: _n_common(prompt, head, 1)]
+        self._head = head[:]
+        if len(head) < len(old) and len(self):
+            dropped, kept, ends = _key(old[len(head) :]), self._bytes, self._ends
+            self._bytes, self._ends = bytearray(), array("q", [0])
+            self._append(dropped + kept[a:b] for a, b in pairwise(ends))
+        return len(head)
+
+
+def _key(tokens: array[int]) -> bytes:
+    """Return bytes with the sort order of the tokens; swaps the bytes in `tokens`."""
+    if sys.byteorder == "little":
+        tokens.byteswap()
+    return tokens.tobytes()
+
+
+def _n_common(a: _S, b: _S, width: int) -> int:
+    """Return the number of first tokens that two keys share."""
+    low, high = 0, min(len(a), len(b)) // width
+    while low < high:
+        middle = (low + high + 1) // 2
+        start, end = low * width, middle * width
+        if a[start:end] == b[start:end]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
 
 # Maximum distance of a cut from the position for equal shares, relative to a share.
 _TOLERANCE = 0.01
@@ -44,9 +146,6 @@ class DepthFirst:
         shared: int64[n_prompts], number of tokens that the prompt at position k shares
             with the previous prompt.
         costs: int64[n_prompts], number of tokens computed for the prompt at position k.
-
-    Raises:
-        ValueError: `n_answer` does not have one element per prompt.
     """
 
     def __init__(
@@ -67,8 +166,10 @@ class DepthFirst:
             keys.order() if order is None else np.array(order, dtype=np.int64)
         )
         self.shared: NDArray[np.int64] = keys.shared(self.order)
-        own = np.broadcast_to(answers, len(keys))
-        self.costs: NDArray[np.int64] = (keys.lengths + own)[self.order] - self.shared
+        n_answers = np.broadcast_to(answers, len(keys))
+        self.costs: NDArray[np.int64] = (keys.lengths + n_answers)[
+            self.order
+        ] - self.shared
 
     def __len__(self) -> int:
         return len(self.order)
@@ -88,9 +189,6 @@ class DepthFirst:
         """Return the position near a given cost where a cut costs fewest tokens.
 
         Args:
-            near: Desired total cost of the prompts before the cut.
-            within: Maximum difference from `near`.
-            low: Smallest allowed position.
             high: Largest allowed position; len(self) is the position after the last
                 prompt.
         """
@@ -142,10 +240,6 @@ def plan_shards(
         prompts: Prompts, each an int32[n_tokens]; read one at a time.
         n_shards: Number of shards, at least 1; some are empty if there are fewer prompts.
         n_answer: Number of tokens that an answer costs: one number, or one per prompt.
-
-    Raises:
-        ValueError: `n_shards` is less than 1, or `n_answer` does not have one element per
-            prompt.
     """
     if n_shards < 1:
         raise ArgumentError(
@@ -165,3 +259,53 @@ def plan_shards(
         costs=[line.cost(a, b) for a, b in pairwise(cuts)],
         n_unique=total,
     )
+
+
+class Pieces:
+    """Prompts of a call, distributed to actors on demand (work stealing).
+
+    Each actor has a share of the depth-first order and computes the share piece by
+    piece. An actor whose share is empty takes the second half of the largest remaining
+    share. Thus no actor waits for a slow one, and few groups with a shared prefix are
+    divided.
+
+    Attributes:
+        n_left: Number of prompts that no actor has taken yet.
+    """
+
+    def __init__(self, line: DepthFirst, n_actors: int) -> None:
+        self._line = line
+        n = len(line)
+        share = line.cost(0, n) / n_actors
+        first = 0
+        # First position of each actor's share, and the position after the share's end.
+        self._shares: list[tuple[int, int]] = []
+        for k in range(1, n_actors):
+            cut = line.cut(k * share, share / 4, first, n)
+            self._shares.append((first, cut))
+            first = cut
+        self._shares.append((first, n))
+        self.n_left = n
+
+    def take(self, actor: int, n: int) -> list[int]:
+        """Return up to n prompts for an actor; [] when no prompt is left."""
+        first, last = self._shares[actor]
+        if first == last:
+            first, last = self._rest_of_another()
+        end = min(first + n, last)
+        self._shares[actor] = end, last
+        self.n_left -= end - first
+        return [int(i) for i in self._line.order[first:end]]
+
+    def _rest_of_another(self) -> tuple[int, int]:
+        sizes = [
+            (self._line.cost(first, last), last - first) for first, last in self._shares
+        ]
+        largest = sizes.index(max(sizes))  # by prompts: costs can be 0
+        first, last = self._shares[largest]
+        cost = sizes[largest][0]
+        middle = self._line.before[first] + cost / 2
+        # The idle actor takes at least one prompt, even the only one that is left.
+        cut = self._line.cut(middle, cost / 8, first, max(first, last - 1))
+        self._shares[largest] = first, cut
+        return cut, last

@@ -319,7 +319,7 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
         ({"columns": {"lable": "x"}}, ValueError, "did you mean 'label'"),
         ({"text": "id"}, TypeError, "text: column 'id', row 0, must be a text, not 3"),
         ({"codebook": "c"}, TypeError, "codebook must be a Codebook, not 'c'"),
-        ({"context": "c"}, TypeError, "ctx"),
+        ({"context": "c"}, TypeError, "context"),
         ({"frame": [1]}, TypeError, "the data frame must be one of"),
         ({"method": "ask"}, ValueError, "method must be one of 'auto', 'classify'"),
         ({"split": "second"}, ValueError, "split must be one of"),

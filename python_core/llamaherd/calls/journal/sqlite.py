@@ -1,7 +1,8 @@
-"""Read-only access to an SQLite file that other processes may write to."""
+"""Read-only access to SQLite files that other processes write, and their schemas."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sqlite3
@@ -15,6 +16,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePath
+
 
 # Files that SQLite creates next to a database. The first two may contain data that are
 # not in the database yet.
@@ -37,11 +39,6 @@ def look(
     immutable, which creates no other files. If another process opens the file during
     the read, the file is read again, because it can be inconsistent during a
     checkpoint.
-
-    Args:
-        path: Path of the file.
-        use: Function that reads from the connection.
-        is_fixed: Whether the data to read never changes, so that the log is not needed.
     """
     failure: sqlite3.Error | None = None
     has_log = False
@@ -50,14 +47,14 @@ def look(
         before = _state(path)
         has_log = not is_fixed and any(before[1:])
         try:
-            found = _read(path, _query(before) if has_log else "immutable=1", use)
+            result = _read(path, _query(before) if has_log else "immutable=1", use)
         except sqlite3.Error as error:
             if is_foreign(error, path):
                 raise  # a permanent error
             failure = error
             continue
         if has_log or is_fixed or _state(path) == before:
-            return found
+            return result
     # To read a log, SQLite creates a third file, which needs space and a writable folder.
     if has_log and _is_for_lack_of_room(failure):
         with suppress(OSError):
@@ -141,10 +138,6 @@ def uri_of(path: PurePath, query: str) -> str:
     Python's URI of a file in a shared folder of Windows (`\\server\folder`) begins with
     `file://server/`. SQLite refuses this server, and opens `file:////server/` instead.
 
-    Args:
-        path: Absolute path of the file.
-        query: Query of the URI.
-
     Source: https://www.sqlite.org/uri.html, section 3.1.
     """
     # Before PurePath.as_uri() is removed in Python 3.19, Python 3.14 warns of it.
@@ -164,12 +157,7 @@ def is_locked(error: BaseException) -> bool:
 
 
 def connect(path: Path, query: str) -> sqlite3.Connection:
-    """Return a connection in autocommit mode.
-
-    Args:
-        path: Absolute path of the file.
-        query: Query of the URI that SQLite opens.
-    """
+    """Return a connection in autocommit mode."""
     return sqlite3.connect(
         uri_of(path, query),
         uri=True,
@@ -177,3 +165,54 @@ def connect(path: Path, query: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,  # the writer is another thread
     )
+
+
+_OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE sql NOT NULL"
+_PRIVATE = 0o600  # SQLite gives the same mode to the logs next to a file
+
+
+def make_private(path: Path) -> None:
+    """Create a file that only its owner may read; close an existing file to others."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
+    for suffix in ("", WAL, ROLLBACK, SHM):
+        file = beside(path, suffix)
+        with suppress(FileNotFoundError):
+            if os.name == "posix" and file.stat().st_mode & ~_PRIVATE & 0o777:
+                file.chmod(_PRIVATE)
+
+
+def problem_of_schema(
+    db: sqlite3.Connection,
+    what: str,
+    schema: str,
+    optional: str = "",
+    *,
+    may_have_more: bool = False,
+) -> str:
+    """Return why the tables of a file are not those of a format; "" if they are.
+
+    Triggers, views and indices are refused: a trigger could change or drop stored data, a
+    view could replace a table, and an index on an expression could fail.
+    """
+    expected, known = tables_of(schema), tables_of(schema + optional)
+    tables: dict[str, str] = {}
+    for kind, name, sql in db.execute(_OBJECTS):
+        if kind != "table":
+            return f"it has the {kind} {name!r:.60}, which no {what} has: remove it"
+        tables[name] = sql
+    if not expected.items() <= tables.items():
+        return f"its tables are not the tables of a {what}"
+    for name, sql in tables.items():
+        is_statistics = name.startswith("sqlite_stat")  # of SQLite's ANALYZE
+        if known.get(name, sql if may_have_more or is_statistics else None) != sql:
+            return f"its table {name!r:.60} is not one of a {what}"
+    return ""
+
+
+@functools.cache
+def tables_of(schema: str) -> dict[str, str]:
+    """Return the SQL text of each table, where a changed letter may rename a column."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema)
+        return {name: sql for _, name, sql in db.execute(_OBJECTS)}

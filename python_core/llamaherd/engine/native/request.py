@@ -1,0 +1,142 @@
+"""Requests and their settings in native form: `lh_request` and its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llamaherd.engine.core.errors import SamplerError
+from llamaherd.engine.core.sampling import CONSTRAINTS, PLAIN_SETTINGS
+from llamaherd.engine.native import llguidance
+from llamaherd.engine.native.shim import check, ffi, lib, sized
+
+if TYPE_CHECKING:
+    from llamaherd.engine.core.request import (
+        AnswerShape,
+        ChoicePaths,
+        ThoughtStage,
+        TokenTree,
+    )
+    from llamaherd.engine.core.sampling import SamplingParams
+    from llamaherd.engine.native._shim import CData
+
+
+def check_sampling(
+    model: CData, params: SamplingParams, shape: AnswerShape | None = None
+) -> None:
+    """Check settings with the same checks as an engine that receives a request."""
+    native, _kept = native_sampling(params, shape)
+    error = ffi.new("lh_error *")
+    try:
+        check(lib.lh_sampling_check(model, native, error), error)
+    except SamplerError as failed:
+        name = _constraint(params)
+        # The shim parses GBNF itself, and its error names the argument.
+        is_named = not name or (name == "grammar" and not uses_llguidance(params))
+        text = str(failed) if is_named else f"{name}: {failed}"
+        raise SamplerError(text, failed.code, name) from None
+
+
+def _constraint(params: SamplingParams) -> str:
+    """Return the name of the constraint that is set; "" if none is set."""
+    return next((name for name in CONSTRAINTS if getattr(params, name) is not None), "")
+
+
+def native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
+    """Return an `lh_score`, and the memory to which it points."""
+    native = sized("lh_score")
+    tokens = ffi.from_buffer("int32_t[]", tree.tokens)
+    parents = ffi.from_buffer("int32_t[]", tree.parents)
+    native.n_nodes = len(tree.tokens)
+    native.token = tokens
+    native.parent = parents
+    return native, [native, tokens, parents]
+
+
+def native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
+    """Return an `lh_choice_paths`, and the memory to which it points."""
+    native = sized("lh_choice_paths")
+    arrays = [
+        ffi.from_buffer("int32_t[]", values)
+        for values in (paths.tokens, paths.parents, paths.choices)
+    ]
+    native.n_nodes = len(paths.tokens)
+    native.token, native.parent, native.choice = arrays
+    return native, [native, *arrays]
+
+
+def uses_llguidance(params: SamplingParams) -> bool:
+    """Return whether llguidance enforces the constraint of these settings."""
+    is_lark = (params.grammar or "").lstrip().startswith("%llguidance")
+    return params.schema is not None or params.regex is not None or is_lark
+
+
+def _grammar(params: SamplingParams, shape: AnswerShape | None) -> tuple[int, str]:
+    """Return the kind and the text of the constraint; "" if none is set."""
+    if shape is not None:
+        kind = lib.LH_GRAMMAR_LARK if shape.is_lark else lib.LH_GRAMMAR_JSON_SCHEMA
+        return kind, shape.enforced
+    if params.regex is not None:
+        return lib.LH_GRAMMAR_REGEX, params.regex
+    is_lark = uses_llguidance(params)
+    return (lib.LH_GRAMMAR_LARK if is_lark else lib.LH_GRAMMAR_GBNF), params.grammar or ""
+
+
+def native_sampling(
+    params: SamplingParams, shape: AnswerShape | None
+) -> tuple[CData, list[CData]]:
+    """Return an `lh_sampling_params`, and the memory to which it points."""
+    native = sized("lh_sampling_params")
+    for name in PLAIN_SETTINGS:
+        setattr(native, name, getattr(params, name))
+    bias = dict(params.logit_bias)
+    kept = [
+        ffi.new("int32_t[]", list(bias)),
+        ffi.new("float[]", list(bias.values())),
+        *(ffi.new("char[]", text.encode()) for text in params.dry_breakers),
+    ]
+    breakers = ffi.new("char *[]", kept[2:])
+    native.n_logit_bias = len(bias)
+    native.logit_bias_token, native.logit_bias_value = kept[:2]
+    native.n_dry_breakers = len(params.dry_breakers)
+    native.dry_breakers = breakers
+    kept.append(breakers)
+    stops = ffi.new("int32_t[]", list(params.stop_token_ids))
+    native.n_stop_token_ids = len(params.stop_token_ids)
+    native.stop_token_ids = stops
+    kept.append(stops)
+    kind, grammar = _grammar(params, shape)
+    if kind != lib.LH_GRAMMAR_GBNF:
+        llguidance.load()
+    if grammar:
+        kept.append(ffi.new("char[]", grammar.encode()))
+        native.grammar_kind, native.grammar = kind, kept[-1]
+    if params.choices is not None:
+        choices = [ffi.new("char[]", text.encode()) for text in params.choices]
+        native.n_choices = len(choices)
+        native.choices = array = ffi.new("char *[]", choices)
+        native.choice_size = sizes = ffi.new("int32_t[]", [len(c) - 1 for c in choices])
+        kept += [*choices, array, sizes]
+    return native, kept
+
+
+def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list[CData]]:
+    """Return an `lh_thinking`, and the memory to which it points.
+
+    Args:
+        sampling: An `lh_sampling_params *`. The settings are not changed, because other
+            requests may use the same settings with another seed.
+    """
+    native = sized("lh_thinking")
+    settings = ffi.new("lh_sampling_params *", sampling[0])
+    settings.seed = thought.seed
+    native.sampling = settings
+    native.budget = thought.budget
+    native.is_open = thought.is_open
+    kept = [native, settings]
+    for name in ("start", "end", "after", "closing"):
+        tokens = getattr(thought, name)
+        values = ffi.new("int32_t[]", list(tokens))
+        setattr(native, name, values)
+        setattr(native, f"n_{name}", len(tokens))
+        kept.append(values)
+    return native, kept
