@@ -75,7 +75,7 @@ from .coding.pairs.comparison import TextStrength as TextStrength
 from .coding.pairs.design import ComparedPair as ComparedPair
 from .coding.plots.plot import plot as plot
 from .coding.reports.methods import MethodsText as MethodsText
-from .coding.reports.methods_text import methods_text as methods_text
+from .coding.reports.report import methods_text as methods_text
 from .coding.reports.report import report as report
 from .coding.reports.reproduce import reproduce as reproduce
 from .coding.reports.reproduction import Reproduction as Reproduction

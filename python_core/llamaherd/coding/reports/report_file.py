@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
+from llamaherd.coding.reports.page import JSON_ID
 from llamaherd.coding.reports.report_data import FORMAT, VERSION
-from llamaherd.coding.reports.report_document import JSON_ID
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
 from llamaherd.engine.core.json_text import DAMAGED
 

@@ -1,0 +1,71 @@
+"""Sentences of notes in Jinja templates, and words for numbers in them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from llamaherd.engine.core.decimals import decimals, limits, percents
+from llamaherd.engine.core.plurals import count_of, part_of, percent, verb
+from llamaherd.engine.core.words import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names with commas, and the last two with "and"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+WORDS: dict[str, Any] = {
+    "call": call,
+    "count": count_of,
+    "decimals": decimals,
+    "limits": limits,
+    "listed": listed,
+    "part": part_of,
+    "percent": percent,
+    "percents": percents,
+    "verb": verb,
+}
+FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": repr}
+
+
+class Notes:
+    """Sentences of one template, by name.
+
+    The template has a macro for each sentence. A line that begins with spaces continues
+    the line before it.
+
+    Args:
+        package: Package with a folder `templates`.
+        template: Name of the template.
+    """
+
+    def __init__(self, package: str, template: str = "notes.txt.j2") -> None:
+        loader = jinja2.PackageLoader(package)
+        self._environment = jinja2.Environment(
+            loader=jinja2.FunctionLoader(lambda name: self._source(loader, name)),
+            autoescape=False,  # noqa: S701 - no HTML
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+        )
+        self._environment.globals |= WORDS
+        self._environment.filters |= FILTERS
+        self._template = template
+        self._module: Any = None
+
+    def _source(self, loader: jinja2.PackageLoader, name: str) -> str:
+        source, _, _ = loader.get_source(self._environment, name)
+        return re.sub(r"\n +", " ", source)
+
+    def __call__(self, name: str, **values: object) -> str:
+        """Return a sentence with these values."""
+        if self._module is None:
+            self._module = self._environment.get_template(self._template).module
+        macro: Callable[..., str] = getattr(self._module, name)
+        return macro(**values).strip()
