@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import coverage_designs
 import numpy as np
 from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.fitting_means import fit_means
 from llamaherd.coding.estimation.formulas import Matrices, fit_regression
-from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.estimation.means import fit_means
+from llamaherd.coding.gold.used import GoldUsed
 from llamaherd.coding.statistics import dsl, sampling
 from llamaherd.coding.statistics.regression import fitted
 

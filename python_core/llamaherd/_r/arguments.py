@@ -14,7 +14,7 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary
-from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.part_codes import GivenLabels
 from llamaherd.engine.core.errors import BadArgumentError

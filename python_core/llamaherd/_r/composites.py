@@ -22,7 +22,6 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd._r.recalibration import recalibrate_columns
-from llamaherd.coding.estimation.robustness import drawn_rows
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.coding.plots.result_dicts import robustness_dict
@@ -31,6 +30,7 @@ from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.examples import chosen_examples
+from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.coding.selection.split import opened_sample
 from llamaherd.coding.validation.validation import COLUMNS
 

@@ -14,13 +14,13 @@ from llamaherd._r.forms import Part, r_object, table_of, value, vector
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
-from llamaherd.coding.estimation.estimate_inputs import joined
-from llamaherd.coding.estimation.gold import gold_sample, warn_of_examples
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_read import read_files, read_gold
 from llamaherd.coding.frames import Categories
-from llamaherd.coding.statistics import gold_size as gold_sizes
-from llamaherd.coding.statistics.gold_size import GoldSize, PairedSize
+from llamaherd.coding.gold import size as gold_sizes
+from llamaherd.coding.gold.draw import gold_sample, warn_of_examples
+from llamaherd.coding.gold.population import joined
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.sheets import read_files, read_gold
+from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
 from llamaherd.engine.core.plurals import count_of
 

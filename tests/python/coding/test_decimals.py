@@ -18,13 +18,12 @@ from llamaherd.engine.core.decimals import decimals, limits, percents, rounded
 PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.
 OTHERS = {
-    *("design_checks: ratio", "gold_use: expected"),
     *("methods: size / 1000000000.0", "counts: max(end)"),
     *("counts: read", "counts: rest", "counts: wall", "counts: wrote"),
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),
     *("report: row.speedup", "page: seconds"),
     "page: memory / 2 ** 30",
-    *("representative: e", "step_results: seconds"),
+    *("sampling: e", "step_results: seconds"),
 }
 
 

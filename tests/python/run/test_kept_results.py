@@ -29,9 +29,8 @@ from llamaherd.calls.run.embed_job import EmbedWork
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, columns, head_step, steps
-from llamaherd.coding.estimation import robustness
 from llamaherd.coding.pairs import run as pairs
-from llamaherd.coding.selection import compare, evaluation
+from llamaherd.coding.selection import compare, evaluation, robustness
 from llamaherd.engine.core.errors import KEPT
 from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.engine.core.progress import ProgressBar, say

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.statistics.label_weight import CodesAlone
-    from llamaherd.coding.statistics.representative import LabelCheck
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.coding.statistics.sampling import Floats, LabelCheck
 
 
 _OF = {
@@ -48,11 +47,10 @@ class Width:
     width: float
 
     @classmethod
-    def of(
-        cls, predictions: str, method: str, limits: Sequence[tuple[float, float]]
-    ) -> Width:
-        """Return the mean width of these intervals; missing intervals are left out."""
-        known = [high - low for low, high in limits if not math.isnan(high - low)]
+    def of(cls, predictions: str, method: str, rows: Sequence[Estimate]) -> Width:
+        """Return the mean width by a method; missing intervals are left out."""
+        widths = [row.high - row.low for row in rows if row.method == method]
+        known = [width for width in widths if not math.isnan(width)]
         width = sum(known) / len(known) if known else math.nan
         return cls(predictions=predictions, method=method, width=width)
 
@@ -113,6 +111,21 @@ class Estimate:
     high: float
     lam: float = math.nan
     df: float = math.inf
+
+    @classmethod
+    def missing(cls, outcome: str, term: str, group: str, method: Method) -> Estimate:
+        """Return a quantity without an estimate."""
+        nan = math.nan
+        return cls(
+            outcome=outcome,
+            term=term,
+            group=group,
+            method=method,
+            estimate=nan,
+            std_error=nan,
+            low=nan,
+            high=nan,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,6 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import label_forms
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
     in_order,
@@ -28,16 +27,18 @@ from llamaherd.coding.codes import (
     read_sets,
     text_of,
 )
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.population import named
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.gold.joins import label_forms
+from llamaherd.coding.gold.population import named
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.intervals import NO_LIMITS
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, with_commas
+from llamaherd.engine.core.plurals import with_commas
 
 if TYPE_CHECKING:
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Outcome = str | Sequence[str] | Mapping[str, float]
@@ -338,12 +339,7 @@ def undeclared(
     if not other:
         return []
     n = sum(bool(other.intersection(row)) for row in rows)
-    note = (
-        f"People gave {count_of(n, 'text')} a code that is not among the labels "
-        f"({_some(other)}): estimates treat it as one more label, which the model never "
-        "gives"
-    )
-    return [note]
+    return [note("undeclared", n=n, codes=_some(other))]
 
 
 def _check_coding(

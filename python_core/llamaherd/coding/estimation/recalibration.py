@@ -9,10 +9,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.codes import numbers_of
-from llamaherd.coding.estimation.estimate_inputs import joined
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_use import used_gold
+from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import in_one_form
 from llamaherd.coding.estimation.recalibrated import (
     ProbabilityScores,
@@ -24,19 +21,21 @@ from llamaherd.coding.estimation.recalibrated import (
     vectors_of,
     with_new_columns,
 )
+from llamaherd.coding.gold.population import codes_and_probs, joined
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics import heads
 from llamaherd.coding.statistics.intervals import LEVEL, Measure
 from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.decimals import decimals
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]
@@ -166,21 +165,11 @@ def _result(  # noqa: PLR0917 - one caller
     of_constant = ProbabilityScores.of(constant, columns, weights, level)
     beyond = brier_gain(constant, after, columns, weights, level)
     if not beyond.low > 0:
-        note = (
-            "The codes do not show that the head says more than a constant, the shares "
-            f"of the codes: Brier score {decimals(of_constant.brier.value, 3)} by the "
-            f"constant, {decimals(new.brier.value, 3)} by the head. Do not use the new "
-            "labels as better ones; code more texts, or use other features"
-        )
-        notes = [*notes, note]
+        scores = {"constant": of_constant.brier.value, "head": new.brier.value}
+        notes = [*notes, note("no_better_than_constant", **scores)]
     if not gain.value > 0:
-        note = (
-            "Recalibration does not help here: the accuracy is "
-            f"{decimals(raw.accuracy.value, 3)} by the model, and "
-            f"{decimals(new.accuracy.value, 3)} by the head in cross-validation. The "
-            "model's labels are the better choice"
-        )
-        notes = [*notes, note]
+        shares = {"model": raw.accuracy.value, "head": new.accuracy.value}
+        notes = [*notes, note("no_better_than_model", **shares)]
     record |= {
         "raw": raw.to_dict(),
         "cross_validated": new.to_dict(),
@@ -277,12 +266,7 @@ def _inputs(
 ) -> tuple[Population, GoldUsed, list[str]]:
     """Return the texts, the codes of texts that have a label, and notes."""
     texts, gold, notes = joined(model, gold, None, text, several=False)
-    if isinstance(gold, str):
-        gold = frames.column(texts.frame, gold, "gold")
-    if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
-    frames.check_index(gold, texts.frame, "gold")
-    frames.check_index(prob, texts.frame, "prob")
+    gold, prob = codes_and_probs(texts, gold, prob, None)
     texts, gold, _ = in_one_form(texts, gold, several=False)
     kept = np.flatnonzero(
         [

@@ -9,7 +9,6 @@ from llamaherd.calls.asks.scores import ClassifyResults
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.estimation.estimates import Estimates
-from llamaherd.coding.estimation.robustness_result import Robustness
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, drawing, intervals, planes
 from llamaherd.coding.plots.result_dicts import (
@@ -19,6 +18,7 @@ from llamaherd.coding.plots.result_dicts import (
     variants_dict,
 )
 from llamaherd.coding.selection.comparison import CodebookComparison
+from llamaherd.coding.selection.robustness_result import Robustness
 from llamaherd.coding.statistics.calibration import CoverageCurve
 from llamaherd.coding.statistics.ratings import Agreement
 from llamaherd.coding.validation.spans import SpanValidation

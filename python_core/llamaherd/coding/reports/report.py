@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.estimation.estimates import Estimates
 from llamaherd.coding.estimation.recalibrated import Recalibrated
-from llamaherd.coding.estimation.robustness_result import Robustness
 from llamaherd.coding.plots.result_dicts import (
     estimates_dict,
     plain,
@@ -27,6 +26,7 @@ from llamaherd.coding.reports.report_data import (
 )
 from llamaherd.coding.reports.report_file import damages, read_report
 from llamaherd.coding.selection.evaluation import Evaluation
+from llamaherd.coding.selection.robustness_result import Robustness
 from llamaherd.coding.validation.spans import SpanValidation
 from llamaherd.coding.validation.validation import Validation
 from llamaherd.engine.core import checks, files

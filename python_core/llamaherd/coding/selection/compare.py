@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.annotate import annotated
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import SampleRows, current_rows
 from llamaherd.coding.annotation.settings import journal_path
 from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.gold.joins import SampleRows, current_rows
 from llamaherd.coding.selection.candidates import (
     check_codebook,
     checked_candidates,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.candidates import CodebookCandidate
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes

@@ -14,7 +14,7 @@ from llamaherd.calls.api.scoring import open_context
 from llamaherd.coding.annotation.annotate import annotated
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT
-from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
+from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.selection.candidates import (
     CodebookChoice,
     check_codebook,

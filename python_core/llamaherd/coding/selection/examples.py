@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
     from llamaherd.coding.statistics.ratings import Floats

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from llamaherd.coding.annotation.texts import SPLIT, in_parts
-from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
-from llamaherd.coding.estimation.gold_read import read_gold
+from llamaherd.coding.gold.sample import GoldSample, sidecar
+from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plurals import count_of

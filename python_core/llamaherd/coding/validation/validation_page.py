@@ -12,7 +12,7 @@ from llamaherd.coding.codes.coders import note_on_ties
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
-from llamaherd.coding.statistics.representative import copied, label_check
+from llamaherd.coding.statistics.sampling import copied, label_check
 from llamaherd.engine.core.decimals import decimals, limits, percents
 from llamaherd.engine.core.plurals import MOST_ROWS, count_of, first_rows, percent, verb
 

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llamaherd.coding.statistics import dsl, sampling, waves
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.waves import Wave
+from llamaherd.coding.statistics import dsl, sampling
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.uncertainty import heaviest
-from llamaherd.coding.statistics.waves import Wave
 from scipy.stats import norm, t
 
 N = 3000

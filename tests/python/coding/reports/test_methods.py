@@ -14,7 +14,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.cli.gold import _DESIGNS
-from llamaherd.coding.estimation.gold_use import WAVES
+from llamaherd.coding.gold.pooling import WAVES
 from llamaherd.coding.plots.result_dicts import estimates_dict
 from llamaherd.coding.reports.methods import methods_of
 from llamaherd.coding.reports.prose import DESIGNS

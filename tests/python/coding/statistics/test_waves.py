@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.coding.statistics import waves
-from llamaherd.coding.statistics.waves import Wave
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.waves import Wave
 
 CODES = np.array([1.0, 0.0, 3.0, 2.0, 5.0, 1.0])
 N = len(CODES)

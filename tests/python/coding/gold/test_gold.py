@@ -18,8 +18,8 @@ import pytest
 from llamaherd import _r
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.population import Population
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.population import Population
 from llamaherd.engine.core.stats import Stats
 
 if TYPE_CHECKING:
@@ -343,8 +343,8 @@ def test_it_is_stored_exactly() -> None:
 
 @pytest.mark.parametrize("cell", NASTY)
 def test_no_cell_is_a_formula_and_all_come_back(cell: str) -> None:
-    assert gold_forms.unescaped(gold_forms.escaped(cell)) == cell
-    assert not gold_forms.escaped(cell).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert forms.unescaped(forms.escaped(cell)) == cell
+    assert not forms.escaped(cell).startswith(("=", "+", "-", "@", "\t", "\r"))
 
 
 def coded_file(path: Path, codes: dict[str, list[str]], **changes: Any) -> None:
@@ -411,7 +411,7 @@ def test_ids_and_texts_are_written_unchanged_unless_asked(
     read = lh.read_gold(path)
     assert (read.codes, read.coders) == (gold.codes, ["ann"])
     assert lh.read_gold(pd.DataFrame(rows), gold, coders=["ann"]).codes == gold.codes
-    stripped = [{**row, "id": gold_forms.unescaped(row["id"])} for row in rows]
+    stripped = [{**row, "id": forms.unescaped(row["id"])} for row in rows]
     if spreadsheet:  # some programs remove one apostrophe
         again = lh.read_gold(pd.DataFrame(stripped), gold, coders=["ann"])
         assert again.codes == gold.codes

@@ -1,45 +1,40 @@
-"""Use of a gold sample: its checks and selection in an estimate, and further draws."""
+"""Codes of a gold sample as estimates use them, with the response rates of its texts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding import frames
-from llamaherd.coding.annotation.joins import RAW, SampleRows, current_rows
 from llamaherd.coding.codes import numbers_of, text_of
 from llamaherd.coding.codes.coders import note_on_ties
-from llamaherd.coding.estimation.gold_drawn import WAVE_FIELDS, GoldSample
-from llamaherd.coding.statistics import waves
-from llamaherd.coding.statistics.dsl import Drawing
-from llamaherd.coding.statistics.representative import answered
-from llamaherd.coding.statistics.waves import Outside, Wave, together
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.joins import note
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics.dsl import Drawing, Outside, together
+from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, verb
-from llamaherd.engine.core.words import call, setting, words
+from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.estimation.population import Population
-    from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
+    from llamaherd.coding.statistics.sampling import Floats, Ints
 
 _ROUNDING = 1e-9  # tolerance for rounding errors of rates
 _MOST_ERRORS = 4  # standard errors: more are hardly chance
 _HALF = 0.5 + 1e-6  # numbers of texts are whole numbers
-_UNKNOWN = (
-    "gold has no inclusion probabilities, the probability with which each text was drawn "
-    "for coding: without these probabilities no estimate is valid, however many texts "
-    "were coded. Draw the texts to code with {draw}. If all texts had the same "
-    "probability, pass {simple}; if you know other probabilities, pass these "
-    "probabilities as prob. Texts that were picked by hand, or because they were "
-    "difficult or came first, have no inclusion probabilities"
-)
+# Response rates of labels are treated as different if such a difference is improbable
+# with equal rates, over all labels that are tested together (Bonferroni). A label of
+# which fewer texts were drawn is not tested, because the normal approximation fails.
+_UNLIKELY = 0.05
+_LEAST_DRAWN = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -145,7 +140,7 @@ def used_gold(
         return _of_sample(gold, n_texts, kept)
     if prob is None:
         raise ArgumentError(
-            _UNKNOWN.format(simple=setting("prob", "simple"), draw=call("gold_sample")),
+            note("unknown_probabilities", simple=setting("prob", "simple")),
             argument="prob",
             code="missing",
             form="{problem}",
@@ -205,14 +200,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     codes = gold.gold
     coded = np.flatnonzero([code is not None for code in codes])
     _check_some(len(coded))
-    open_wave = []
-    if len(gold) < n_drawn:
-        note = (
-            f"{count_of(n_drawn - len(gold), 'text')} of the last wave "
-            f"{verb(n_drawn - len(gold), 'has', 'have')} no codes yet: only the "
-            "waves before it are used"
-        )
-        open_wave = [note]
+    n_open = n_drawn - len(gold)
+    open_wave = [note("open_wave", n=n_open)] if n_open else []
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = answered(gold, coded)
     warn_notes(answers.notes)
@@ -269,13 +258,7 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
     error = float(np.sqrt((probs * (1 - probs)).sum()))
     if abs(len(rows) - expected) <= _MOST_ERRORS * error + _HALF:
         return []
-    note = (
-        f"The probabilities (prob) add up to {expected:,.1f} texts, but "
-        f"{count_of(len(rows), 'text')} {verb(len(rows), 'has', 'have')} a code: either "
-        "the probabilities are not those of the draw, or codes are missing. Estimates "
-        "are wrong if the probabilities are wrong"
-    )
-    return [note]
+    return [note("unlikely_number", expected=expected, n=len(rows))]
 
 
 def ties(gold: GoldSample) -> list[str]:
@@ -306,168 +289,130 @@ def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
         )
     never = kept[values == 0]
     if len(never) > 0:
-        named = ", ".join(ids[i] for i in never[:5])
-        more = f" and {len(never) - 5} more" if len(never) > 5 else ""
+        first = [ids[i] for i in never[:5]]
         raise ArgumentError(
-            f"{count_of(len(never), 'text')} could never be drawn for the gold sample "
-            "(ids "
-            f"{named}{more}), so the errors of their labels are unknown. Draw a sample "
-            "in which all texts have a probability above 0, or leave these texts out",
+            note("never_drawn", n=len(never), ids=first, n_more=len(never) - 5),
             argument="gold",
             code="probability_0",
             form="{name}: {problem}",
         )
 
 
-WAVES = "waves"  # kind of a sample whose waves have different designs
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answered:
+    """Probabilities that texts are both drawn and coded.
 
-
-def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Population]:
-    """Match an earlier sample to the data; also return the texts that it did not draw."""
-    if "split" in after.design or "part" in after.design:
-        raise ArgumentError(
-            f"was split: draw all waves before {call('gold_split')}",
-            argument="after",
-            code="already_split",
-        )
-    known = texts.texts if texts.text_column is not None else None
-    data = SampleRows.of(after, texts.frame, len(texts), texts=known, labels=texts.labels)
-    moved = replace(after.moved(current_rows(after, data)), all_ids=None)
-    raw = f"{RAW}{texts.label_column}"
-    if raw in frames.names(texts.frame):  # after recalibrate(): labels of the model
-        column = frames.column(texts.frame, raw, "label")
-        texts = replace(texts, labels=[text_of(each) for each in column])
-    left = replace(texts, drawn=frozenset(moved.rows))
-    if len(left.there) == 0:
-        raise ArgumentError("has all texts already", argument="after", code="no_rows")
-    return moved, left
-
-
-def sizes_of(after: GoldSample) -> list[int]:
-    """Return the number of texts of each wave."""
-    if after.waves:
-        return [wave.n for wave in after.waves]
-    return [len(after)]
-
-
-def highest_prob(after: GoldSample, n: int) -> float:
-    """Return the highest inclusion probability that a further wave of n texts may use."""
-    n_texts = int((after.all_probs > 0).sum())
-    return waves.highest([*sizes_of(after), n], n_texts)
-
-
-def is_same_design(
-    after: GoldSample, draw: Draw, left: Ints, design: dict[str, Any]
-) -> bool:
-    """Return True if both draws together are one sample of the first draw's design.
-
-    The draws are one sample if both are simple, or if both are stratified in the same way
-    and their allocation follows from the sizes of the strata.
+    Attributes:
+        probs: float64[n], these probabilities for the coded texts.
+        all_probs: float64[N], these probabilities for all texts.
+        is_even: True if one response rate was assumed for the whole sample.
+        is_by_label: True if response rates differ by the model's label.
+        notes: Notes for the user.
     """
-    kind = design["kind"]
-    if after.waves or kind != after.design["kind"]:
-        return False
-    if kind == "simple":
-        return True
-    if kind != "stratified" or not isinstance(design["allocation"], str):
-        return False
-    if not isinstance(after.design.get("allocation"), str):
-        return False
-    pairs = {*zip(after.strata[left].tolist(), draw.strata.tolist(), strict=True)}
-    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+
+    probs: Floats
+    all_probs: Floats
+    is_even: bool = True
+    is_by_label: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
-def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
-    """Check that no stratum is sampled so densely that a code would weigh less than 1."""
-    dense = np.flatnonzero(draw.all_probs > most + 1e-9)
-    if len(dense) > 0:
-        name, prob = names[int(dense[0])], draw.all_probs[dense[0]]
-        raise ArgumentError(
-            f"would draw {percents(prob, 0)} of the remaining texts of stratum {name!r}; "
-            f"with waves of different designs at most {percents(most, 0)} of a stratum "
-            "can be drawn. "
-            "Draw fewer texts of this stratum, or use the design of the first wave again",
-            argument="allocation",
-            code="out_of_range",
-        )
+def answered(
+    gold: GoldSample, coded: Ints, *, has_empty_strata: bool = False
+) -> Answered:
+    """Return the probabilities that texts are drawn and coded, if some codes are missing.
 
-
-def pooled(
-    after: GoldSample, new: GoldSample, left: Ints, *, is_same: bool
-) -> GoldSample:
-    """Combine an earlier sample and a new wave into one sample.
+    Coded texts are assumed to be a random part of the drawn texts in their stratum. If
+    response rates differ by the model's label, coded texts are assumed to be a random
+    part of the drawn texts with the same stratum and label.
 
     Args:
-        after: Earlier sample, with row numbers of the current data.
-        new: Texts of the new wave, with inclusion probabilities conditional on earlier
-            waves.
-        left: int64[M], rows from which the new wave was drawn.
-        is_same: See `is_same_design`.
+        gold: Gold sample.
+        coded: int64[n], indices of its texts that have a code.
+        has_empty_strata: True to accept strata without a code, with a note; the
+            probabilities are then right for the texts of the other strata.
+
+    Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
+    "Model Assisted Survey Sampling", 1992, section 15.6.
     """
-    rows = sorted({*after.rows, *new.rows})
-    at = {row: (after, i) for i, row in enumerate(after.rows)}
-    at |= {row: (new, i) for i, row in enumerate(new.rows)}
-    old = {row: i for i, row in enumerate(after.rows)}
-    record = {name: new.design[name] for name in WAVE_FIELDS if name in new.design}
-    n_coded = sum(code is not None for code in after.gold)
-    history = after.history
-    history.append(
-        {"wave": len(history) + 1, **record, "N": len(left), "n_coded": n_coded}
-    )
-    both: dict[str, Any] = {
-        "rows": rows,
-        "ids": [at[row][0].ids[at[row][1]] for row in rows],
-        "texts": [at[row][0].texts[at[row][1]] for row in rows],
-        "labels": [at[row][0].labels[at[row][1]] for row in rows],
-        "codes": [
-            [column[old[row]] if row in old else None for row in rows]
-            for column in after.codes
-        ],
-        "coders": after.coders,
-        "names": after.names or new.names,
-        "all_ids": new.all_ids,
-        "label_marks": new.label_marks,
-    }
-    common = {
-        name: value for name, value in new.design.items() if name not in WAVE_FIELDS
-    }
-    design = {**common, "n": len(rows), "seed": new.design["seed"], "history": history}
-    if is_same:
-        probs = _of_strata(rows, after.strata)
-        of_kind = {
-            name: after.design[name] for name in WAVE_FIELDS if name in after.design
-        }
-        if "drawn" in of_kind:
-            counts = np.bincount(after.strata[rows]).tolist()
-            of_kind["drawn"] = dict(zip(of_kind["strata"], counts, strict=True))
-        design = {**of_kind, **design}
-        return replace(after, **both, design=design, all_probs=probs)
-    known = after.waves or (_wave(after),)
-    made = (*known, _wave(new))
-    return replace(
-        after,
-        **both,
-        design={"kind": WAVES, **design},
-        all_probs=waves.combined(made).all_probs,
-        strata=np.minimum(known[0].strata, 0),
-        waves=made,
+    rows = np.array(gold.rows, dtype=np.int64)
+    probs = gold.all_probs[rows[coded]]
+    n = len(rows)
+    if len(coded) == n:
+        return Answered(probs=probs, all_probs=gold.all_probs)
+    strata = gold.draw_strata
+    rates = _rates(strata, coded)
+    empty = np.unique(strata[rates[strata] == 0])
+    if len(empty) and not has_empty_strata:
+        raise ArgumentError(
+            "has a stratum, or a wave, of which no text is coded yet; code some texts of "
+            f"{_named(gold.design, empty)}",
+            argument="gold",
+        )
+    n_without = n - len(coded)
+    more = [note("empty_strata", n=len(empty))] if len(empty) else []
+    of_all = np.where(gold.strata >= 0, len(coded) / n, 0.0)
+    if not gold.waves:
+        of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
+    names = [label or "no label" for label in gold.labels]
+    cells = _numbered([(int(h), name) for h, name in zip(strata, names, strict=True)])
+    of_cell = _rates(cells, coded)
+    uneven = _uneven(names, strata, coded)
+    has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
+    by_label = bool(uneven) and has_all
+    used, by = (of_cell, cells) if by_label else (rates, strata)
+    is_even = not uneven and bool(np.ptp(rates[np.unique(strata)]) == 0)
+    head = note("without_code", n=n_without, n_drawn=n, uneven=uneven, by_label=by_label)
+    return Answered(
+        probs=np.asarray(probs * used[by[coded]]),
+        all_probs=np.asarray(gold.all_probs * of_all),
+        is_even=is_even,
+        is_by_label=bool(uneven),
+        notes=[head, *more],
     )
 
 
-def _of_strata(rows: Sequence[int], strata: Ints) -> Floats:
-    """Return the probabilities of a stratified sample, float64[N]."""
-    there = strata >= 0
-    totals = np.bincount(strata[there])
-    drawn = np.bincount(strata[list(rows)], minlength=len(totals))
-    return np.where(there, (drawn / totals)[np.maximum(strata, 0)], 0.0)
+def _named(design: Mapping[str, Any], empty: Ints) -> str:
+    """Name strata by number, with the numbers of drawn texts; otherwise name waves."""
+    names = list(design.get("strata") or {})
+    if not names or max(empty) >= len(names):
+        return f"each: {design.get('history')}"
+    drawn = design.get("drawn") or {}
+    listed = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
+    return ", ".join(listed)
 
 
-def _wave(sample: GoldSample) -> Wave:
-    """Convert a sample that has no waves to a wave."""
-    return Wave(
-        rows=np.array(sample.rows, dtype=np.int64),
-        probs=sample.all_probs,
-        strata=sample.strata,
-        n=len(sample),
-        n_left=int((sample.all_probs > 0).sum()),
-    )
+def _numbered(keys: list[tuple[int, str]]) -> Ints:
+    known = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return np.array([known[key] for key in keys], dtype=np.int64)
+
+
+def _rates(cells: Ints, coded: Ints) -> Floats:
+    """Return the share of coded texts in each cell, float64[cells]; 1 for empty cells."""
+    drawn = np.bincount(cells)
+    there = np.bincount(cells[coded], minlength=len(drawn))
+    return np.where(drawn > 0, there / np.maximum(drawn, 1), 1.0)
+
+
+def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
+    """Describe response rates by label if they differ within strata; else return ""."""
+    expected = _rates(strata, coded)[strata]
+    is_coded = np.zeros(len(strata), dtype=bool)
+    is_coded[coded] = True
+    labels = np.array(names)
+    tested = [name for name, n in Counter(names).items() if n >= _LEAST_DRAWN]
+    unlikely = normal_quantile(1 - _UNLIKELY / max(len(tested), 1))
+    gaps = {}  # by label, in standard errors
+    for name in tested:
+        own = labels == name
+        rest = 1 - own.sum() / len(own)  # a label is compared with all others
+        error = float(np.sqrt((expected[own] * (1 - expected[own])).sum() * rest))
+        gap = abs(float(is_coded[own].sum() - expected[own].sum())) - 0.5
+        gaps[name] = gap / error if error > 0 else 0.0
+    if max(gaps.values(), default=0.0) <= unlikely:
+        return ""
+    listed = [
+        f"{percents(is_coded[labels == name].mean(), 0)} of {name!r}"
+        for name in sorted(gaps, key=lambda name: -gaps[name])
+    ]
+    return ", ".join(listed[:6])

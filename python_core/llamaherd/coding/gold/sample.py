@@ -15,10 +15,9 @@ from llamaherd.coding.annotation.label_sets import (
     none_of,
 )
 from llamaherd.coding.codes.coders import majority, majority_of_sets
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.gold_forms import CodeReader, Places, read_codes
-from llamaherd.coding.statistics import waves
-from llamaherd.coding.statistics.waves import Outside, together
+from llamaherd.coding.gold import forms, waves
+from llamaherd.coding.gold.forms import CodeReader, Places, read_codes
+from llamaherd.coding.statistics.dsl import Outside, together
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import check_free, write_whole
@@ -28,8 +27,8 @@ from llamaherd.engine.core.words import call
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.gold.waves import Wave
     from llamaherd.coding.statistics.sampling import Floats, Ints
-    from llamaherd.coding.statistics.waves import Wave
 
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
@@ -155,7 +154,7 @@ class GoldSample:
     def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
         """Return the sample with labels of the model, unless the draw recorded labels.
 
-        Response rates are compared between these labels, see `representative`.
+        Response rates are compared between these labels, see `used.answered`.
         """
         if any(label is not None for label in self.labels):
             return self
@@ -339,7 +338,7 @@ class GoldSample:
                 other content, such as codes, exists.
             OSError: The file cannot be written.
         """
-        checks.choice("delimiter", delimiter, gold_forms.DELIMITERS)
+        checks.choice("delimiter", delimiter, forms.DELIMITERS)
         flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
@@ -381,7 +380,7 @@ class GoldSample:
                 for name in names
             ]
             rows.append(cells)
-        content = gold_forms.written(rows, bom, delimiter, spreadsheet=spreadsheet)
+        content = forms.written(rows, bom, delimiter, spreadsheet=spreadsheet)
         there = Path(path)
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)
@@ -422,7 +421,7 @@ class GoldSample:
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""
-        return gold_forms.json_of(
+        return forms.json_of(
             {each.name: getattr(self, each.name) for each in fields(self)}
         )
 
@@ -433,7 +432,7 @@ class GoldSample:
         Raises:
             ValueError: The text is not a sample, or its probabilities were changed.
         """
-        return cls(**gold_forms.fields_of(text))
+        return cls(**forms.fields_of(text))
 
     def __repr__(self) -> str:
         n_coded = sum(code is not None for code in self.gold)

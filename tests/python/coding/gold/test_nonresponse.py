@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.statistics.representative import answered
+from llamaherd.coding.gold.used import answered
 
 N, N_DRAWN = 1000, 200
 

@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes import check_names, form_of, text_of
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.gold_drawn import (
-    GoldSample,
-    sidecar,
-)
-from llamaherd.coding.estimation.gold_forms import (
-    CodeReader,
-    listed_ids,
-    summary_of_problems,
-)
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.forms import CodeReader, listed_ids, summary_of_problems
+from llamaherd.coding.gold.joins import note
+from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import part_of
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
@@ -121,11 +114,7 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
         )
     for sheet in sheets:
         for column in sheet.notes:
-            warn_caller(
-                f"The column {column!r} of {sheet.name} was taken for notes and left "
-                "out: none of its cells is a label. To read codes from it, name it in "
-                "coders"
-            )
+            warn_caller(note("column_of_notes", column=column, sheet=sheet.name))
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
     known = dict(zip(sample.coders, sample.codes, strict=True))
@@ -146,7 +135,7 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
 
 
 def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
-    lines = gold_forms.parsed(path.read_bytes(), str(path))
+    lines = forms.parsed(path.read_bytes(), str(path))
     return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
 
 
@@ -181,12 +170,8 @@ def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
     missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
     if not missing:
         return
-    warn_caller(
-        f"{part_of(len(missing), len(sample), 'text', of='of the gold sample')} no row "
-        f"in what was read (ids {listed_ids(sample.ids, missing)}), and so no code. If "
-        "rows were deleted because of their content, the inclusion probabilities are "
-        "wrong: keep the rows, and leave the code empty"
-    )
+    ids = listed_ids(sample.ids, missing)
+    warn_caller(note("missing_rows", n=len(missing), n_drawn=len(sample), ids=ids))
 
 
 class _Problem(NamedTuple):
@@ -256,7 +241,7 @@ class _Sheet:
         ids = [row.get("id", "").strip() for row in cells]
         self._is_escaped = any(self._place(each) is None for each in ids)
         if coders is None:
-            given = _begun(gold_forms.without_notes(given), cells)
+            given = _begun(forms.without_notes(given), cells)
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {
@@ -313,7 +298,7 @@ class _Sheet:
     def _place(self, identifier: str) -> int | None:
         """Return the index of a text by its id, which a spreadsheet's form may escape."""
         if self._is_escaped:
-            without = self._index_of.get(gold_forms.unescaped(identifier))
+            without = self._index_of.get(forms.unescaped(identifier))
             if without is not None:
                 return without
         return self._index_of.get(identifier, self._numbers.get(_number(identifier)))
@@ -357,7 +342,7 @@ def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
 
 def _header(cells: Sequence[str]) -> list[str]:
     """Return column names, with variant spellings of known names normalized."""
-    names = [gold_forms.unescaped(cell.strip()) for cell in cells]
+    names = [forms.unescaped(cell.strip()) for cell in cells]
     known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
@@ -400,11 +385,11 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
 
 def _readings(cell: str) -> tuple[str, str]:
     """Return a cell as it is, and without the apostrophe of a spreadsheet's form."""
-    return cell, gold_forms.unescaped(cell)
+    return cell, forms.unescaped(cell)
 
 
 def _same_text(cell: str, text: str) -> bool:
-    return any(gold_forms.same_text(each, text) for each in _readings(cell))
+    return any(forms.same_text(each, text) for each in _readings(cell))
 
 
 def _number(cell: str) -> float:

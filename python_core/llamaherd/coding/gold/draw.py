@@ -10,31 +10,27 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import hash_of_labels
 from llamaherd.coding.annotation.label_sets import scale_of
 from llamaherd.coding.annotation.survey import weights_of
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.codes import numbers_of, text_of
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_forms import listed_ids
-from llamaherd.coding.estimation.gold_use import (
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.forms import listed_ids
+from llamaherd.coding.gold.joins import hash_of_labels, note
+from llamaherd.coding.gold.pooling import (
     check_highest,
     earlier_draw,
     highest_prob,
     is_same_design,
     pooled,
 )
-from llamaherd.coding.estimation.population import (
-    Population,
-    own_ids,
-    own_labels,
-    own_texts,
-)
-from llamaherd.coding.statistics import sampling, waves
+from llamaherd.coding.gold.population import Population, own_ids, own_labels, own_texts
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics import sampling
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.plurals import count_of
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
@@ -107,7 +103,7 @@ def gold_sample(
             are "simple", or if all are "stratified" by the same columns and `allocation`
             is "proportional" or "equal". In other cases probabilities may depend on the
             codes of earlier waves, and estimates weight waves as described in
-            `llamaherd.coding.statistics.waves`. Decide the sizes of all waves before
+            `llamaherd.coding.gold.waves`. Decide the sizes of all waves before
             you see any codes.
         weights: For "weights": a column, or N survey weights.
 
@@ -359,13 +355,8 @@ def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     """Warn if sampled texts are examples of the codebook: the prompt has their labels."""
     rows = same_rows(drawn.texts, [each.text for each in examples])
     if rows:
-        found = part_of(len(rows), len(drawn), "text", "is", "are", "of the gold sample")
-        warn_caller(
-            f"{found} {verb(len(rows), 'an example', 'examples')} of the codebook (ids "
-            f"{listed_ids(drawn.ids, rows)}), whose labels the prompt contains: accuracy "
-            "measured with them is too high. Remove examples from the data before you "
-            "draw"
-        )
+        ids = listed_ids(drawn.ids, rows)
+        warn_caller(note("examples", n=len(rows), n_drawn=len(drawn), ids=ids))
 
 
 def _check_n(n: int, draw: sampling.Draw) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,19 +12,23 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import column_hashes, label_forms
 from llamaherd.coding.annotation.label_sets import confidence_of, labels_in
-from llamaherd.coding.annotation.texts import is_blank, marks_of, sha256_of
+from llamaherd.coding.annotation.texts import is_blank, marks_of, open_parts, sha256_of
 from llamaherd.coding.codes import are_measured, form_of, numbers_of, text_of
-from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.gold.joins import (
+    Matched,
+    SampleRows,
+    column_hashes,
+    label_forms,
+    note,
+)
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plurals import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
 
 
@@ -239,10 +243,7 @@ def own_ids(frame: object) -> str | None:
     problem = "has no value for some texts"
     if None not in values:
         problem = f"has the value {twice[0]!r} {count_of(twice[1], 'time')}"
-    warn_caller(
-        f"The column {ID!r} {problem}: the ids of the sample are row numbers from 1, not "
-        "the values of this column. Give each text its own id, or name a column (id)"
-    )
+    warn_caller(note("bad_ids", column=ID, problem=problem))
     return None
 
 
@@ -339,3 +340,68 @@ def named(by: object, argument: str = "by") -> list[str]:
                 f"names the column {name!r} twice", argument=argument, code="duplicate"
             )
     return names
+
+
+def joined(
+    coded: Any,  # noqa: ANN401 - see estimate
+    gold: Any,  # noqa: ANN401 - see estimate
+    label: str | None,
+    text: str | None,
+    *,
+    several: bool,
+) -> tuple[Population, Any, list[str]]:
+    """Match a sample to the texts; return both, and notes on texts that do not match."""
+    _check_gold(gold)
+    gold = open_parts(gold)
+    if isinstance(coded, Sequence) and not isinstance(coded, str):
+        coded = {"label": list(coded)}
+    design = gold.design if isinstance(gold, GoldSample) else {}
+    frame = coded.frame if isinstance(coded, Coded) else coded
+    there = frames.names(frame)
+    text = text or (design.get("text") if design.get("text") in there else None)
+    identifier = design.get("id") if design.get("id") in there else None
+    if label is None and frame is coded:
+        label = design.get("label") or "label"
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(
+        coded, text=text, label=label, id=identifier, names=names, several=several
+    )
+    if not isinstance(gold, GoldSample):
+        return texts, gold, []
+    known = texts.texts if texts.text_column is not None else None
+    data = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
+    found = Matched.of(gold, data)
+    gold = found.gold.moved(found.new_rows)
+    gold = gold.with_labels([texts.labels[row] for row in gold.rows])
+    return texts, gold, [*filter(None, [found.left_out]), *found.notes]
+
+
+def codes_and_probs(
+    texts: Population,
+    gold: Any,  # noqa: ANN401 - see estimate
+    prob: Any,  # noqa: ANN401 - see estimate
+    weights: object,
+) -> tuple[Any, Any]:
+    """Return `gold` and `prob`; for the name of a column, return the column's values.
+
+    A pandas object with another index than the data frame raises an error.
+    """
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
+    for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
+        frames.check_index(values, texts.frame, name)
+    return gold, prob
+
+
+def _check_gold(gold: object) -> None:
+    if isinstance(gold, (GoldSample, str)):
+        return
+    is_other = isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable)
+    what = checks.shown(gold) if is_other else checks.no_list(gold)
+    if what:
+        raise ArgumentTypeError(
+            f"must be a GoldSample, the name of a column, or a list of codes, not {what}",
+            argument="gold",
+        )

@@ -14,8 +14,8 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.answer_types import JOINED
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.estimation.estimate import estimate
-from llamaherd.coding.estimation.estimate_inputs import joined
 from llamaherd.coding.estimation.estimates import TITLES
+from llamaherd.coding.gold.population import joined
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.decimals import decimals, limits, percents
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.variants import Variant
     from llamaherd.coding.estimation.estimates import Estimates
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
     from llamaherd.coding.estimation.outcomes import Outcome
+    from llamaherd.coding.gold.sample import GoldSample
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 

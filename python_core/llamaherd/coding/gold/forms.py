@@ -23,8 +23,9 @@ from llamaherd.coding.annotation.label_sets import (
     none_of,
 )
 from llamaherd.coding.codes import form_of, is_nothing, text_of
-from llamaherd.coding.statistics import waves
-from llamaherd.coding.statistics.waves import Outside, Wave
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.waves import Wave
+from llamaherd.coding.statistics.dsl import Outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.json_text import DAMAGED

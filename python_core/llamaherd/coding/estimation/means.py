@@ -1,4 +1,4 @@
-"""Means in groups and their differences, by all methods.
+"""Means and medians in groups and their differences, by all methods.
 
 F(t), the share of codes that are at most t, is estimated like any other share, with the
 interval of `llamaherd.coding.statistics.uncertainty`. The median is the smallest number
@@ -20,34 +20,25 @@ import math
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.coding.estimation import notes
-from llamaherd.coding.estimation.estimates import Estimate, Method
+from llamaherd.coding.estimation.estimates import Estimate
 from llamaherd.coding.estimation.fitting import (
-    FitSettings,
+    Fits,
     Found,
-    MethodFit,
-    RowNames,
-    filled_row,
-    found_of,
-    limits_of_difference,
+    Quantities,
     of_codes,
     of_labels,
-    tried,
 )
-from llamaherd.coding.estimation.notes import skewed, warned
-from llamaherd.coding.estimation.outcomes import (
-    MEDIAN,
-    shares_or_scores,
-)
+from llamaherd.coding.estimation.outcomes import MEDIAN
+from llamaherd.coding.estimation.predictions import outcome_numbers
 from llamaherd.coding.statistics import dsl, label_weight
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
-from llamaherd.coding.statistics.label_weight import codes_alone
 from llamaherd.coding.statistics.regression import FitError, check_rank
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -55,12 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.coding.estimation.estimates import Method
-    from llamaherd.coding.estimation.fitting import FitSettings
+    from llamaherd.coding.estimation.fitting import FitSettings, MethodFit
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
-    from llamaherd.coding.estimation.population import Population
     from llamaherd.coding.estimation.predictions import Predicted
+    from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.dsl import Problem
-    from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
@@ -69,7 +59,7 @@ _LEAST_CODES = 2  # minimum number of codes of a group
 
 
 def fit_means(
-    outcomes: Sequence[tuple[str, Floats, Floats]],
+    outcomes: Sequence[Numbers],
     term: str,
     groups: Ints,
     names: Sequence[str],
@@ -92,143 +82,56 @@ def fit_means(
     x = x_hat[settings.gold.rows]
     n_codes = x.sum(axis=0)
     is_exact = (settings.target == "texts") & (n_codes == x_hat.sum(axis=0))
-    found_notes = [*settings.notes_of_ppi]
-    found_notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
+    fits = Fits(notes=settings.notes_of_ppi)
+    fits.notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
     limits = (0.0, 1.0) if term == "share" else limits
-    there = np.flatnonzero(n_codes >= _LEAST_CODES)
-    table = _Table.of(names, there)
-    alone: CodesAlone | None = None
-    rows: list[Estimate] = []
-    covariances: dict[tuple[str, str], Floats] = {}
+    coded = np.flatnonzero(n_codes >= _LEAST_CODES)
     for outcome, y_hat, y in outcomes:
         problem = settings.problem("ols", x_hat, y_hat, x, y)
-        found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
-        found_notes += notes.rare_label(outcome, y) if term == "share" else []
-        found_notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
+        fits.notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+        fits.notes += notes.rare_label(outcome, y) if term == "share" else []
+        fits.notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
         values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
         ends = (float(min(values)), float(max(values)))
         problem = problem.with_certainty()
         needed: dict[str, Floats] = {}
         for method in settings.methods:
-            used = table if method != "naive" else _Table.of(names, np.arange(len(names)))
-            by = partial(_mean_by, method, problem, settings, ends, used)
-            found = tried(method, by, found_notes, names)
-            if found is not None:
-                needed[method] = np.full(len(names), np.nan)
-                needed[method][used.there] = found.needed[: len(used.there)]
-                if method == "gold":
-                    own = _alone(problem, outcome, term, used)
-                    alone = own if alone is None else alone.and_of(own)
-            covariances[outcome, method] = used.covariance(found)
-            rows += used.rows(outcome, term, method, found, limits)
-        found_notes += skewed(outcome, names, n_codes, needed)
-    found_notes += notes.beyond(rows, limits)
-    return found_of(rows, covariances, found_notes, limits, alone)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Table:
-    """Rows of a result: a mean of each group, and each difference from the first group.
-
-    Attributes:
-        names: Names of the groups.
-        there: int64[m], groups with an estimate.
-        ways: float64[q, m], weights of these groups' means in each sum.
-        at: Index of the sum for each row; None for a row without an estimate.
-    """
-
-    names: Sequence[str]
-    there: Ints
-    ways: Floats
-    at: tuple[int | None, ...]
-
-    @classmethod
-    def of(cls, names: Sequence[str], there: Ints) -> _Table:
-        eye = np.eye(len(there))
-        place = {int(g): i for i, g in enumerate(there)}
-        ways = [*eye]
-        at: list[int | None] = [place.get(g) for g in range(len(names))]
-        for g in range(1, len(names)):
-            if 0 in place and g in place:
-                at.append(len(ways))
-                ways.append(eye[place[g]] - eye[0])
-            else:
-                at.append(None)
-        return cls(names=names, there=there, ways=np.array(ways), at=tuple(at))
-
-    @property
-    def keys(self) -> list[tuple[bool, str]]:
-        """Whether a row is a difference, and the name of its group."""
-        first = self.names[0]
-        groups = [(False, name) for name in self.names]
-        return groups + [(True, f"{name} - {first}") for name in self.names[1:]]
-
-    def rows(
-        self,
-        outcome: str,
-        term: str,
-        method: Method,
-        found: MethodFit | None,
-        limits: tuple[float, float],
-    ) -> list[Estimate]:
-        """Return the rows of one outcome and method."""
-        made = []
-        for (is_difference, group), i in zip(self.keys, self.at, strict=True):
-            name = RowNames(
-                outcome=outcome,
-                term="difference" if is_difference else term,
-                group=group,
-                method=method,
-                limits=limits_of_difference(limits) if is_difference else limits,
-            )
-            made.append(filled_row(name, found, i))
-        return made
-
-    def covariance(self, found: MethodFit | None) -> Floats:
-        """Return the covariances of all groups; NaN for groups without an estimate."""
-        p = len(self.names)
-        whole = np.full((p, p), np.nan)
-        if found is not None:
-            whole[np.ix_(self.there, self.there)] = found.covariance
-        return whole
-
-
-def _alone(problem: Problem, outcome: str, term: str, table: _Table) -> CodesAlone:
-    """Return variances by codes alone of all groups with two codes, and differences."""
-    ways = {
-        (outcome, "difference" if is_difference else term, group): table.ways[i]
-        for (is_difference, group), i in zip(table.keys, table.at, strict=True)
-        if i is not None
-    }
-    return codes_alone(problem.columns(table.there), ways)
+            there = coded if method != "naive" else np.arange(len(names))
+            quantities = Quantities.of_groups(names, there, term, limits)
+            by = partial(_mean_by, method, settings, ends)
+            needed[method] = fits.add(outcome, method, problem, quantities, by)
+        fits.notes += notes.skewed(outcome, names, n_codes, needed)
+    fits.notes += notes.beyond(fits.rows, limits)
+    return fits.found()
 
 
 def _mean_by(
     method: Method,
-    problem: Problem,
     settings: FitSettings,
     ends: tuple[float, float],
-    table: _Table,
+    problem: Problem,
+    quantities: Quantities,
 ) -> MethodFit:
-    """Fit the means of the groups of a table; `ends` are the extreme outcomes."""
+    """Fit the means of groups; `ends` are the extreme outcomes."""
+    ways, there = quantities.ways, quantities.there
     if method == "naive":
-        return of_labels(problem, table.ways, settings.level)
-    if len(table.there) == 0:
+        return of_labels(problem, ways, settings.level)
+    if len(there) == 0:
         raise FitError("no group has two codes")
-    part = problem.columns(table.there)
+    part = problem.columns(there)
     check_rank(part.x, np.ones(len(part.y)))
     n_fitted: float | Floats = 1.0
     if method == "ppi":
-        part, found = (
+        part, estimated = (
             label_weight.simple_means(part)
             if settings.is_plain
             else (part, label_weight.tuned_means(part))
         )
-        shares = np.abs(table.ways)
+        shares = np.abs(ways)
         n_fitted = shares @ (1.0 + ~part.all_coded) / shares.sum(axis=1)
     else:
-        found = dsl.dsl(part) if method == "dsl" else dsl.gold_alone(part)
-    return of_codes(part, found, table.ways, settings.level, ends=ends, n_fitted=n_fitted)
+        estimated = dsl.dsl(part) if method == "dsl" else dsl.gold_alone(part)
+    return of_codes(part, estimated, ways, settings.level, ends=ends, n_fitted=n_fitted)
 
 
 # with more numbers, shares are computed by bisection instead of at all numbers
@@ -266,7 +169,7 @@ def fit_median(
     return Found(
         rows=rows,
         covariances=covariances,
-        notes=warned(shares.notes),
+        notes=notes.warned(shares.notes),
         alone=shares.alone,
     )
 
@@ -309,7 +212,7 @@ class _Shares:
         self._groups, self._names = groups, names
         self._known: dict[int, Found | None] = {}
         self._used: set[int] = set()  # indices of medians
-        self.alone: CodesAlone | None = None
+        self.alone: label_weight.CodesAlone | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -327,11 +230,7 @@ class _Shares:
         near = at if share is not None else max(at - 1, 0)
         share = share or self._share(near, method, group)
         if share is None or math.isnan(share.estimate):
-            nan = math.nan
-            return Estimate(
-                outcome=MEDIAN, term="quantile", group=group, method=method,
-                estimate=nan, std_error=nan, low=nan, high=nan,
-            )  # fmt: skip
+            return Estimate.missing(MEDIAN, "quantile", group, method)
         if method == "gold":
             self._add_alone(near, share)
         limits = [float(self._values[i]) for i in (low, high)]
@@ -425,22 +324,11 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
         is_median: True to estimate the median of the scores, not their mean.
         limits: Smallest and largest possible mean.
     """
-    labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups
+    codes = settings.gold.codes
 
     def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
-        return shares_or_scores(
-            wanted,
-            texts,
-            labels,
-            settings.gold.codes,
-            several=several,
-            shares=(
-                None
-                if predicted.probs is None
-                else lambda name: predicted.shares(name, kept)
-            ),
-        )
+        return outcome_numbers(wanted, texts, kept, predicted, codes, several=several)
 
     term, numbers = numbers_of(outcome)
     if not is_median or not isinstance(outcome, Mapping):

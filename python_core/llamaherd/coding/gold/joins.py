@@ -13,18 +13,21 @@ from llamaherd.coding.annotation.texts import (
     check_relabelled,
     compared,
     hash_of_texts,
+    locked_note,
     marks_of,
     sha256_of,
 )
 from llamaherd.coding.codes import form_of, is_nothing, text_of
+from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, part_of
+from llamaherd.engine.core.plurals import count_of
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+note = Notes("llamaherd.coding.gold")
 RAW = "raw_"  # prefix of the model's columns in recalibrated data
 
 
@@ -155,19 +158,6 @@ def _check_edits(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
     )
 
 
-def relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> list[str]:  # noqa: ANN401
-    """Return a note if the model's labels of drawn texts changed since the draw."""
-    n_other = _n_relabelled(gold, rows, new_rows)
-    if not n_other:
-        return []
-    part = part_of(n_other, len(gold.rows), "text", of="of the gold sample")
-    note = (
-        f"{part} another label than when it was drawn, because of another run or an "
-        "edit. The results are about the new labels"
-    )
-    return [note]
-
-
 def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     """Restrict a sample to the texts that the data contain; texts are matched by id.
 
@@ -184,25 +174,38 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     return gold.among(kept)
 
 
-def note_on_left_out(gold: Any, n: int) -> str:  # noqa: ANN401 - GoldSample
-    """Return a note if data have fewer rows than the draw had texts; "" otherwise.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """A sample, and its texts in the data.
 
-    The note has the field `{n_drawn}`, the number of drawn texts that the data have.
-
-    Args:
-        gold: The whole sample.
-        n: Number of rows of the data.
+    Attributes:
+        gold: The sample, restricted to the texts of the data.
+        new_rows: Current row of each text of the draw; None if unchanged.
+        notes: Notes on a locked part of the sample, and on changed labels.
+        left_out: Note on texts of the draw that the data do not have; "" without any.
     """
-    all_probs = getattr(gold, "all_probs", None)
-    if all_probs is None or n >= len(all_probs):
-        return ""
-    used = part_of(
-        n, len(all_probs), "text", "is", "are", "from which the sample was drawn"
-    )
-    return (
-        f"{used} used, {{n_drawn}} of the {len(gold.rows):,} drawn: results describe "
-        "only the texts used"
-    )
+
+    gold: Any
+    new_rows: list[int] | None
+    notes: list[str]
+    left_out: str
+
+    @classmethod
+    def of(cls, gold: Any, data: SampleRows) -> Matched:  # noqa: ANN401 - GoldSample, or like it
+        """Find the texts of a sample without locked texts."""
+        here = filtered(gold, data)
+        new_rows = current_rows(here, data)
+        n_drawn, all_probs = len(gold.rows), getattr(gold, "all_probs", None)
+        n_other = _n_relabelled(here, data, new_rows)
+        notes = locked_note(here)
+        if n_other:
+            notes.append(note("relabelled", n=n_other, n_drawn=len(here.rows)))
+        left_out = ""
+        if all_probs is not None and data.n < len(all_probs):
+            n_here = len(here.rows)
+            counts = {"n": data.n, "n_all": len(all_probs), "n_drawn": n_drawn}
+            left_out = note("fewer_rows", n_here=n_here, **counts)
+        return cls(gold=here, new_rows=new_rows, notes=notes, left_out=left_out)
 
 
 def _n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import (
-    SampleRows,
-    current_rows,
-    filtered,
-    note_on_left_out,
-    relabelled,
-)
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
-from llamaherd.coding.annotation.survey import weights_of
-from llamaherd.coding.annotation.texts import locked_note, open_parts
-from llamaherd.coding.codes import numbers_of
+from llamaherd.coding.annotation.survey import mean_one, weights_of
 from llamaherd.coding.estimation import formula_terms
-from llamaherd.coding.estimation.consensus import all_codes, averaged_sample
 from llamaherd.coding.estimation.design_checks import clusters_of, copies
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_use import used_gold
+from llamaherd.coding.estimation.fitting import settings_of
+from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import (
     checked_labels,
     in_one_form,
     labels_of,
     number_outcome,
+    scores_of,
     undeclared,
 )
-from llamaherd.coding.estimation.population import Population, named
 from llamaherd.coding.estimation.predictions import cluster_notes
-from llamaherd.engine.core import checks
+from llamaherd.coding.gold.population import codes_and_probs, joined, named
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.used import used_gold
+from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
+from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, verb
 
 if TYPE_CHECKING:
-    from llamaherd.coding.estimation.gold_use import GoldUsed
+    from llamaherd.coding.estimation.estimates import Method
+    from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Outcome
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 
 
@@ -93,7 +89,7 @@ class Inputs:
         """Read the arguments of `estimate` that name texts and codes."""
         several = has_several(coded, gold) if several is None else several
         texts, gold, notes = joined(coded, gold, label, text, several=several)
-        gold, prob = columns_of(texts, gold, prob, weights)
+        gold, prob = codes_and_probs(texts, gold, prob, weights)
         texts, gold, are_numbers = in_one_form(texts, gold, several=several)
         survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
         kept = kept_rows(texts, formula, by, cluster, survey)
@@ -118,6 +114,75 @@ class Inputs:
             ],
         )
 
+    @classmethod
+    def of_rows(
+        cls,
+        coded: Any,  # noqa: ANN401 - see estimate
+        gold: Any,  # noqa: ANN401 - see estimate
+        kept: Ints,
+        clusters: Ints | None,
+        *,
+        label: str | None,
+        text: str | None,
+        prob: Any,  # noqa: ANN401 - see estimate
+        several: bool,
+        weights: Any,  # noqa: ANN401 - see estimate
+        target: Target,
+    ) -> Inputs:
+        """Read labels and codes of one form, for rows that the caller chose.
+
+        Args:
+            coded: Data frame with labels as texts.
+            gold: Codes as texts.
+            kept: int64[m], rows of the texts that are used.
+            clusters: int64[m], clusters of these texts; None if they are independent.
+            label: See `estimate`.
+            text: See `estimate`.
+            prob: See `estimate`.
+            several: See `estimate`.
+            weights: See `estimate`.
+            target: See `estimate`.
+        """
+        texts, gold, notes = joined(coded, gold, label, text, several=several)
+        used = used_gold(
+            gold, prob, len(texts), kept, is_clustered=clusters is not None
+        ).among(kept, len(texts))
+        of_copies: list[str] = []
+        if clusters is None:
+            clusters, of_copies = clusters_of(texts, None, kept, target)
+        notes += [*copies(texts, gold), *undeclared(texts, gold, several=several)]
+        return cls(
+            texts=texts,
+            gold=gold,
+            prob=prob,
+            several=several,
+            are_numbers=False,
+            kept=kept,
+            used=used,
+            survey=None if weights is None else weights_of(None, weights, len(texts)),
+            clusters=clusters,
+            notes=[*notes, *of_copies],
+        )
+
+    def settings(
+        self, methods: Sequence[Method], level: float, target: Target
+    ) -> FitSettings:
+        """Check the settings of estimates from these texts and codes."""
+        return settings_of(
+            self.used,
+            methods=methods,
+            level=level,
+            target=target,
+            clusters=self.clusters,
+            weights=None if self.survey is None else mean_one(self.survey[self.kept]),
+        )
+
+    @property
+    def all_values(self) -> set[str]:
+        """All labels and codes that occur."""
+        labels = {label for label in self.texts.labels if label is not None}
+        return {*self.used.codes, *labels}
+
     def measured(
         self,
         coded: Any,  # noqa: ANN401 - see estimate
@@ -135,86 +200,68 @@ class Inputs:
             The codes, averaged if several people gave numbers; the outcome, a mapping
             from labels to numbers for a mean; True if labels are numbers of a scale.
         """
-        there = all_values(self.texts, [*all_codes(self.used)])
+        by_coders = {code for codes in self.used.given for code in codes}
         is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
         by_default = self.are_numbers or is_scale
+        there = self.all_values | by_coders
         numbers = number_outcome(outcome, there, by_default=by_default)
-        used, numbers = averaged_sample(self.used, numbers, several=self.several)
-        return used, numbers, is_scale
+        if self.several or not isinstance(numbers, Mapping):
+            return self.used, numbers, is_scale
+        used, scores = averaged(self.used, scores_of(numbers, by_coders))
+        return used, scores, is_scale
 
 
-def columns_of(
-    texts: Population,
-    gold: Any,  # noqa: ANN401 - see estimate
-    prob: Any,  # noqa: ANN401 - see estimate
-    weights: object,
-) -> tuple[Any, Any]:
-    """Return `gold` and `prob`; for the name of a column, return the column's values.
+def averaged(
+    used: GoldUsed, scores: Mapping[str, float]
+) -> tuple[GoldUsed, dict[str, float]]:
+    """Return the sample with the mean number of each text's codes, and all numbers.
 
-    A pandas object with another index than the data frame raises an error.
+    Args:
+        used: The sample, with the codes of all coders.
+        scores: Number of each label and code.
     """
-    if isinstance(gold, str):
-        gold = frames.column(texts.frame, gold, "gold")
-    if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
-    for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
-        frames.check_index(values, texts.frame, name)
-    return gold, prob
+    known = dict(scores)
+    codes = list(used.codes)
+    for i, given in enumerate(used.given):
+        numbers = [scores[code] for code in given]
+        if len({*numbers}) < 2:
+            continue
+        mean = sum(numbers) / len(numbers)
+        codes[i] = _name_of(mean, known)
+        known[codes[i]] = mean
+    return replace(used, codes=codes, notes=used.notes_without_ties), known
 
 
-def all_values(texts: Population, codes: Sequence[str]) -> set[str]:
-    """Return all labels and codes that occur."""
-    return {*codes, *(label for label in texts.labels if label is not None)}
+def _name_of(number: float, known: Mapping[str, float]) -> str:
+    """Return a name of a number that no label with another number has."""
+    name = repr(number)
+    while known.get(name, number) != number:
+        name += " "
+    return name
 
 
-def joined(
-    coded: Any,  # noqa: ANN401 - see estimate
-    gold: Any,  # noqa: ANN401 - see estimate
-    label: str | None,
-    text: str | None,
-    *,
-    several: bool,
-) -> tuple[Population, Any, list[str]]:
-    """Match a sample to the texts; return both, and notes on texts that do not match."""
-    _check_gold(gold)
-    gold = open_parts(gold)
-    if isinstance(coded, Sequence) and not isinstance(coded, str):
-        coded = {"label": list(coded)}
-    design = gold.design if isinstance(gold, GoldSample) else {}
-    frame = coded.frame if isinstance(coded, Coded) else coded
-    there = frames.names(frame)
-    text = text or (design.get("text") if design.get("text") in there else None)
-    identifier = design.get("id") if design.get("id") in there else None
-    if label is None and frame is coded:
-        label = design.get("label") or "label"
-    names = gold.names if isinstance(gold, GoldSample) else ()
-    texts = Population.of(
-        coded, text=text, label=label, id=identifier, names=names, several=several
-    )
+def agreement_line(gold: object) -> str:
+    """Return a sentence on the agreement of a sample's coders; "" for one coder."""
     if not isinstance(gold, GoldSample):
-        return texts, gold, []
-    known = texts.texts if texts.text_column is not None else None
-    rows = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    note = note_on_left_out(gold, len(texts))
-    gold = filtered(gold, rows)
-    new_rows = current_rows(gold, rows)
-    notes = locked_note(gold)
-    notes += [note.format(n_drawn=len(gold))] if note else []
-    notes += relabelled(gold, rows, new_rows)
-    gold = gold.moved(new_rows)
-    return texts, gold.with_labels([texts.labels[row] for row in gold.rows]), notes
-
-
-def _check_gold(gold: object) -> None:
-    if isinstance(gold, (GoldSample, str)):
-        return
-    is_other = isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable)
-    what = checks.shown(gold) if is_other else checks.no_list(gold)
-    if what:
-        raise ArgumentTypeError(
-            f"must be a GoldSample, the name of a column, or a list of codes, not {what}",
-            argument="gold",
-        )
+        return ""
+    n_coders = sum(any(code is not None for code in column) for column in gold.codes)
+    if n_coders < 2 or gold.several:
+        return ""
+    weights = (1 / gold.probs).tolist()
+    by_coder = CodesByCoder(gold.codes)
+    alike = percent_agreement(by_coder, unit_weights=weights)
+    if alike.n_units == 0:
+        return note("no_shared_text", n_coders=n_coders)
+    codes = {code for column in gold.codes for code in column if code is not None}
+    is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
+    scale: Scale = "ordinal" if is_ordinal else "nominal"
+    alpha = krippendorff_alpha(
+        by_coder,
+        scale=scale,
+        levels=gold.names if is_ordinal else None,
+        unit_weights=weights,
+    )
+    return note("agreement", n_coders=n_coders, alike=alike, alpha=alpha, scale=scale)
 
 
 def kept_rows(
@@ -252,13 +299,17 @@ def kept_rows(
         n, arguments = int((~complete).sum()), dict.fromkeys(used[k] for k in missing)
         which = f"column {next(iter(missing))!r} has"
         if len(missing) > 1:
-            listed = (f"{name!r} ({count:,})" for name, count in missing.items())
-            which = f"columns {', '.join(listed)} have"
-        weighted = "" if survey is None else " and a weight above 0"
+            counts = (f"{name!r} ({count:,})" for name, count in missing.items())
+            which = f"columns {', '.join(counts)} have"
         warn_caller(
-            f"The {which} no value for {n:,} of {count_of(len(kept), 'text')} with a "
-            f"label{weighted}, which {verb(n, 'is', 'are')} left out "
-            f"({', '.join(arguments)})"
+            note(
+                "no_column_value",
+                columns=which,
+                n=n,
+                n_kept=len(kept),
+                is_weighted=survey is not None,
+                arguments=list(arguments),
+            )
         )
     kept = kept[complete]
     if len(kept) == 0:
@@ -283,9 +334,9 @@ def with_outcome(
         raise ArgumentTypeError(
             "must be one label where there is a formula", argument="outcome"
         )
-    labels = [each for each in texts.labels if each is not None]
-    given = [labels_of(each, several=several) for each in labels]
-    checked_labels(outcome, texts, frozenset().union(*given))
+    labels = [label for label in texts.labels if label is not None]
+    there = [labels_of(label, several=several) for label in labels]
+    checked_labels(outcome, texts, frozenset().union(*there))
     name = texts.label_column or ""
     name = name if name.isidentifier() else f"`{name}`"
     has = f"has_label({name}, {outcome!r})" if several else f"{name} == {outcome!r}"

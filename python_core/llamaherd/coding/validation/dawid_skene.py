@@ -16,83 +16,19 @@ Algorithm", Applied Statistics 28, 1979; for the one-coin form Zhang, Chen, Zhou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.outcomes import scores_of
-from llamaherd.coding.statistics.many_coders import (
-    krippendorff_alpha,
-    percent_agreement,
-)
-from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, percents
+from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plurals import count_of, first_rows, verb
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from llamaherd.coding.codes import Code
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.outcomes import Outcome
-    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.statistics.sampling import Floats, Ints
-
-
-def all_codes(used: GoldUsed) -> set[str]:
-    """Return the codes of a sample, and all codes of single coders."""
-    return {*used.codes, *(code for given in used.given for code in given)}
-
-
-def averaged_sample(
-    used: GoldUsed, outcome: Outcome | None, *, several: bool
-) -> tuple[GoldUsed, Outcome | None]:
-    """Return the sample with the mean number of each text's codes, and the outcome.
-
-    Nothing is averaged if the outcome is not numbers of labels.
-
-    Args:
-        used: The sample.
-        outcome: See `estimate`; for means a mapping from labels to numbers.
-        several: True if a text may have several labels.
-    """
-    if several or not isinstance(outcome, Mapping):
-        return used, outcome
-    return averaged(used, scores_of(outcome, all_codes(replace(used, codes=[]))))
-
-
-def averaged(
-    used: GoldUsed, scores: Mapping[str, float]
-) -> tuple[GoldUsed, dict[str, float]]:
-    """Return the sample with the mean number of each text's codes, and all numbers.
-
-    Args:
-        used: The sample, with the codes of all coders.
-        scores: Number of each label and code.
-    """
-    known = dict(scores)
-    codes = list(used.codes)
-    for i, given in enumerate(used.given):
-        numbers = [scores[code] for code in given]
-        if len({*numbers}) < 2:
-            continue
-        mean = sum(numbers) / len(numbers)
-        codes[i] = _name_of(mean, known)
-        known[codes[i]] = mean
-    return replace(used, codes=codes, notes=used.notes_without_ties), known
-
-
-def _name_of(number: float, known: Mapping[str, float]) -> str:
-    """Return a name of a number that no label with another number has."""
-    name = repr(number)
-    while known.get(name, number) != number:
-        name += " "
-    return name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,85 +129,43 @@ def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
     )
 
 
+_LEAST = 1e-300  # lower bound of probabilities, so that their logarithm is finite
+_LEAST_CODERS = 3
+_LEAST_TEXTS = 20  # least number of texts with two codes or more
+
+
 def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
-    """Return codes as numbers of labels, int64[J, n]; the labels; and coded texts."""
+    """Return codes as label numbers, the labels that occur, and the texts with a code.
+
+    Returns:
+        int64[J, n] with -1 for missing codes; K labels; n indices of texts.
+    """
     if gold.several:
         raise ArgumentError(
             "must have one label for each text, as the model of coders requires",
             argument="gold",
             code="several",
         )
-    try:
-        return coder_matrix(gold.codes, gold.names)
-    except DawidSkeneError as error:
-        raise ArgumentError(str(error), argument="gold", code="few_coders") from None
-
-
-def agreement_line(gold: GoldSample) -> str:
-    """Return a sentence on the agreement of the coders; "" for one coder."""
-    n_coders = sum(any(code is not None for code in column) for column in gold.codes)
-    if n_coders < 2 or gold.several:
-        return ""
-    weights = (1 / gold.probs).tolist()
-    by_coder = CodesByCoder(gold.codes)
-    alike = percent_agreement(by_coder, unit_weights=weights)
-    if alike.n_units == 0:
-        return f"{count_of(n_coders, 'coder')}, no two of whom coded the same text"
-    codes = {code for column in gold.codes for code in column if code is not None}
-    is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
-    scale: Scale = "ordinal" if is_ordinal else "nominal"
-    alpha = krippendorff_alpha(
-        by_coder,
-        scale=scale,
-        levels=gold.names if is_ordinal else None,
-        unit_weights=weights,
-    )
-    value = "undefined" if np.isnan(alpha.value) else decimals(alpha.value)
-    return (
-        f"{count_of(n_coders, 'coder')} agree in {percents(alike.value, 0)} of the pairs "
-        f"of codes of {count_of(alike.n_units, 'text')} "
-        f"(Krippendorff's alpha, {scale}: {value})"
-    )
-
-
-_LEAST = 1e-300  # lower bound of probabilities, so that their logarithm is finite
-_LEAST_CODERS = 3
-_LEAST_TEXTS = 20  # least number of texts with two codes or more
-
-
-class DawidSkeneError(Exception):
-    """The codes do not allow a model of the coders; the message says what is missing."""
-
-
-def coder_matrix(
-    codes: Sequence[Sequence[Code]], names: Sequence[Hashable]
-) -> tuple[Ints, tuple[Any, ...], list[int]]:
-    """Return codes as label numbers, the labels that occur, and the texts with a code.
-
-    Args:
-        codes: For each of J coders the codes of all texts; None if a code is missing.
-        names: Known labels in their order; other labels follow, sorted.
-
-    Returns:
-        int64[J, n] with -1 for missing codes; K labels; n indices of texts.
-    """
-    n_texts = len(codes[0]) if codes else 0
-    at = [i for i in range(n_texts) if any(column[i] is not None for column in codes)]
-    n_both = sum(sum(column[i] is not None for column in codes) > 1 for i in at)
-    if len(codes) < _LEAST_CODERS or n_both < _LEAST_TEXTS:
-        raise DawidSkeneError(
-            f"must have {_LEAST_CODERS} coders at least, and {_LEAST_TEXTS} texts with "
-            f"two codes or more, for a model of their errors; it has {len(codes)} and "
-            f"{n_both}"
-        )
-    there = {code for column in codes for code in column if code is not None}
-    found: list[Any] = [name for name in names if name in there]
-    found += sorted(there.difference(found), key=str)
-    number = {name: k for k, name in enumerate(found)}
-    made = [
-        [-1 if column[i] is None else number[column[i]] for i in at] for column in codes
+    columns = gold.codes
+    n_codes = [
+        sum(code is not None for code in row) for row in zip(*columns, strict=True)
     ]
-    return np.array(made, dtype=np.int64), tuple(found), at
+    at = [i for i, n in enumerate(n_codes) if n > 0]
+    n_both = sum(n > 1 for n in n_codes)
+    if len(columns) < _LEAST_CODERS or n_both < _LEAST_TEXTS:
+        raise ArgumentError(
+            f"must have {_LEAST_CODERS} coders at least, and {_LEAST_TEXTS} texts with "
+            f"two codes or more, for a model of their errors; it has {len(columns)} and "
+            f"{n_both}",
+            argument="gold",
+            code="few_coders",
+        )
+    there = {code for column in columns for code in column if code is not None}
+    names = [name for name in gold.names if name in there]
+    names += sorted(there.difference(names))
+    number: dict[str | None, int] = {name: k for k, name in enumerate(names)}
+    matrix = [[number.get(column[i], -1) for i in at] for column in columns]
+    return np.array(matrix, dtype=np.int64), tuple(names), at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from llamaherd.coding.estimation.consensus import fitted
+from llamaherd.coding.validation.dawid_skene import fitted
 
 N, NAMES, RIGHT = 60, 3, (0.9, 0.7, 0.6, 0.8)
 
