@@ -38,7 +38,6 @@ from llamaherd.coding.estimation.predictions import predictions_of
 from llamaherd.coding.gold.population import joined
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.plots.intervals import METHODS
-from llamaherd.coding.plots.result_dicts import estimates_dict
 from llamaherd.coding.selection.robustness_result import estimate_lines
 from llamaherd.coding.statistics.intervals import level_of, student_quantile
 from llamaherd.coding.validation.dawid_skene import DawidSkene
@@ -308,7 +307,7 @@ def _(found: Estimates) -> Part:
         "is_weighted": value(found.is_weighted),
         "label_check": _label_check(found),
     }
-    content = json.dumps(estimates_dict(found), ensure_ascii=False)
+    content = json.dumps(found.to_dict(), ensure_ascii=False)
     return r_object("estimates", made, page=found, json=content)
 
 

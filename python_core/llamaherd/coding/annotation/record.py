@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import platform
 from collections import Counter
 from contextlib import contextmanager
@@ -333,3 +335,18 @@ def _remedy(codebook: Codebook, settings: Mapping[str, Any], is_same: bool) -> s
             "frequent, whether they are or not"
         )
     return advice
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - anything
+    """Convert a value to JSON types, with None for NaN."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

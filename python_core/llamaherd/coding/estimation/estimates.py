@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.coding.annotation.record import plain
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.plurals import (
@@ -78,6 +79,10 @@ TITLES: dict[Method, str] = {
     "naive": "labels as if they were right",
 }
 _LEAST_CODES = 2  # minimum number of codes for an interval
+# Fields of a result that reports store, besides its rows.
+_FIELDS = ("model", "formula", "level", "target", "n_texts", "n_gold", "design", "notes")
+_FIELDS += ("grouped_by", "predictions", "simultaneous", "agreement", "is_weighted")
+_FIELDS += ("source",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +255,16 @@ class Estimates:
             }
             for row in self.rows
         ]
+
+    def to_dict(self, title: str = "") -> dict[str, Any]:
+        """Return the estimates as JSON types, as reports and plots read them.
+
+        Args:
+            title: Title of their section in a report; "" for a title from their content.
+        """
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        found: dict[str, Any] = plain({"title": title, "rows": self.rows, **fields})
+        return found
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a data frame with a row for each quantity and method.

@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.estimation.estimates import Estimates
 from llamaherd.coding.estimation.recalibrated import Recalibrated
-from llamaherd.coding.plots.result_dicts import (
-    estimates_dict,
-    plain,
-    robustness_dict,
-)
 from llamaherd.coding.reports.document import document_of, is_unedited
 from llamaherd.coding.reports.methods import methods_of
 from llamaherd.coding.reports.page import JSON_ID, page_of
@@ -205,7 +201,7 @@ def contents_for(
         n_examples=checks.integer("n_examples", n_examples, 0),
         validation=fields,
         estimates=_estimates(estimates),
-        robustness=None if robustness is None else robustness_dict(robustness),
+        robustness=None if robustness is None else robustness.to_dict(),
         evaluation=None if evaluation is None else _evaluated(evaluation),
     )
 
@@ -231,7 +227,7 @@ def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
                 f"{checks.shown(found)}",
                 argument=name,
             )
-    return [estimates_dict(found, title) for _, title, found in several]
+    return [found.to_dict(title) for _, title, found in several]
 
 
 def _evaluated(found: Evaluation) -> dict[str, Any]:

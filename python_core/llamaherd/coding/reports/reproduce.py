@@ -17,7 +17,7 @@ from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.record import machine, versions_here
 from llamaherd.coding.annotation.settings import RECORDED
 from llamaherd.coding.annotation.texts import checked_texts, hash_of_texts
-from llamaherd.coding.plots.result_dicts import label_summary
+from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.reports.report_data import hidden, sha256_of
 from llamaherd.coding.reports.report_file import damages, read_report, unlike
 from llamaherd.coding.reports.reproduce_context import (

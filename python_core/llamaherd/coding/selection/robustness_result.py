@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.answer_types import JOINED
+from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.estimation.estimates import TITLES
@@ -88,6 +89,30 @@ class Robustness:
             for name, estimates in zip(self.variants, self.estimates, strict=True)
             for row in (estimates.to_dicts() if estimates is not None else ())
         ]
+
+    def estimates_dict(self) -> dict[str, Any] | None:
+        """Return all estimates in the form of `Estimates.to_dict`; None without any."""
+        known = [found for found in self.estimates if found is not None]
+        if not known:
+            return None
+        notes = list(dict.fromkeys(note for found in known for note in found.notes))
+        rows = plain(self.estimate_rows())
+        return {**known[0].to_dict(), "notes": notes, "rows": rows}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the variants as JSON types, without labels of texts."""
+        names = ("variants", "names", "rows", "source", "flips", "pairwise")
+        names += ("agreement", "alpha", "shares")
+        recorded = ("codebook", "settings", "model", "context")
+        fields: dict[str, Any] = plain(
+            {
+                **{name: getattr(self, name) for name in names},
+                "n_texts": len(self.rows),
+                "estimates": self.estimates_dict(),
+                "runs": [{key: run.get(key) for key in recorded} for run in self.runs],
+            }
+        )
+        return fields
 
     @property
     def costs(self) -> list[dict[str, float]]:

@@ -43,11 +43,11 @@ from llamaherd.coding.validation.inputs import (
     in_one_form,
     label_column_of,
 )
+from llamaherd.coding.validation.notes import warnings_of
 from llamaherd.coding.validation.validation import (
     Validation,
     Wrong,
 )
-from llamaherd.coding.validation.validation_page import warnings_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.removed import removed

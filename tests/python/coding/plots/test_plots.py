@@ -21,8 +21,8 @@ from llamaherd.coding.plots import (
     fitting,
     intervals,
 )
+from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.plots.plot import plot_of
-from llamaherd.coding.plots.result_dicts import label_summary
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.engine.core.stats import RequestStats
 from plotted import notes, the, values
