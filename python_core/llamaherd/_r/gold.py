@@ -18,7 +18,7 @@ from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold import size as gold_sizes
 from llamaherd.coding.gold.draw import gold_sample, warn_of_examples
 from llamaherd.coding.gold.population import joined
-from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.sample import DESIGNS, GoldSample
 from llamaherd.coding.gold.sheets import read_files, read_gold
 from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
@@ -209,16 +209,6 @@ def _(found: GoldSample) -> Part:
     return r_object("gold", made, page="\n".join(_page(found)), json=found.to_json())
 
 
-_DRAWN = {
-    "simple": "simply",
-    "stratified": "in strata",
-    "uncertainty": "by uncertainty",
-    "weights": "by weights",
-    "given": "by the probabilities given",
-    "waves": "in waves of different designs",
-}
-
-
 def _page(found: GoldSample) -> list[str]:
     """Return the lines that R prints before the rows of a sample."""
     n_coded = sum(code is not None for code in found.gold)
@@ -228,7 +218,7 @@ def _page(found: GoldSample) -> list[str]:
     sizes = ", ".join(str(each["n"]) for each in found.history)
     n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
     lines = [
-        f"<GoldSample: {n}, drawn {_DRAWN[found.design['kind']]}>",
+        f"<GoldSample: {n}, drawn {DESIGNS[found.design['kind']]}>",
         f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
     ]
     if len(found.history) > 1:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from llamaherd.coding.gold.sample import DESIGNS
 from llamaherd.coding.references import REFERENCES
 from llamaherd.coding.sentences import FILTERS, WORDS, listed
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
@@ -17,15 +18,6 @@ from llamaherd.engine.core.plurals import percent
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# How a gold-standard sample was drawn, by the kind of its design.
-DESIGNS = {
-    "simple": "at random, all with the same probability",
-    "stratified": "at random, a fixed number in each stratum",
-    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
-    "weights": "at random, with probabilities that grow with the survey weight",
-    "given": "at random, with given probabilities",
-    "waves": "in waves of different designs",
-}
 _PROGRAMS = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
 
 

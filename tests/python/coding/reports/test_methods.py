@@ -15,8 +15,8 @@ import pytest
 from llamaherd.cli import main
 from llamaherd.cli.gold import _DESIGNS
 from llamaherd.coding.gold.pooling import WAVES
+from llamaherd.coding.gold.sample import DESIGNS
 from llamaherd.coding.reports.methods import methods_of
-from llamaherd.coding.reports.prose import DESIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
