@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import JournalEntries
-from llamaherd.coding.annotation.variants import Variant
 from llamaherd.coding.estimation.estimates import METHODS, Estimate
 from llamaherd.coding.pairs.comparison import TextStrength
 from llamaherd.coding.reports.reproduction import Changed
@@ -22,6 +21,7 @@ from llamaherd.coding.selection.comparison import ComparedCandidate
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.measures import PairedDifference
 from llamaherd.coding.selection.robustness_result import compared
+from llamaherd.coding.selection.variants import Variant
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.coding.validation.dawid_skene import DawidSkene
 from llamaherd.engine.core.plurals import MOST_ROWS, first_rows

@@ -29,7 +29,7 @@ from llamaherd.calls.run.embed_job import EmbedWork
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, columns, head_step, steps
-from llamaherd.coding.pairs import run as pairs
+from llamaherd.coding.pairs import compare as pairs
 from llamaherd.coding.selection import compare, evaluation, robustness
 from llamaherd.engine.core.errors import KEPT
 from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept

@@ -10,7 +10,6 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
-from llamaherd.coding.annotation.survey import mean_one, weights_of
 from llamaherd.coding.estimation import formula_terms
 from llamaherd.coding.estimation.design_checks import clusters_of, copies
 from llamaherd.coding.estimation.fitting import settings_of
@@ -24,6 +23,7 @@ from llamaherd.coding.estimation.outcomes import (
     undeclared,
 )
 from llamaherd.coding.estimation.predictions import cluster_notes
+from llamaherd.coding.frames import mean_one, weights_of
 from llamaherd.coding.gold.population import codes_and_probs, joined, named
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.used import used_gold

@@ -11,9 +11,9 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import scale_of
-from llamaherd.coding.annotation.survey import weights_of
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.frames import weights_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.forms import listed_ids
 from llamaherd.coding.gold.joins import hash_of_labels, note

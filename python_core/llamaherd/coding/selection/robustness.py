@@ -15,8 +15,8 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.coding.annotation.texts import checked_texts
-from llamaherd.coding.annotation.variants import named, variants_of
 from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
+from llamaherd.coding.selection.variants import named, variants_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.caller import one_warning
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.annotation.variants import Variant
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
+    from llamaherd.coding.selection.variants import Variant
     from llamaherd.engine.core.stats import Progress, ProgressOption
     from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
     from llamaherd.engine.model.model import Model

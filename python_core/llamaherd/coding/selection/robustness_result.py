@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding.annotation.variants import Variant
     from llamaherd.coding.estimation.estimates import Estimates
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
+    from llamaherd.coding.selection.variants import Variant
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
-from llamaherd.coding.annotation.survey import weights_of
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.codes import are_measured, number_in, text_of
 from llamaherd.coding.codes.coders import REMOVED, majority_codes
+from llamaherd.coding.frames import weights_of
 from llamaherd.coding.statistics import (
     accuracy_of,
     brier_score,

@@ -109,8 +109,8 @@ def estimates() -> lh.Estimates:
 
 
 def robustness(coded: lh.Coded, n: int = 9) -> lh.Robustness:
-    from llamaherd.coding.annotation.variants import Variant  # noqa: PLC0415
     from llamaherd.coding.selection.robustness_result import compared  # noqa: PLC0415
+    from llamaherd.coding.selection.variants import Variant  # noqa: PLC0415
 
     rng = np.random.default_rng(3)
     labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]

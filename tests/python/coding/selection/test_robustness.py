@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.annotation.variants import variants_of
 from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.coding.selection.robustness_result import compared
+from llamaherd.coding.selection.variants import variants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
