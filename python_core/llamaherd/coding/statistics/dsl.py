@@ -93,6 +93,51 @@ def together(parts: Sequence[Outside | None]) -> Outside | None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Centred:
+    """Terms of codes minus their means in the strata of a draw.
+
+    The means are weighted by `left`, 1 - inclusion probability. The mean is 0 in a
+    stratum with one code, and where the whole stratum was drawn.
+
+    Attributes:
+        away: float64[n, q], terms minus means.
+        at: int64[n], number of each code's stratum among h strata.
+        left: float64[h], sum of `left` of the codes of each stratum.
+        more: float64[h], the same of codes outside, whose terms are 0.
+        means: float64[h, q], means.
+    """
+
+    away: Floats
+    at: Ints
+    left: Floats
+    more: Floats
+    means: Floats
+
+    @classmethod
+    def of(
+        cls, terms: Floats, left: Floats, strata: Ints, outside: Outside | None
+    ) -> Centred:
+        """Centre the terms of the codes, float64[n, q]."""
+        names, at = np.unique(strata, return_inverse=True)
+        others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
+        n_more, more = np.array(others).reshape(-1, 2).T
+        whole = np.bincount(at, left) + more
+        has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
+        sums = np.zeros((len(names), terms.shape[1]))
+        np.add.at(sums, at, left[:, None] * terms)
+        means = (
+            sums * np.where(has_mean, 1 / np.where(has_mean, whole, 1.0), 0.0)[:, None]
+        )
+        return cls(
+            away=terms - means[at],
+            at=at,
+            left=np.bincount(at, left),
+            more=more,
+            means=means,
+        )
+
+
 def hajek(
     terms: Floats, left: Floats, strata: Ints, outside: Outside | None = None
 ) -> Floats:
@@ -112,17 +157,9 @@ def hajek(
     Returns:
         Covariances, float64[p, p].
     """
-    out = np.zeros((terms.shape[1], terms.shape[1]))
-    for h in np.unique(strata):
-        own, w = terms[strata == h], left[strata == h]
-        n_more, more = (0, 0.0) if outside is None else outside.of(int(h))
-        n, whole = len(own) + n_more, w.sum() + more
-        if whole <= 0:  # the whole stratum was drawn
-            continue
-        mean = (w @ own) / whole if n > 1 else np.zeros(out.shape[0])
-        away = own - mean
-        out += (away * w[:, None]).T @ away + more * np.outer(mean, mean)
-    return out
+    centred = Centred.of(terms, left, strata, outside)
+    of_others = (centred.means * centred.more[:, None]).T @ centred.means
+    return np.asarray((centred.away * left[:, None]).T @ centred.away + of_others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
