@@ -99,6 +99,18 @@ def test_a_report_highlights_passages_and_escapes_all(
     assert "place 2 2 100.0% 17" in words
 
 
+def test_a_document_has_the_passages_in_bold(coded: lh.Coded, tmp_path: Path) -> None:
+    docx = pytest.importorskip("docx")
+    found = docx.Document(str(lh.report(coded, tmp_path / "a.docx")))
+    (told,) = [p for p in found.paragraphs if p.text.startswith("2 actorPeter sang")]
+    assert [run.text for run in told.runs if run.bold] == [
+        "actor",
+        "Peter",
+        "place",
+        "Paris",
+    ]
+
+
 def test_a_report_without_texts_has_no_passages(coded: lh.Coded, tmp_path: Path) -> None:
     page = lh.report(coded, tmp_path / "b.html", texts=False).read_text(encoding="utf-8")
     assert 'class="marked"' not in page
