@@ -59,7 +59,7 @@ from llamaherd.coding.statistics.uncertainty import (
     OTHER_KIND,
     Cases,
     Spread,
-    heaviest,
+    unseen_case,
 )
 
 if TYPE_CHECKING:
@@ -235,10 +235,7 @@ class Influences:
         squares = float((seen**2).sum())
         if squares >= ENOUGH * (sizes.max() * share) ** 2:
             return float(sizes.max()) * share, 0.0, squares
-        sizes = np.minimum(sizes, heaviest(sizes, probs, level))
-        weights = probs * sizes**2
-        size = float(np.sqrt(np.average(sizes**2, weights=weights)))
-        mean = float(np.average(np.sign(moves) * sizes, weights=weights))
+        size, mean = unseen_case(np.sign(moves) * sizes, probs, level)
         cap = min(share, float(np.abs(moves).sum()) / size)
         if problem.target == "texts":
             cap *= float(np.sqrt(max(1 - probs.min(), 0.0)))

@@ -183,6 +183,21 @@ def heaviest(sizes: Floats, probs: Floats, level: float) -> float:
     return float(np.average(sizes[used], weights=probs[used]))
 
 
+def unseen_case(influences: Floats, probs: Floats, level: float) -> tuple[float, float]:
+    """Return the size and the mean of an unseen case of the greatest weight; see `Cases`.
+
+    Args:
+        influences: float64[m], influences of the texts that could be cases, not 0.
+        probs: float64[m], their inclusion probabilities.
+        level: Confidence level.
+    """
+    sizes = np.abs(influences)
+    sizes = np.minimum(sizes, heaviest(sizes, probs, level))
+    weights = probs * sizes**2
+    size = float(np.sqrt(np.average(sizes**2, weights=weights)))
+    return size, float(np.average(np.sign(influences) * sizes, weights=weights))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnitStatistic:
     """A statistic of n units, and its derivatives by the weights of units.
@@ -349,12 +364,8 @@ class UnitStatistic:
         possible = sizes > 0
         if not possible.any():
             return 0.0, 0.0, squares
-        sizes = sizes[possible]
         probs = self.weights.mean() / self.weights[possible]
-        sizes = np.minimum(sizes, heaviest(sizes, probs, level))
-        weights = probs * sizes**2
-        size = float(np.sqrt(np.average(sizes**2, weights=weights)))
-        return size, sign * float(np.average(sizes, weights=weights)), squares
+        return *unseen_case(sign * sizes[possible], probs, level), squares
 
 
 def mean(values: Floats, weights: Floats, level: float) -> Measure:
