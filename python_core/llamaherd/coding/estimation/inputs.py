@@ -200,7 +200,7 @@ class Inputs:
             The codes, averaged if several people gave numbers; the outcome, a mapping
             from labels to numbers for a mean; True if labels are numbers of a scale.
         """
-        by_coders = {code for codes in self.used.given for code in codes}
+        by_coders = {code for codes in self.used.by_coders for code in codes}
         is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
         by_default = self.are_numbers or is_scale
         there = self.all_values | by_coders
@@ -222,7 +222,7 @@ def averaged(
     """
     known = dict(scores)
     codes = list(used.codes)
-    for i, given in enumerate(used.given):
+    for i, given in enumerate(used.by_coders):
         numbers = [scores[code] for code in given]
         if len({*numbers}) < 2:
             continue

@@ -54,7 +54,7 @@ class GoldUsed:
         names: Names of the strata by number.
         drawing: Terms of the draw's variance if the sample was drawn in several waves.
         outside: Codes of the sample that do not belong to these texts.
-        given: Codes of each text by all coders; () if there is one code of each text.
+        by_coders: Codes of each text by all coders; () if there is one code of each text.
         tie_notes: Notes on ties of coders, which are among `notes`.
     """
 
@@ -70,7 +70,7 @@ class GoldUsed:
     names: dict[int, str] = field(default_factory=dict)
     drawing: Drawing | None = None
     outside: Outside | None = None
-    given: list[tuple[str, ...]] = field(default_factory=list)
+    by_coders: list[tuple[str, ...]] = field(default_factory=list)
     tie_notes: list[str] = field(default_factory=list)
 
     @property
@@ -96,7 +96,7 @@ class GoldUsed:
             names=self.names,
             drawing=None if self.drawing is None else self.drawing.of(here),
             outside=together([self.outside, self._other_than(here)]),
-            given=[self.given[i] for i in here] if self.given else [],
+            by_coders=[self.by_coders[i] for i in here] if self.by_coders else [],
             tie_notes=self.tie_notes,
         )
 
@@ -217,7 +217,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         design=str(gold.design["kind"]),
         notes=[*answers.notes, *open_wave, *ties(gold)],
         tie_notes=ties(gold),
-        given=[
+        by_coders=[
             tuple(column[i] or "" for column in gold.codes if column[i] is not None)
             for i in coded.tolist()
         ],

@@ -189,7 +189,9 @@ def compare_codebooks(
                     each.codebook,
                     each.context if each.context is not None else context,  # type: ignore[arg-type]
                     journal=kept,
-                    progress=_of_all(report, i, len(tried)) if progress else False,
+                    progress=progress_of_all(report, i, len(tried))
+                    if progress
+                    else False,
                     **{**shared, **each.settings},
                 )
             except BaseException as error:
@@ -302,8 +304,8 @@ def journal_of(given: object, gold: GoldSample) -> str | None:
     return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 
-def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
-    """Report a candidate's progress as part of the total."""
+def progress_of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
+    """Report the progress of coding i as part of n codings of the same texts."""
 
     def show(progress: Progress) -> None:
         n_total = progress.n_total

@@ -15,6 +15,7 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.selection.compare import progress_of_all
 from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
 from llamaherd.coding.selection.variants import named, variants_of
 from llamaherd.engine.core import checks
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.variants import Variant
-    from llamaherd.engine.core.stats import Progress, ProgressOption
+    from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
     from llamaherd.engine.model.model import Model
 
@@ -268,7 +269,7 @@ def robustness(
                     text,
                     variant.codebook,
                     given[variant.context],
-                    progress=_of_all(report, i, len(made)) if progress else False,
+                    progress=progress_of_all(report, i, len(made)) if progress else False,
                     **{**start.settings, **drawn, **variant.settings},
                 )
             except BaseException as error:
@@ -321,15 +322,3 @@ def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[
     n = min(checks.integer("n_texts", n_texts, 1), len(there))
     drawn = np.random.default_rng(seed).choice(len(there), size=n, replace=False)
     return [there[i] for i in sorted(drawn.tolist())]
-
-
-def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
-    """Report a variant's progress as part of the total."""
-
-    def show(progress: Progress) -> None:
-        n_total = progress.n_total
-        report(
-            replace(progress, n_done=i * n_total + progress.n_done, n_total=n * n_total)
-        )
-
-    return show
