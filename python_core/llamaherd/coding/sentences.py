@@ -63,7 +63,7 @@ class Notes:
         source, _, _ = loader.get_source(self._environment, name)
         return re.sub(r"\n +", " ", source)
 
-    def __call__(self, name: str, **values: object) -> str:
+    def __call__(self, name: str, /, **values: object) -> str:
         """Return a sentence with these values."""
         if self._module is None:
             self._module = self._environment.get_template(self._template).module
