@@ -16,9 +16,9 @@ from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
 from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold import size as gold_sizes
-from llamaherd.coding.gold.draw import gold_sample, warn_of_examples
+from llamaherd.coding.gold.draw import DESIGNS, gold_sample, warn_of_examples
 from llamaherd.coding.gold.population import joined
-from llamaherd.coding.gold.sample import DESIGNS, GoldSample
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.sheets import read_files, read_gold
 from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning

@@ -40,6 +40,17 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Allocation, Floats
 
 
+# How a gold-standard sample was drawn, by the kind of its design.
+DESIGNS = {
+    "simple": "at random, all with the same probability",
+    "stratified": "at random, a fixed number in each stratum",
+    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
+    "weights": "at random, with probabilities that grow with the survey weight",
+    "given": "at random, with given probabilities",
+    "waves": "in waves of different designs",
+}
+
+
 @one_warning()
 def gold_sample(
     data: Any,  # noqa: ANN401 - Coded, or a data frame of any kind

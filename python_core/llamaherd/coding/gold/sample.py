@@ -30,15 +30,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.gold.waves import Wave
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
-# How a gold-standard sample was drawn, by the kind of its design.
-DESIGNS = {
-    "simple": "at random, all with the same probability",
-    "stratified": "at random, a fixed number in each stratum",
-    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
-    "weights": "at random, with probabilities that grow with the survey weight",
-    "given": "at random, with given probabilities",
-    "waves": "in waves of different designs",
-}
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
 _FLAGS = ("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from llamaherd.coding.gold.sample import DESIGNS
+from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.references import REFERENCES
 from llamaherd.coding.sentences import FILTERS, WORDS, listed
 from llamaherd.coding.statistics.agreement import COEFFICIENTS

@@ -452,12 +452,5 @@ def unbiased(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
         weights = weights * middle * (1 - middle)
     own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
     own -= np.einsum("ij,jk,ik->i", lam * hat, inverse, hat)
-    return np.asarray(
-        1
-        / np.sqrt(
-            1
-            - np.clip(
-                np.maximum(own * weights, problem.stratum_leverage), 0, _MOST_LEVERAGE
-            )
-        )
-    )
+    leverage = np.maximum(own * weights, problem.stratum_leverage)
+    return np.asarray(1 / np.sqrt(1 - np.clip(leverage, 0, _MOST_LEVERAGE)))

@@ -14,8 +14,8 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.cli.gold import _DESIGNS
+from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.gold.pooling import WAVES
-from llamaherd.coding.gold.sample import DESIGNS
 from llamaherd.coding.reports.methods import methods_of
 
 if TYPE_CHECKING:
