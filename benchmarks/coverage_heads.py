@@ -148,8 +148,8 @@ def recalibrated(texts: Texts, draw: sampling.Draw, rng: Rng) -> Floats:
         blocks.append(heads.components(texts.vectors))
     rows = draw.rows
     strata = draw.strata[rows].tolist()
-    folds = heads.dealt(range(len(rows)), strata, N_FOLDS, rng)
-    fit = heads.crossed(
+    folds = heads.deal_folds(range(len(rows)), strata, N_FOLDS, rng)
+    fit = heads.cross_fit(
         [block[rows] for block in blocks],
         texts.code[rows],
         1 / draw.probs,

@@ -103,14 +103,14 @@ def later(
     wrong = texts.label[drawn] != texts.code[drawn]
     n_wrong = np.bincount(cells[drawn], wrong, minlength=4)
     rate = (n_wrong + 0.5) / (np.bincount(cells[drawn], minlength=4) + 1)
-    most = waves.highest([*(wave.n for wave in before), n], N_TEXTS)
-    probs = waves.bounded(np.sqrt(rate)[cells[left]], n, 0.0, most)
+    most = waves.highest_of_wave([*(wave.n for wave in before), n], N_TEXTS)
+    probs = waves.bounded_probs(np.sqrt(rate)[cells[left]], n, 0.0, most)
     return wave_of(sampling.draw_unequal(probs, rng), left)
 
 
 def of_waves(drawn: Sequence[Wave]) -> GoldUsed:
     """Return the codes of waves of different designs."""
-    found = waves.combined(drawn)
+    found = waves.combine(drawn)
     return GoldUsed(
         rows=found.rows,
         codes=[],
@@ -303,9 +303,7 @@ def coders_table(found: draws.Drawn) -> str:
 
 def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints, what: str) -> Hit:
     in_groups = what == OF_CODERS[2]
-    rows = estimates(
-        texts, gold, in_groups=in_groups, codes=codes, methods=("dsl",)
-    ).rows
+    rows = estimates(texts, gold, in_groups=in_groups, codes=codes, methods=("dsl",)).rows
     if not in_groups:
         return hit(rows[0], SHARE)
     return hit(next(row for row in rows if row.term == "difference"), DIFFERENCE)

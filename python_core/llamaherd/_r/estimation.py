@@ -35,7 +35,7 @@ from llamaherd.coding.estimation.formulas import Matrices, averaged
 from llamaherd.coding.estimation.inputs import Inputs
 from llamaherd.coding.estimation.outcomes import in_one_form
 from llamaherd.coding.estimation.predictions import predictions_of
-from llamaherd.coding.gold.population import joined
+from llamaherd.coding.gold.population import match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.plots.intervals import METHODS
 from llamaherd.coding.selection.robustness_result import estimate_lines
@@ -74,7 +74,7 @@ def codes_in_one_form(
         their codes. `gold`: sample with converted codes.
     """
     several = options["several"]
-    texts, sample, _ = joined(
+    texts, sample, _ = match_sample(
         with_levels(columns, options),
         _gold(gold),
         options["label"],

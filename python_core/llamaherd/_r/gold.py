@@ -17,7 +17,7 @@ from llamaherd.coding.codes import check_names
 from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold import size as gold_sizes
 from llamaherd.coding.gold.draw import DESIGNS, gold_sample, warn_of_examples
-from llamaherd.coding.gold.population import joined
+from llamaherd.coding.gold.population import match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.sheets import read_files, read_gold
 from llamaherd.coding.gold.size import GoldSize, PairedSize
@@ -104,7 +104,9 @@ def gold_rows(
         known, label = replace(known, labels=[None] * len(known)), ".label"
         given[label] = [None] * int(options["n"])
     known.design.pop("split", None)  # all texts of the sample are looked up
-    _, moved, _ = joined(given, known, label, options["text"], several=known.several)
+    _, moved, _ = match_sample(
+        given, known, label, options["text"], several=known.several
+    )
     return vector("integer", [row + 1 for row in moved.rows])
 
 

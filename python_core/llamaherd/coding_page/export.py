@@ -199,7 +199,7 @@ def exported(desk: Desk, export: Export) -> bytes:
     for i, (key, text) in enumerate(zip(sheet.ids, sheet.texts, strict=True)):
         cells = (column[i] for column in codes)
         rows.append([key, text, *cells, *(column[i] for column in notes)])
-    return forms.written(rows, bom=True)
+    return forms.csv_bytes(rows, bom=True)
 
 
 def write_codes(

@@ -120,7 +120,7 @@ def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
         path = Path(data)
         header = (
             forms.unescaped(cell.strip())
-            for cell in forms.parsed(path.read_bytes(), str(path))[0]
+            for cell in forms.rows_of_csv(path.read_bytes(), str(path))[0]
         )
         own = (*sample.own_columns, "")
         found = forms.without_notes([name for name in header if name not in own])
@@ -297,7 +297,7 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
         FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
-    header, *rows = forms.parsed(content, str(path))
+    header, *rows = forms.rows_of_csv(content, str(path))
     if sidecar(path).exists():
         drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8-sig"))
         n_own = sum(name.strip() in drawn.own_columns for name in header)

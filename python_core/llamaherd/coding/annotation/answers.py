@@ -68,7 +68,7 @@ class Answers:
 _OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
 
 
-def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
+def answers_of_classes(results: ClassifyResults, n_asked: int) -> Answers:
     """Build answers from a classification call with `n_asked` prompts per text."""
     errors = _with_probabilities(results)
     thoughts = None
@@ -124,7 +124,7 @@ def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | 
     return [joined_thoughts([t for t in group if t is not None]) for group in groups]
 
 
-def of_texts(
+def answers_of_texts(
     results: Results, codebook: Codebook, offsets: Sequence[int] = ()
 ) -> Answers:
     """Build answers from a generation call.
@@ -174,7 +174,7 @@ def _first(errors: Sequence[str | None]) -> str | None:
     return next((error for error in errors if error is not None), None)
 
 
-def bound(parts: Sequence[Answers]) -> Answers:
+def join_blocks(parts: Sequence[Answers]) -> Answers:
     """Concatenate the answers of blocks."""
     made: dict[str, Any] = {"errors": []}
     for name in _OF_TEXTS:
@@ -186,7 +186,7 @@ def bound(parts: Sequence[Answers]) -> Answers:
     return Answers(**made)
 
 
-def joined(
+def answers_of_split(
     answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
 ) -> Answers:
     """Combine the answers for parts into answers for texts.
@@ -288,7 +288,7 @@ def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
     return found
 
 
-def of_rows(answers: Answers, rows: Integers) -> Answers:
+def answers_of_rows(answers: Answers, rows: Integers) -> Answers:
     """Expand the answers of unique texts to rows.
 
     Args:
@@ -310,7 +310,7 @@ def of_rows(answers: Answers, rows: Integers) -> Answers:
 _GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
 
 
-def summed(parts: Sequence[Stats]) -> Stats:
+def sum_of_stats(parts: Sequence[Stats]) -> Stats:
     """Add up the statistics of blocks."""
     if len(parts) < 2:
         return parts[0] if parts else Stats()

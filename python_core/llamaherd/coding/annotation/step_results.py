@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.annotation.answers import Answers, of_rows
+from llamaherd.coding.annotation.answers import Answers, answers_of_rows
 from llamaherd.coding.annotation.coding import BLANK
 from llamaherd.coding.annotation.columns import coded_frame, table_of
 from llamaherd.coding.annotation.record import notes_of, thinking_record
@@ -132,14 +132,14 @@ class StepResults:
         return [known[i] for i in padded[rows].tolist()]
 
 
-def measured(measure: Measure) -> dict[str, Any]:
+def measure_fields(measure: Measure) -> dict[str, Any]:
     """Return a measure as JSON types."""
     numbers = (measure.value, measure.low, measure.high)
     value, low, high = (None if np.isnan(x) else round(float(x), 6) for x in numbers)
     return {"value": value, "low": low, "high": high, "n": measure.n}
 
 
-def counted(each: Sequence[dict[str, Any]], results: StepResults) -> None:
+def add_counts(each: Sequence[dict[str, Any]], results: StepResults) -> None:
     """Add to the record of each step the number and share of texts that it labelled."""
     n = max(1, len(results.step))
     for one in each:
@@ -205,7 +205,7 @@ def coded_of_steps(
         rows: For each row, the position of its text; -1 for rows without a text.
         stats: Statistics of all steps.
     """
-    answers = of_rows(results.answers, rows)
+    answers = answers_of_rows(results.answers, rows)
     answers.errors = [
         BLANK if is_blank(text) else error
         for text, error in zip(work.texts, answers.errors, strict=True)

@@ -184,7 +184,7 @@ class Source:
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
         """Hash the texts and labels of n rows; None for unknown texts or labels."""
-        given = None if texts is None else [compared(text) for text in texts]
+        given = None if texts is None else [comparable_text(text) for text in texts]
         named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
         if given is not None and named is not None:
@@ -266,7 +266,7 @@ def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> 
     )
 
 
-def compared(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+def comparable_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
     """Normalize a text or an id for comparison; None for a missing value.
 
     1 and 1.0 are equal, and so are composed and decomposed accented letters.

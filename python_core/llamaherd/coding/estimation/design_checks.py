@@ -13,11 +13,11 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import labels_in
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
-from llamaherd.coding.estimation.outcomes import numbered
+from llamaherd.coding.estimation.outcomes import value_numbers
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.sampling import (
     LabelCheck,
-    copied,
+    coders_like_model,
     groups_of,
     label_check,
 )
@@ -184,7 +184,7 @@ def clusters_of(
 ) -> tuple[Ints | None, list[str]]:
     """Return the clusters of the kept rows, by a column or by equal texts, and a note."""
     if cluster is not None:
-        return numbered(texts, cluster, kept)[0], []
+        return value_numbers(texts, cluster, kept)[0], []
     return copied_texts(texts, kept) if target == "population" else (None, [])
 
 
@@ -214,13 +214,13 @@ def label_check_of(
     return found
 
 
-def copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
+def note_on_copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
     """Return a note if codes may be a copy of the model's labels."""
     if isinstance(gold, GoldSample):
         labels = [texts.labels[row] for row in gold.rows]
-        same = copied(labels, gold.codes, gold.coders)
+        same = coders_like_model(labels, gold.codes, gold.coders)
     else:
-        same = copied(texts.labels, [gold], ["gold"])
+        same = coders_like_model(texts.labels, [gold], ["gold"])
     return [note("same_codes", coders=same)] if same else []
 
 

@@ -17,9 +17,9 @@ from llamaherd.coding.estimation.formulas import fit_regression
 from llamaherd.coding.estimation.inputs import Inputs, agreement_line, with_outcome
 from llamaherd.coding.estimation.means import fit_outcomes
 from llamaherd.coding.estimation.notes import note
-from llamaherd.coding.estimation.outcomes import asks_median, grouped, limits_of
-from llamaherd.coding.estimation.predictions import comparable, predictions_of
-from llamaherd.coding.gold.population import named
+from llamaherd.coding.estimation.outcomes import asks_median, group_numbers, limits_of
+from llamaherd.coding.estimation.predictions import comparable_predictions, predictions_of
+from llamaherd.coding.gold.population import by_columns
 from llamaherd.coding.statistics.intervals import LEVEL, bonferroni
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning
@@ -76,7 +76,9 @@ class Estimation:
             matrices_of: Function that returns the covariates and outcomes by each kind of
                 predictions.
         """
-        kinds = comparable(predicted, inputs.texts, inputs.used.codes, inputs.kept)
+        kinds = comparable_predictions(
+            predicted, inputs.texts, inputs.used.codes, inputs.kept
+        )
         by_kind = dict(zip([k.kind for k in kinds], matrices_of(kinds), strict=True))
         kind: Literal["ols", "logit"] = "logit" if self.model == "logit" else "ols"
         return self.result(
@@ -353,8 +355,8 @@ def estimate(  # noqa: PLR0917 - as in R
         model=model or ("mean" if formula is None else "ols"),
         formula=formula,
         simultaneous=simultaneous,
-        columns=named(by) if formula is None else sorted(columns_in(formula)),
-        grouped_by=tuple(named(by)),
+        columns=by_columns(by) if formula is None else sorted(columns_in(formula)),
+        grouped_by=tuple(by_columns(by)),
     )
     if formula is not None:
         formulas.check_label(formula, texts.label_column or "", several=several)
@@ -363,7 +365,7 @@ def estimate(  # noqa: PLR0917 - as in R
             predicted,
             lambda kinds: formulas.matrices(texts, formula, kept, inputs.used, kinds),
         )
-    in_groups = grouped(texts, by, kept, order or {})
+    in_groups = group_numbers(texts, by, kept, order or {})
     used, numbers, is_scale = inputs.measured(coded, outcome, label)
     is_median = asks_median(outcome, inputs.all_values)
     limits = limits_of(outcome, numbers, texts.names, is_scale=is_scale)

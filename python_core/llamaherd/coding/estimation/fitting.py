@@ -384,7 +384,7 @@ class Fits:
         return Found(
             rows=self.rows,
             covariances=self.covariances,
-            notes=notes.warned(self.notes),
+            notes=notes.warn_of(self.notes),
             alone=self.alone,
         )
 

@@ -244,7 +244,7 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any: 
     )
 
 
-def constant(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
+def constant_column(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
     """Return a copy of a column of labels in which all texts have the same label."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 

@@ -24,7 +24,7 @@ from llamaherd.coding.estimation.fitting import (
 from llamaherd.coding.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
-    constant,
+    constant_column,
     explained,
     formula_rows,
     formulaic_module,
@@ -184,7 +184,8 @@ def matrices(
 
     def by_name(name: str) -> tuple[Floats, Floats]:
         own = spec.get_model_matrix(
-            columns.assign(**{label: constant(columns[label], name)}), context=_KNOWN
+            columns.assign(**{label: constant_column(columns[label], name)}),
+            context=_KNOWN,
         )
         return _numbers(own.rhs)[used][:, there], _numbers(own.lhs)[used, 0]
 

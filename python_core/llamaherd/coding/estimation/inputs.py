@@ -11,20 +11,20 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
 from llamaherd.coding.estimation import formula_terms
-from llamaherd.coding.estimation.design_checks import clusters_of, copies
+from llamaherd.coding.estimation.design_checks import clusters_of, note_on_copies
 from llamaherd.coding.estimation.fitting import settings_of
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import (
     checked_labels,
     in_one_form,
     labels_of,
+    note_on_undeclared,
     number_outcome,
     scores_of,
-    undeclared,
 )
 from llamaherd.coding.estimation.predictions import cluster_notes
 from llamaherd.coding.frames import mean_one, weights_of
-from llamaherd.coding.gold.population import codes_and_probs, joined, named
+from llamaherd.coding.gold.population import by_columns, codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
@@ -88,7 +88,7 @@ class Inputs:
     ) -> Inputs:
         """Read the arguments of `estimate` that name texts and codes."""
         several = has_several(coded, gold) if several is None else several
-        texts, gold, notes = joined(coded, gold, label, text, several=several)
+        texts, gold, notes = match_sample(coded, gold, label, text, several=several)
         gold, prob = codes_and_probs(texts, gold, prob, weights)
         texts, gold, are_numbers = in_one_form(texts, gold, several=several)
         survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
@@ -107,8 +107,8 @@ class Inputs:
             clusters=clusters,
             notes=[
                 *notes,
-                *copies(texts, gold),
-                *undeclared(texts, gold, several=several),
+                *note_on_copies(texts, gold),
+                *note_on_undeclared(texts, gold, several=several),
                 *cluster_notes(coded, cluster),
                 *of_copies,
             ],
@@ -143,14 +143,17 @@ class Inputs:
             weights: See `estimate`.
             target: See `estimate`.
         """
-        texts, gold, notes = joined(coded, gold, label, text, several=several)
+        texts, gold, notes = match_sample(coded, gold, label, text, several=several)
         used = used_gold(
             gold, prob, len(texts), kept, is_clustered=clusters is not None
         ).among(kept, len(texts))
         of_copies: list[str] = []
         if clusters is None:
             clusters, of_copies = clusters_of(texts, None, kept, target)
-        notes += [*copies(texts, gold), *undeclared(texts, gold, several=several)]
+        notes += [
+            *note_on_copies(texts, gold),
+            *note_on_undeclared(texts, gold, several=several),
+        ]
         return cls(
             texts=texts,
             gold=gold,
@@ -207,11 +210,11 @@ class Inputs:
         numbers = number_outcome(outcome, there, by_default=by_default)
         if self.several or not isinstance(numbers, Mapping):
             return self.used, numbers, is_scale
-        used, scores = averaged(self.used, scores_of(numbers, by_coders))
+        used, scores = mean_codes(self.used, scores_of(numbers, by_coders))
         return used, scores, is_scale
 
 
-def averaged(
+def mean_codes(
     used: GoldUsed, scores: Mapping[str, float]
 ) -> tuple[GoldUsed, dict[str, float]]:
     """Return the sample with the mean number of each text's codes, and all numbers.
@@ -280,7 +283,7 @@ def kept_rows(
     if survey is not None:
         there &= survey > 0
     kept = np.flatnonzero(there)
-    used = dict.fromkeys(named(by), "by")
+    used = dict.fromkeys(by_columns(by), "by")
     if formula is not None:
         known = formula_terms.columns_in(formula) - {texts.label_column}
         columns = sorted(known.intersection(frames.names(texts.frame)))

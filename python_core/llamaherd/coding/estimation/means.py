@@ -101,7 +101,7 @@ def fit_means(
             by = partial(_mean_by, method, settings, ends)
             needed[method] = fits.add(outcome, method, problem, quantities, by)
         fits.notes += notes.skewed(outcome, names, n_codes, needed)
-    fits.notes += notes.beyond(fits.rows, limits)
+    fits.notes += notes.outside_limits(fits.rows, limits)
     return fits.found()
 
 
@@ -169,7 +169,7 @@ def fit_median(
     return Found(
         rows=rows,
         covariances=covariances,
-        notes=notes.warned(shares.notes),
+        notes=notes.warn_of(shares.notes),
         alone=shares.alone,
     )
 

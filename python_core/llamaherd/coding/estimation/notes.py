@@ -183,7 +183,7 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
     return [] if n >= RARE else [note("few_errors", n=n)]
 
 
-def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
+def outside_limits(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
     """Return notes on shares and means outside their limits, whose intervals are valid.
 
     Args:
@@ -199,7 +199,7 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
     ]
 
 
-def warned(notes: Sequence[str]) -> list[str]:
+def warn_of(notes: Sequence[str]) -> list[str]:
     """Remove duplicate notes, and issue a warning for notes on unreliable intervals."""
     unique = list(dict.fromkeys(notes))
     quiet = {note(name) for name in _QUIET}

@@ -167,7 +167,7 @@ def _is_recalibrated(coded: object, texts: Population) -> bool:
     )
 
 
-def comparable(
+def comparable_predictions(
     predicted: Sequence[Predicted], texts: Population, codes: Sequence[str], kept: Ints
 ) -> list[Predicted]:
     """Return predictions for a formula, restricted to labels that a text or code has.

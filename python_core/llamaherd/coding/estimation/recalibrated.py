@@ -22,7 +22,7 @@ from llamaherd.coding.annotation.columns import (
 )
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
-from llamaherd.coding.estimation.outcomes import numbered
+from llamaherd.coding.estimation.outcomes import value_numbers
 from llamaherd.coding.gold.joins import RAW
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
@@ -408,7 +408,7 @@ def units_of(texts: Population, codes: GoldUsed, cluster: str | None) -> list[An
             )
         known = everywhere[[each is not None for each in column]]
         units: list[Any] = [("row", i) for i in range(len(texts))]
-        for i, number in zip(known, numbered(texts, cluster, known)[0], strict=True):
+        for i, number in zip(known, value_numbers(texts, cluster, known)[0], strict=True):
             units[i] = ("cluster", int(number))
         return units
     return [

@@ -21,7 +21,7 @@ from llamaherd.coding.estimation.recalibrated import (
     vectors_of,
     with_new_columns,
 )
-from llamaherd.coding.gold.population import codes_and_probs, joined
+from llamaherd.coding.gold.population import codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics import heads
@@ -112,10 +112,10 @@ def recalibrate(
     units = units_of(texts, codes, cluster)
     rng = np.random.default_rng(seed)
     strata = [0] * len(columns) if codes.strata is None else codes.strata.tolist()
-    folds = heads.dealt([units[i] for i in codes.rows], strata, n_folds, rng)
+    folds = heads.deal_folds([units[i] for i in codes.rows], strata, n_folds, rng)
     used, of_labels = used_labels(columns, folds, model.names, n_folds)
     blocks = _blocks(model, texts, kinds, embeddings)
-    made = heads.crossed(
+    made = heads.cross_fit(
         [block[codes.rows] for block in blocks],
         np.searchsorted(used, columns),
         1 / codes.probs,
@@ -265,7 +265,7 @@ def _inputs(
     cluster: str | None,
 ) -> tuple[Population, GoldUsed, list[str]]:
     """Return the texts, the codes of texts that have a label, and notes."""
-    texts, gold, notes = joined(model, gold, None, text, several=False)
+    texts, gold, notes = match_sample(model, gold, None, text, several=False)
     gold, prob = codes_and_probs(texts, gold, prob, None)
     texts, gold, _ = in_one_form(texts, gold, several=False)
     kept = np.flatnonzero(

@@ -22,7 +22,7 @@ from llamaherd.coding.gold.pooling import (
     earlier_draw,
     highest_prob,
     is_same_design,
-    pooled,
+    pool,
 )
 from llamaherd.coding.gold.population import Population, own_ids, own_labels, own_texts
 from llamaherd.coding.gold.sample import GoldSample
@@ -211,7 +211,7 @@ def gold_sample(
         warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
     if after is None:
         return drawn
-    return pooled(after, drawn, texts.there, is_same=same)
+    return pool(after, drawn, texts.there, is_same=same)
 
 
 def _own_id(
@@ -324,7 +324,7 @@ def _drawn(
         if after is None:
             probs = sampling.inclusion_probs(own, n, at_least)
         else:
-            probs = waves.bounded(own, n, at_least, most)
+            probs = waves.bounded_probs(own, n, at_least, most)
         return sampling.draw_unequal(probs, rng)
 
     if kind is None:

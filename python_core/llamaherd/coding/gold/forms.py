@@ -18,7 +18,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
     is_none,
-    joined,
+    joined_labels,
     labels_in,
     none_of,
 )
@@ -51,7 +51,7 @@ NOTE = " note"
 DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
-def written(
+def csv_bytes(
     rows: Sequence[Sequence[str]],
     bom: bool,
     delimiter: str = ",",
@@ -74,7 +74,7 @@ def written(
     return out.getvalue().encode("utf-8-sig" if bom else "utf-8")
 
 
-def parsed(content: bytes, path: str) -> list[list[str]]:
+def rows_of_csv(content: bytes, path: str) -> list[list[str]]:
     """Parse the rows of a CSV with any delimiter and Unicode encoding."""
     is_wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
@@ -183,7 +183,7 @@ class CodeReader:
         labels = [code for code, _ in found if code is not None]
         if problem or not labels:
             return None, problem
-        return joined(labels_in(joined(labels), self.names)), ""
+        return joined_labels(labels_in(joined_labels(labels), self.names)), ""
 
     def _read_one(self, cell: str) -> tuple[str | None, str]:
         written = (text_of(cell) or "").strip()
@@ -357,7 +357,7 @@ def fields_of(text: str) -> dict[str, Any]:
             f"is a gold sample of another format, {form!r}", argument="text"
         )
     is_other = bool(made.get("waves")) and not np.allclose(
-        waves.combined(made["waves"]).all_probs, made["all_probs"], rtol=1e-9, atol=0
+        waves.combine(made["waves"]).all_probs, made["all_probs"], rtol=1e-9, atol=0
     )
     if is_other or checksum != _probs_sha256(made["all_probs"]):
         raise ArgumentError(

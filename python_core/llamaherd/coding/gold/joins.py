@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.label_sets import joined, labels_in
+from llamaherd.coding.annotation.label_sets import joined_labels, labels_in
 from llamaherd.coding.annotation.texts import (
     check_relabelled,
-    compared,
+    comparable_text,
     hash_of_texts,
     locked_note,
     marks_of,
@@ -88,7 +88,7 @@ class SampleRows:
         used = found if labels is None or is_raw else labels
         return cls(
             n=n,
-            ids=None if ids is None else [compared(each) or "" for each in ids],
+            ids=None if ids is None else [comparable_text(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
             labels=None if found is None else label_forms(found),
             used=None if used is None else label_forms(used),
@@ -167,7 +167,7 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None or rows.ids is None or rows.n >= len(all_ids):
         return gold
-    at = {compared(each) or "": i for i, each in enumerate(all_ids)}
+    at = {comparable_text(each) or "": i for i, each in enumerate(all_ids)}
     kept = [at.get(each, -1) for each in rows.ids]
     if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
         return gold
@@ -239,7 +239,7 @@ def column_hashes(frame: Any, names: Sequence[str]) -> dict[str, list[str]]:  # 
 def _cell(value: object) -> str:
     """Return a cell as text, the same for R and for any kind of data frame."""
     if isinstance(value, (str, int, float)) or value is None:
-        return compared(value) or ""
+        return comparable_text(value) or ""
     return str(value)
 
 
@@ -259,7 +259,7 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
     if len(at) < len(ids):
         twice = next(each for i, each in enumerate(ids) if at[each] != i)
         _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
-    drawn = [compared(each) or "" for each in gold.ids]
+    drawn = [comparable_text(each) or "" for each in gold.ids]
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None:  # samples of earlier versions have only the drawn ids
         if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
@@ -268,7 +268,7 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
                 "another order"
             )
         return None
-    known = [compared(each) or "" for each in all_ids]
+    known = [comparable_text(each) or "" for each in all_ids]
     missing = next((each for each in known if each not in at), None)
     if missing is not None:
         _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
@@ -355,7 +355,7 @@ def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell hol
     """
     parts = labels_in(text_of(label) or "", ())
     forms = {form_of(part) for part in parts if not is_nothing(part)}
-    return joined(sorted(forms)) or None
+    return joined_labels(sorted(forms)) or None
 
 
 def _without(design: Mapping[str, Any]) -> str:

@@ -57,7 +57,7 @@ def sizes_of(after: GoldSample) -> list[int]:
 def highest_prob(after: GoldSample, n: int) -> float:
     """Return the highest inclusion probability that a further wave of n texts may use."""
     n_texts = int((after.all_probs > 0).sum())
-    return waves.highest([*sizes_of(after), n], n_texts)
+    return waves.highest_of_wave([*sizes_of(after), n], n_texts)
 
 
 def is_same_design(
@@ -96,9 +96,7 @@ def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
         )
 
 
-def pooled(
-    after: GoldSample, new: GoldSample, left: Ints, *, is_same: bool
-) -> GoldSample:
+def pool(after: GoldSample, new: GoldSample, left: Ints, *, is_same: bool) -> GoldSample:
     """Combine an earlier sample and a new wave into one sample.
 
     Args:
@@ -152,7 +150,7 @@ def pooled(
         after,
         **both,
         design={"kind": WAVES, **design},
-        all_probs=waves.combined(made).all_probs,
+        all_probs=waves.combine(made).all_probs,
         strata=np.minimum(known[0].strata, 0),
         waves=made,
     )

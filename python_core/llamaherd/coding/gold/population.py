@@ -174,7 +174,7 @@ class Population:
                 argument="by",
                 code="unknown_argument",
             )
-        names = named(by)
+        names = by_columns(by)
         columns = [_strings(frames.column(self.frame, name, "by")) for name in names]
         columns = columns or [self.labels]
         rows = list(zip(*columns, strict=True))
@@ -320,7 +320,7 @@ def _check_unique(ids: Sequence[str]) -> None:
         )
 
 
-def named(by: object, argument: str = "by") -> list[str]:
+def by_columns(by: object, argument: str = "by") -> list[str]:
     """Return one column name, or several, as a list."""
     if by is None:
         return []
@@ -342,7 +342,7 @@ def named(by: object, argument: str = "by") -> list[str]:
     return names
 
 
-def joined(
+def match_sample(
     coded: Any,  # noqa: ANN401 - see estimate
     gold: Any,  # noqa: ANN401 - see estimate
     label: str | None,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding.annotation.label_sets import (
-    joined,
+    joined_labels,
     labels_in,
     none_of,
 )
 from llamaherd.coding.codes.coders import majority, majority_of_sets
 from llamaherd.coding.gold import forms, waves
 from llamaherd.coding.gold.forms import CodeReader, Places, read_codes
-from llamaherd.coding.statistics.dsl import Outside, together
+from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import check_free, write_whole
@@ -94,7 +94,7 @@ class GoldSample:
     def draw_strata(self) -> Ints:
         """Stratum of each drawn text in its wave, int64[n]."""
         if self.waves:
-            return waves.combined(self.waves).of(self.rows).strata
+            return waves.combine(self.waves).of(self.rows).strata
         return np.asarray(self.strata[self.rows])
 
     @property
@@ -203,7 +203,7 @@ class GoldSample:
         # Missing codes are treated as one more draw.
         response = len(coded) / max(len(self), 1)
         left = 1 - self.all_probs[gone] * response
-        return together([self.outside, Outside(strata=self.strata[gone], left=left)])
+        return join_outside([self.outside, Outside(strata=self.strata[gone], left=left)])
 
     def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
         """Return the fields of some drawn texts, with their new rows."""
@@ -222,7 +222,7 @@ class GoldSample:
         used = waves.with_codes(self.waves, is_coded) if self.waves else ()
         if len(used) == len(self.waves):
             return self
-        one, found = len(used) == 1, waves.combined(used)
+        one, found = len(used) == 1, waves.combine(used)
         at = np.flatnonzero(np.isin(self.rows, found.rows)).tolist()
         history = self.history[: len(used)]
         return replace(
@@ -260,7 +260,7 @@ class GoldSample:
         )
         if labels is None:
             return None, False
-        return joined(labels_in(joined(labels), self.names)), is_tie
+        return joined_labels(labels_in(joined_labels(labels), self.names)), is_tie
 
     def with_codes(
         self,
@@ -380,7 +380,7 @@ class GoldSample:
                 for name in names
             ]
             rows.append(cells)
-        content = forms.written(rows, bom, delimiter, spreadsheet=spreadsheet)
+        content = forms.csv_bytes(rows, bom, delimiter, spreadsheet=spreadsheet)
         there = Path(path)
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)

@@ -135,7 +135,7 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
 
 
 def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
-    lines = forms.parsed(path.read_bytes(), str(path))
+    lines = forms.rows_of_csv(path.read_bytes(), str(path))
     return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
 
 

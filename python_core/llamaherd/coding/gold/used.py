@@ -13,7 +13,7 @@ from llamaherd.coding.codes.coders import note_on_ties
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import note
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.statistics.dsl import Drawing, Outside, together
+from llamaherd.coding.statistics.dsl import Drawing, Outside, join_outside
 from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
@@ -95,7 +95,7 @@ class GoldUsed:
             all_strata=None if self.all_strata is None else self.all_strata[kept],
             names=self.names,
             drawing=None if self.drawing is None else self.drawing.of(here),
-            outside=together([self.outside, self._other_than(here)]),
+            outside=join_outside([self.outside, self._other_than(here)]),
             by_coders=[self.by_coders[i] for i in here] if self.by_coders else [],
             tie_notes=self.tie_notes,
         )
@@ -203,7 +203,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     n_open = n_drawn - len(gold)
     open_wave = [note("open_wave", n=n_open)] if n_open else []
     rows = np.array(gold.rows, dtype=np.int64)[coded]
-    answers = answered(gold, coded)
+    answers = probs_of_codes(gold, coded)
     warn_notes(answers.notes)
     names = gold.design.get("strata") or {}
     return GoldUsed(
@@ -215,8 +215,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         and bool(np.ptp(gold.all_probs[kept]) == 0)
         and answers.is_even,
         design=str(gold.design["kind"]),
-        notes=[*answers.notes, *open_wave, *ties(gold)],
-        tie_notes=ties(gold),
+        notes=[*answers.notes, *open_wave, *ties_note(gold)],
+        tie_notes=ties_note(gold),
         by_coders=[
             tuple(column[i] or "" for column in gold.codes if column[i] is not None)
             for i in coded.tolist()
@@ -225,7 +225,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         all_strata=gold.strata,
         names={h: str(name) for h, name in enumerate(names)},
         drawing=_drawing(gold, coded, answers.probs),
-        outside=waves.combined(gold.waves).outside if gold.waves else gold.outside,
+        outside=waves.combine(gold.waves).outside if gold.waves else gold.outside,
     )
 
 
@@ -238,7 +238,7 @@ def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
     if not gold.waves:
         return None
     rows = [gold.rows[i] for i in coded]
-    found = waves.combined(gold.waves).of(rows)
+    found = waves.combine(gold.waves).of(rows)
     weights, left = found.weights, found.left
     rates = probs * weights
     is_full = rates > 1 - _ROUNDING
@@ -261,7 +261,7 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
     return [note("unlikely_number", expected=expected, n=len(rows))]
 
 
-def ties(gold: GoldSample) -> list[str]:
+def ties_note(gold: GoldSample) -> list[str]:
     """Return a note on the number of texts with ties among coders."""
     decided = [gold.decided(each) for each in zip(*gold.codes, strict=True)]
     n_coded = sum(code is not None for code, _ in decided)
@@ -317,7 +317,7 @@ class Answered:
     notes: list[str] = field(default_factory=list)
 
 
-def answered(
+def probs_of_codes(
     gold: GoldSample, coded: Ints, *, has_empty_strata: bool = False
 ) -> Answered:
     """Return the probabilities that texts are drawn and coded, if some codes are missing.

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.coding.statistics.dsl import Outside, together
+from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Wave:
         return replace(
             self,
             rows=rows[rows >= 0],
-            outside=together([self.outside, more]),
+            outside=join_outside([self.outside, more]),
             probs=self.probs[kept],
             strata=self.strata[kept],
         )
@@ -144,7 +144,7 @@ def shares(sizes: Sequence[int], n_texts: int) -> Floats:
     return np.asarray(raw / raw.sum())
 
 
-def highest(sizes: Sequence[int], n_texts: int) -> float:
+def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
     """Return the highest inclusion probability that the last wave may use.
 
     Up to this probability no text has a weight below 1 in the estimate.
@@ -153,7 +153,7 @@ def highest(sizes: Sequence[int], n_texts: int) -> float:
     return float(each[-1] / each.sum())
 
 
-def bounded(sizes: Floats, n: int, floor: float, most: float) -> Floats:
+def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
     """Return probabilities that grow with a size, between a lower and an upper bound.
 
     Args:
@@ -190,7 +190,7 @@ def bounded(sizes: Floats, n: int, floor: float, most: float) -> Floats:
     return np.asarray(np.minimum(probs * (n / probs.sum()), 1.0))
 
 
-def combined(waves: Sequence[Wave]) -> Combined:
+def combine(waves: Sequence[Wave]) -> Combined:
     """Return the texts of all waves with their weights."""
     of = shares([wave.n for wave in waves], waves[0].n_left)
     later = np.concatenate([np.cumsum(of[::-1])[::-1][1:], [0.0]])
@@ -223,7 +223,7 @@ def combined(waves: Sequence[Wave]) -> Combined:
         left=np.concatenate(left)[order],
         strata=np.concatenate(strata)[order].astype(np.int64),
         all_probs=np.asarray(all_probs),
-        outside=together(outside),
+        outside=join_outside(outside),
     )
 
 

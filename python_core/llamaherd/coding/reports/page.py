@@ -104,11 +104,11 @@ def page_of(contents: Contents) -> str:
         created=contents["created"],
         sections=sections.parts,
         plots_missing=figures.missing,
-        json=embedded(contents),
+        json=script_json(contents),
     )
 
 
-def embedded(contents: Contents) -> Markup:
+def script_json(contents: Contents) -> Markup:
     """Return JSON that is safe inside a script element."""
     text = to_json(contents).translate(str.maketrans(_ESCAPED))
     return Markup(text)  # noqa: S704 - all markup is escaped
@@ -291,7 +291,7 @@ def _quoted(example: Mapping[str, Any]) -> Passage:
 # ---- words for values ------------------------------------------------------------------
 
 
-def shown(value: object) -> object:
+def visible(value: object) -> object:
     """Make control characters of a text visible, and replace invalid characters."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
@@ -357,7 +357,7 @@ _PAGES = jinja2.Environment(
     loader=jinja2.PackageLoader("llamaherd.coding.reports"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
-    finalize=shown,
+    finalize=visible,
     extensions=["jinja2.ext.do"],
     trim_blocks=True,
     lstrip_blocks=True,

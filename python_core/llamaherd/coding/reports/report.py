@@ -20,7 +20,7 @@ from llamaherd.coding.reports.report_data import (
     evaluation_dict,
     to_json,
 )
-from llamaherd.coding.reports.report_file import damages, read_report
+from llamaherd.coding.reports.report_file import errors_of_content, read_report
 from llamaherd.coding.selection.evaluation import Evaluation
 from llamaherd.coding.selection.robustness_result import Robustness
 from llamaherd.coding.validation.spans import SpanValidation
@@ -148,7 +148,7 @@ def methods_text(
                     "must be omitted: the report has its own results", argument=name
                 )
         path = Path(os.fsdecode(coded)).expanduser()
-        with damages(path):
+        with errors_of_content(path):
             return methods_of(read_report(path))
     return methods_of(
         contents_for(

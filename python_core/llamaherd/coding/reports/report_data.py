@@ -166,7 +166,7 @@ def contents_of(
         "labels": {
             "names": list(coded.names),
             "are_hashes": is_hidden,
-            "values": hidden(labels) if is_hidden else labels,
+            "values": hashed_labels(labels) if is_hidden else labels,
         },
         "probs": _probs(model, first),
         "errors": {
@@ -237,7 +237,7 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def hidden(labels: Sequence[str | None]) -> list[str | None]:
+def hashed_labels(labels: Sequence[str | None]) -> list[str | None]:
     """Replace labels by their hashes."""
     return [None if label is None else sha256_of(label) for label in labels]
 

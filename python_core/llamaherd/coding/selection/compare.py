@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.settings import journal_path
 from llamaherd.coding.annotation.texts import checked_texts
@@ -183,7 +183,7 @@ def compare_codebooks(
     with reporter(progress) as report:
         for i, each in enumerate(tried.values()):
             try:
-                coded = annotated(
+                coded = annotate_quietly(
                     texts_of(codes),
                     "text",
                     each.codebook,

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.annotation.label_sets import joined
+from llamaherd.coding.annotation.label_sets import joined_labels
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part
 from llamaherd.coding.selection.split import PARTS, opened_sample, part_of, record_of
 from llamaherd.engine.core import checks
@@ -184,7 +184,7 @@ def _of_part(
                 "id": codes.ids[i],
                 "part": part,
                 "text": codes.texts[i],
-                "code": joined(right),
+                "code": joined_labels(right),
                 **coders,
                 "label": own.labels[i],
                 "prob": _prob(own, i, given or ()),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.calls.api.scoring import open_context
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT
 from llamaherd.coding.gold.sample import GoldSample, sidecar
@@ -172,7 +172,7 @@ def evaluate_codebook(
     """
     sample = opened_sample(gold)
     path = None if isinstance(gold, GoldSample) else gold
-    codes = prepared(checked_choice(choice), sample)
+    codes = codes_to_evaluate(checked_choice(choice), sample)
     if path is not None:
         _check_writable(sidecar(path))
     if coded is not None:
@@ -187,13 +187,13 @@ def evaluate_codebook(
         coded = _coded_now(choice, codes, context, journal, progress)
         labels = GivenLabels.of(coded)
     with keeping(coded):
-        found = evaluated(choice, sample, codes, labels, level=level, path=path)
+        found = evaluate_labels(choice, sample, codes, labels, level=level, path=path)
     with keeping(found):
         warn_notes(found.notes)
     return found
 
 
-def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
+def codes_to_evaluate(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
     """Check that a choice fits the sample, and return the codes of "evaluate"."""
     record = record_of(gold)
     if choice.split_sha256 != record["sha256"]:
@@ -249,7 +249,7 @@ def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
         )
 
 
-def evaluated(
+def evaluate_labels(
     choice: CodebookChoice,
     gold: GoldSample,
     codes: PartCodes,
@@ -308,7 +308,7 @@ def _coded_now(
 ) -> Coded:
     """Code the texts of "evaluate" with the chosen codebook, settings and model."""
     check_chosen_model(choice, context)
-    coded: Coded = annotated(
+    coded: Coded = annotate_quietly(
         texts_of(codes), "text", choice.codebook, context,
         journal=journal, progress=progress, **choice.settings,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Codebook, Example
 from llamaherd.coding.annotation.texts import is_blank, same_rows
 from llamaherd.coding.selection.candidates import (
@@ -291,7 +291,9 @@ def _effect(
         )
         return note, False
     labels = [
-        GivenLabels.of(annotated(texts_of(codes), "text", book, context, **settings))
+        GivenLabels.of(
+            annotate_quietly(texts_of(codes), "text", book, context, **settings)
+        )
         for book in (before, after)
     ]
     found = measured(codes, labels, measure, level=LEVEL, adjust="none")

@@ -14,7 +14,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import labels_in
 from llamaherd.coding.codes import number_in, text_of
 from llamaherd.coding.codes.coders import note_on_ties
-from llamaherd.coding.gold.used import answered
+from llamaherd.coding.gold.used import probs_of_codes
 from llamaherd.coding.selection.measures import (
     Paired,
     UnitCodes,
@@ -294,7 +294,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
             argument="gold",
             code="missing",
         )
-    answers = answered(sample, np.array(kept, dtype=np.int64))
+    answers = probs_of_codes(sample, np.array(kept, dtype=np.int64))
     ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
     of_ties = note_on_ties(len(ties), len(kept), sample.coders)
     notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]

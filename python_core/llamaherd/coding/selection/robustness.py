@@ -9,7 +9,7 @@ import numpy as np
 
 from llamaherd.calls.api.scoring import open_context
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.record import model_record
@@ -264,7 +264,7 @@ def robustness(
         for i, variant in enumerate(made):
             drawn = {} if variant.seed is None else {"seed": variant.seed}
             try:
-                coded = annotated(
+                coded = annotate_quietly(
                     texts,
                     text,
                     variant.codebook,

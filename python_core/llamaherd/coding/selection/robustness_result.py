@@ -16,7 +16,7 @@ from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.estimation.estimates import TITLES
-from llamaherd.coding.gold.population import joined
+from llamaherd.coding.gold.population import match_sample
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.decimals import decimals, limits, percents
@@ -337,7 +337,7 @@ class Judge:
         columns[_LABEL] = [None] * len(columns[text])
         # Variants have other labels than the draw.
         gold = replace(gold, labels=[None] * len(gold), label_marks=None)
-        _, moved, _ = joined(columns, gold, _LABEL, text, several=gold.several)
+        _, moved, _ = match_sample(columns, gold, _LABEL, text, several=gold.several)
         here = set(rows)
         coded = zip(moved.rows, moved.gold, strict=True)
         if sum(code is not None and row in here for row, code in coded) < 2:

@@ -42,11 +42,11 @@ import numpy as np
 from llamaherd.coding.statistics.regression import (
     Estimated,
     FitError,
-    fitted,
     information,
     means,
     sandwich,
     scores,
+    solve,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Outside:
         return int(own.sum()), float(self.left[own].sum())
 
 
-def together(parts: Sequence[Outside | None]) -> Outside | None:
+def join_outside(parts: Sequence[Outside | None]) -> Outside | None:
     """Join groups of texts outside an estimate; None if there are no such texts."""
     known = [part for part in parts if part is not None and len(part.strata)]
     if not known:
@@ -349,7 +349,7 @@ def gold_alone(problem: Problem) -> Estimated:
 def naive(problem: Problem) -> Estimated:
     """Estimate from the labels as if they were right, with robust standard errors."""
     v = problem.survey
-    theta = fitted(problem.kind, problem.x_hat, problem.y_hat, v)
+    theta = solve(problem.kind, problem.x_hat, problem.y_hat, v)
     terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta) * v[:, None]
     n_texts, p = problem.x_hat.shape
     meat = terms.T @ terms * (n_texts / max(n_texts - p, 1))
@@ -389,7 +389,7 @@ def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Flo
 def solution_at(problem: Problem, lam: float | Floats) -> Floats:
     """Return the coefficients with a given lam, float64[p]."""
     x, y, weights = _stacked(problem, lam)
-    return fitted(problem.kind, x, y, weights)
+    return solve(problem.kind, x, y, weights)
 
 
 def bread_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
@@ -413,7 +413,8 @@ def meat_at(
     terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta) * v
     change = scores(kind, problem.x, problem.y, theta) * v[rows] - terms[rows]
     wide = (
-        change * (unbiased(problem, lam, theta) if factors is None else factors)[:, None]
+        change
+        * (leverage_factors(problem, lam, theta) if factors is None else factors)[:, None]
     )
     if problem.clusters is not None:
         sums = problem.summed(terms, wide / probs)
@@ -434,7 +435,7 @@ def meat_at(
     return np.asarray(texts + drawn)
 
 
-def unbiased(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+def leverage_factors(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     """Return the factors 1 / sqrt(1 - h) of the codes' terms, float64[n].
 
     The leverage of a coded text is the influence of the text's weight in the fit on the

@@ -50,10 +50,10 @@ from llamaherd.coding.statistics.dsl import (
     Centred,
     Problem,
     bread_at,
+    leverage_factors,
     meat_at,
     rectified,
     solution_at,
-    unbiased,
 )
 from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.intervals import normal_quantile
@@ -172,7 +172,7 @@ class VarianceParts:
         return bool((self.parts[self.probs < 1] > 0).any())
 
 
-def added(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
+def sum_of_parts(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
     """Return the parts of a sum of independent estimates with the given variances.
 
     Return None if the sum has no variance.
@@ -249,7 +249,7 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
     covariance = sandwich(bread, meat_at(problem, 0.0, theta))
     terms = scores(problem.kind, problem.x, problem.y, theta)
     terms *= problem.survey[problem.rows, None]
-    terms *= unbiased(problem, 0.0, theta)[:, None]
+    terms *= leverage_factors(problem, 0.0, theta)[:, None]
     terms = np.asarray(np.linalg.solve(bread, terms.T).T, dtype=np.float64)
     variances = {}
     for key, way in ways.items():

@@ -139,9 +139,9 @@ def ratings_of(
             "as [data['anna'], data['ben']]",
             argument="codes",
         )
-    coders = listed("codes", must, codes)
+    coders = as_list("codes", must, codes)
     check_indexes(coders)
-    rows = [listed("codes", must, row) for row in coders]
+    rows = [as_list("codes", must, row) for row in coders]
     if len(rows) < least:
         raise ArgumentError(
             f"must be of at least {least} coders, not {len(rows)}",
@@ -160,7 +160,7 @@ def ratings_of(
             f"The codes have {len(rows)} coders of {len(rows[0])} units: a row is a "
             "coder, and a column a unit. Transpose a table with a row per unit (codes.T)"
         )
-    known = [] if levels is None else listed("levels", "must be a list", levels)
+    known = [] if levels is None else as_list("levels", "must be a list", levels)
     reading = read(rows, known)
     rows = reading.columns
     found = {code for row in rows for code in row if code is not None}
@@ -203,7 +203,7 @@ def check_indexes(coders: Sequence[Any]) -> None:
         )
 
 
-def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
     """Convert a collection of any library to a list.
 
     Args:

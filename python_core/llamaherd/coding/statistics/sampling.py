@@ -263,7 +263,7 @@ _MOST_GROUPS = 50  # the memory of the draws, and of columns per group, stays bo
 _LEAST_EQUAL, _LEAST_OTHER = 100, 10
 
 
-def copied(
+def coders_like_model(
     labels: Sequence[object], codes: Sequence[Sequence[object]], coders: Sequence[str]
 ) -> list[str]:
     """Return the coders whose codes all equal the model's labels, and may be a copy.

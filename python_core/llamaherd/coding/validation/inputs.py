@@ -19,8 +19,8 @@ from llamaherd.coding.codes import (
     text_of,
 )
 from llamaherd.coding.gold.joins import Matched, SampleRows
-from llamaherd.coding.gold.used import answered
-from llamaherd.coding.statistics.ratings import listed
+from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plurals import count_of, shape_of, with_commas
@@ -364,7 +364,7 @@ def _of_sample(
     is_by_label = False
     if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
         own = gold.with_labels([_text_or_none(labels[row]) for row in given])
-        found = answered(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
+        found = probs_of_codes(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
         inclusion = found.probs
         is_by_label = found.is_by_label
         response = tuple(found.notes if found.is_by_label else found.notes[1:])
@@ -390,4 +390,4 @@ def _text_or_none(label: Code) -> str | None:
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    return listed(argument, "must be a list", values)
+    return as_list(argument, "must be a list", values)

@@ -11,7 +11,7 @@ from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.codes import are_alike
 from llamaherd.coding.codes.coders import note_on_ties
 from llamaherd.coding.sentences import Notes
-from llamaherd.coding.statistics.sampling import copied, label_check
+from llamaherd.coding.statistics.sampling import coders_like_model, label_check
 
 if TYPE_CHECKING:
     from llamaherd.coding.validation.inputs import Codes, ModelLabels
@@ -81,7 +81,7 @@ def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:
 def _of_sample(validation: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
     """Return warnings about copied codes, and texts that are no simple sample."""
     labels = [answers.labels[row] for row in codes.rows]
-    same = copied(labels, codes.codes, codes.coders)
+    same = coders_like_model(labels, codes.codes, codes.coders)
     lines = [note("same_codes", coders=same)] if same else []
     is_scale = validation.scale in ("interval", "ratio")
     if not (codes.is_sample or validation.several or is_scale):

@@ -542,9 +542,9 @@ def test_names_of_rows_stay_different_and_fit() -> None:
     same = [f"{'the same beginning of all labels ' * 4}{i}" for i in range(2)]
     assert len(set(fitting.in_one_line(same, 26))) == 2
     assert fitting.in_one_line(["abc", "abcdefghijkl"], 9) == ["abc", "abc...jkl"]
-    assert fitting.wrapped("a\nb\tc") == "a b c"
-    assert fitting.wrapped("") == " "
-    lines = fitting.wrapped("x" * 200).split("\n")
+    assert fitting.wrap("a\nb\tc") == "a b c"
+    assert fitting.wrap("") == " "
+    lines = fitting.wrap("x" * 200).split("\n")
     assert [len(line) for line in lines] == [26, 26, 26]
     assert lines[-1].endswith("...")
 
