@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 from llamaherd.engine.core.decimals import decimals, limits, percents
 from llamaherd.engine.core.plurals import count_of, part_of, percent, verb
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.words import call, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ WORDS: dict[str, Any] = {
     "part": part_of,
     "percent": percent,
     "percents": percents,
+    "setting": setting,
     "verb": verb,
 }
 FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": repr}
@@ -47,25 +49,28 @@ class Notes:
     """
 
     def __init__(self, package: str, template: str = "notes.txt.j2") -> None:
-        loader = jinja2.PackageLoader(package)
-        self._environment = jinja2.Environment(
-            loader=jinja2.FunctionLoader(lambda name: self._source(loader, name)),
-            autoescape=False,  # noqa: S701 - no HTML
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-        )
-        self._environment.globals |= WORDS
-        self._environment.filters |= FILTERS
-        self._template = template
-        self._module: Any = None
-
-    def _source(self, loader: jinja2.PackageLoader, name: str) -> str:
-        source, _, _ = loader.get_source(self._environment, name)
-        return re.sub(r"\n +", " ", source)
+        self._macros = partial(_macros, package, template)
 
     def __call__(self, name: str, /, **values: object) -> str:
         """Return a sentence with these values."""
-        if self._module is None:
-            self._module = self._environment.get_template(self._template).module
-        macro: Callable[..., str] = getattr(self._module, name)
+        macro: Callable[..., str] = getattr(self._macros(), name)
         return macro(**values).strip()
+
+
+@cache
+def _macros(package: str, template: str) -> object:
+    loader = jinja2.PackageLoader(package)
+
+    def source(name: str) -> str:
+        text, _, _ = loader.get_source(environment, name)
+        return re.sub(r"\n +", " ", text)
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(source),
+        autoescape=False,  # noqa: S701 - no HTML
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.globals |= WORDS
+    environment.filters |= FILTERS
+    return environment.get_template(template).module

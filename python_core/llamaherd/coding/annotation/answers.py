@@ -12,9 +12,9 @@ from llamaherd.calls.asks.scored_thoughts import joined_thoughts, thought_of
 from llamaherd.calls.run.statistics import added
 from llamaherd.calls.structured.quotable import Quoted, shifted
 from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.failure import Failure, is_cancelled
-from llamaherd.engine.core.plurals import count_of, verb
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import reasons
 from llamaherd.engine.core.words import setting
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.core.results import Results
+
+
+note = Notes("llamaherd.coding.annotation")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -400,8 +403,6 @@ class Quotes:
     @property
     def note(self) -> str:
         """Note on labels whose quote failed; "" if no quote failed."""
-        n = len(self._problems)
-        if not n:
+        if not self._problems:
             return ""
-        which = f"{count_of(n, 'label')} {verb(n, 'has', 'have')}"
-        return f"{which} no quote: {self._problems[0]}"
+        return note("without_quote", n=len(self._problems), error=self._problems[0])

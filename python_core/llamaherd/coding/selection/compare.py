@@ -29,13 +29,13 @@ from llamaherd.coding.selection.measures import (
 )
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.coding.selection.split import opened_sample, record_of
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL, level_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import write_whole
 from llamaherd.engine.core.json_text import DAMAGED
 from llamaherd.engine.core.keeping import keep_made, keeping
-from llamaherd.engine.core.plurals import part_of, verb
 from llamaherd.engine.core.progress import reporter
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     Given = Codebook | CodebookCandidate
 
+note = Notes("llamaherd.coding.selection")
 _AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
 _LEAST = 0.5  # a time is stored if at least this share of prompts was computed
 
@@ -260,20 +261,21 @@ def compared(
 
 def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
-    end = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
-        f"{part_of(each.n_failed, len(each.labels), 'text')} no label by "
-        f"{each.name!r}, and {verb(each.n_failed, 'is', 'are')} treated as {end}"
+        note(
+            "failed",
+            n=each.n_failed,
+            n_labels=len(each.labels),
+            name=each.name,
+            of_numbers=of_numbers,
+        )
         for each in made
         if each.n_failed
     ]
     first: dict[str, str] = {}
     for each in made:
         if each.hash in first:
-            notes.append(
-                f"{first[each.hash]!r} and {each.name!r} are the same: codebook, "
-                "settings and model"
-            )
+            notes.append(note("same_candidates", first=first[each.hash], other=each.name))
         first.setdefault(each.hash, each.name)
     return notes
 

@@ -31,6 +31,7 @@ from llamaherd.coding.selection.split import (
     record_of,
     store_record,
 )
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core.caller import warn_notes
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.validation.validation import Validation
     from llamaherd.engine.core.stats import ProgressOption
 
+note = Notes("llamaherd.coding.selection")
 # Evaluations in this process, by the hash of the split. A sample object that was read
 # before an evaluation does not contain its record.
 _OPENED: dict[str, list[dict[str, Any]]] = {}
@@ -362,30 +364,13 @@ def _notes(
     notes = []
     others = [each for each in before if each["choice"] != now["choice"]]
     if others:
-        listed = ", ".join(
-            f"{each['at']} for {each['name']!r} ({each['choice'][:12]})"
-            for each in others[-3:]
-        )
-        notes.append(
-            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. The results "
-            "may have led to this choice, whose value is then biased: report all "
-            "evaluations, or code new texts"
-        )
+        notes.append(note("opened_for_another", evaluations=others[-3:]))
     elif before:
-        notes.append(
-            "The part 'evaluate' was opened before for this same choice, "
-            f"{before[0]['at']}: the value is not new evidence"
-        )
+        notes.append(note("opened_for_this", at=before[0]["at"]))
     if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
-        notes.append(
-            "CODES OF EVALUATE CHANGED since it was opened: whoever changed them may "
-            "have seen the labels"
-        )
+        notes.append(note("evaluate_changed"))
     if changed:
-        notes.append(
-            "CODES OF SELECT CHANGED since the choice was frozen: with these codes "
-            "another candidate may be the best. Compare again"
-        )
+        notes.append(note("select_changed"))
     return notes
 
 
