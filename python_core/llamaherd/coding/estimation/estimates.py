@@ -80,9 +80,10 @@ TITLES: dict[Method, str] = {
 }
 _LEAST_CODES = 2  # minimum number of codes for an interval
 # Fields of a result that reports store, besides its rows.
-_FIELDS = ("model", "formula", "level", "target", "n_texts", "n_gold", "design", "notes")
-_FIELDS += ("grouped_by", "predictions", "simultaneous", "agreement", "is_weighted")
-_FIELDS += ("source",)
+_FIELDS = (
+    "model", "formula", "level", "target", "n_texts", "n_gold", "design", "notes",
+    "grouped_by", "predictions", "simultaneous", "agreement", "is_weighted", "source",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

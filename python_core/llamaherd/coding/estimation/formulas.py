@@ -318,7 +318,7 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fou
         values = [*matrices.y_hat, *matrices.y]
         ends = (float(min(values)), float(max(values)))
     quantities = Quantities.of_terms(terms)
-    needed = {
+    needed: dict[str, Floats] = {
         method: fits.add(
             outcome,
             method,

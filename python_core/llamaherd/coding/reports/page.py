@@ -40,7 +40,7 @@ _DASH = "\u2013"
 _CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
 # Characters that could end a script element or confuse an HTML parser, with equivalent
 # JSON escapes.
-_ESCAPED = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+_ESCAPED: dict[str, str | int | None] = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 _PLOTS: dict[str, Callable[..., Plot]] = {
     "summary": counts.labels_plot,
     "passages": counts.passages_plot,
@@ -362,6 +362,13 @@ _PAGES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def _key_name(key: str) -> str:
+    """Return a key of the data as words, but a name such as "Qwen3-0.6B" as it is."""
+    return key.replace("_", " ") if key.islower() and "-" not in key else key
+
+
 _PAGES.globals |= REPORT_WORDS | {
     "duration": duration_text,
     "ends": ends_text,
@@ -379,12 +386,11 @@ _PAGES.globals |= REPORT_WORDS | {
     "quoted": _quoted,
     "share": share_text,
 }
-_PAGES.filters |= FILTERS | {
+_PAGES.filters |= FILTERS
+_PAGES.filters |= {
     "cut": cut,
     "dash": lambda value: _DASH if value is None else value,
-    "key_name": lambda key: (
-        key.replace("_", " ") if key.islower() and "-" not in key else key
-    ),
+    "key_name": _key_name,
     "sentence": as_sentence,
     "setting": setting_text,
     "share": share_text,

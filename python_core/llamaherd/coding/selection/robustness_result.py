@@ -101,8 +101,8 @@ class Robustness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the variants as JSON types, without labels of texts."""
-        names = ("variants", "names", "rows", "source", "flips", "pairwise")
-        names += ("agreement", "alpha", "shares")
+        names = ["variants", "names", "rows", "source", "flips", "pairwise"]
+        names += ["agreement", "alpha", "shares"]
         recorded = ("codebook", "settings", "model", "context")
         fields: dict[str, Any] = plain(
             {

@@ -122,20 +122,13 @@ class Centred:
         names, at = np.unique(strata, return_inverse=True)
         others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
         n_more, more = np.array(others).reshape(-1, 2).T
-        whole = np.bincount(at, left) + more
+        own = np.asarray(np.bincount(at, left), dtype=np.float64)
+        whole = own + more
         has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
         sums = np.zeros((len(names), terms.shape[1]))
         np.add.at(sums, at, left[:, None] * terms)
-        means = (
-            sums * np.where(has_mean, 1 / np.where(has_mean, whole, 1.0), 0.0)[:, None]
-        )
-        return cls(
-            away=terms - means[at],
-            at=at,
-            left=np.bincount(at, left),
-            more=more,
-            means=means,
-        )
+        means = sums / np.where(has_mean, whole, np.inf)[:, None]
+        return cls(away=terms - means[at], at=at, left=own, more=more, means=means)
 
 
 def hajek(
