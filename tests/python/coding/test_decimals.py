@@ -23,7 +23,7 @@ OTHERS = {
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),
     *("report: row.speedup", "page: seconds"),
     "page: memory / 2 ** 30",
-    *("sampling: e", "step_results: seconds"),
+    "sampling: e",
 }
 
 

@@ -679,7 +679,7 @@ def test_labels_are_kept_if_they_cannot_be_evaluated(
         warnings.simplefilter("ignore")
         tried = {"one": BOOK, "other": lh.Codebook("Say which.", ["a", "b"])}
         choice = lh.best_codebook(lh.compare_codebooks(MANY, tried, gold, context))
-    monkeypatch.setattr(evaluation, "evaluated", fail)
+    monkeypatch.setattr(evaluation, "evaluate_labels", fail)
     with pytest.raises(OwnError) as caught:
         lh.evaluate_codebook(choice, gold, context)
     assert len(answers(caught.value.results)) == 10

@@ -111,7 +111,7 @@ def test_all_variants_are_checked_before_the_first_is_coded(
     def coded(*_: object, **__: object) -> None:
         pytest.fail("a variant was coded")
 
-    monkeypatch.setattr("llamaherd.coding.estimation.robustness.annotated", coded)
+    monkeypatch.setattr("llamaherd.coding.selection.robustness.annotate_quietly", coded)
     frame = {"text": ["a", "b"]}
     book = lh.Codebook("Which?", ["a", "b"])
     with pytest.raises(ValueError, match="thinking needs chat=True"):
