@@ -365,10 +365,8 @@ def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
     """Return a list; numbers of arrays and series become Python numbers."""
     if isinstance(values, (Categories, Integers)):
         return list(values.values)
-    for method in ("to_list", "tolist", "to_pylist"):
-        if hasattr(values, method):
-            return list(getattr(values, method)())
-    return list(values)
+    column: Any = checks.column_as_list(values)
+    return list(column)
 
 
 def _nulls(values: list[Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -211,16 +211,10 @@ def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - 
         must: Requirement that the error states, such as "must be a list".
         values: Value of the argument.
     """
-    refused = ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
-    if isinstance(values, (str, bytes)):
-        raise refused
-    for method in ("to_list", "tolist", "to_pylist"):
-        if hasattr(values, method):
-            return list(getattr(values, method)())
-    try:
-        return list(values)
-    except TypeError:
-        raise refused from None
+    column: Any = checks.column_as_list(values)
+    if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
+        raise ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
+    return list(column)
 
 
 def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
