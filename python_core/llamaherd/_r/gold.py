@@ -22,7 +22,7 @@ from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.sheets import read_files, read_gold
 from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

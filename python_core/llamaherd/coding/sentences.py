@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from llamaherd.engine.core.decimals import decimals, limits, percents
-from llamaherd.engine.core.plurals import count_of, part_of, percent, verb
+from llamaherd.engine.core.phrases import (
+    count_of,
+    decimals,
+    limits,
+    part_of,
+    percent,
+    percents,
+    verb,
+)
 from llamaherd.engine.core.words import call, setting
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from llamaherd.coding.selection.robustness_result import compared
 from llamaherd.coding.selection.variants import Variant
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.coding.validation.dawid_skene import DawidSkene
-from llamaherd.engine.core.plurals import MOST_ROWS, first_rows
+from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from llamaherd.calls.asks.coverage import coverage_cause, low_coverage, opened
-from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, opened
+from llamaherd.calls.run.host import Elsewhere
 from llamaherd.coding.annotation.prompts import PromptPreview, prompt_preview
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.memory import hardware

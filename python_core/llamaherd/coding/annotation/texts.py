@@ -23,7 +23,7 @@ from llamaherd.coding.codes import text_of
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, part_of, verb
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.coding.annotation.record import plain
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
-from llamaherd.engine.core.plurals import (
+from llamaherd.engine.core.phrases import (
     MOST_ROWS,
     as_sentence,
     count_of,
+    decimals,
     first_rows,
+    limits,
     percent,
 )
 

@@ -37,7 +37,7 @@ from llamaherd.coding.estimation.outcomes import labels_of
 from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.regression import check_rank
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

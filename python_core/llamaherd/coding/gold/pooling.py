@@ -13,8 +13,8 @@ from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import RAW, SampleRows, current_rows
 from llamaherd.coding.gold.sample import WAVE_FIELDS, GoldSample
 from llamaherd.coding.gold.waves import Wave
-from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.phrases import percents
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

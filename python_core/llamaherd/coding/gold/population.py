@@ -26,7 +26,7 @@ from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Draw, Floats, Ints

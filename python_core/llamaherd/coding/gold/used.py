@@ -17,9 +17,8 @@ from llamaherd.coding.statistics.dsl import Drawing, Outside, join_outside
 from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, percents
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from llamaherd.coding.plots.description import (
     Series,
     Texts,
 )
-from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from llamaherd.coding.reports.prose import cite, measured, phrase, short_hash
 from llamaherd.coding.reports.report_data import estimates_in, sha256_of
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.engine.core.files import write_new
-from llamaherd.engine.core.plurals import verb
+from llamaherd.engine.core.phrases import verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

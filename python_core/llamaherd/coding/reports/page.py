@@ -23,8 +23,7 @@ from llamaherd.coding.sentences import FILTERS, listed
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
-from llamaherd.engine.core.decimals import decimals, percents
-from llamaherd.engine.core.plurals import as_sentence
+from llamaherd.engine.core.phrases import as_sentence, decimals, percents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -12,8 +12,7 @@ from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.references import REFERENCES
 from llamaherd.coding.sentences import FILTERS, WORDS, listed
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
-from llamaherd.engine.core.decimals import decimals
-from llamaherd.engine.core.plurals import percent
+from llamaherd.engine.core.phrases import decimals, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

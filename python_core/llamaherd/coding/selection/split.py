@@ -25,7 +25,7 @@ from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

@@ -33,9 +33,8 @@ import numpy as np
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.decimals import decimals
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import with_commas
+from llamaherd.engine.core.phrases import decimals, with_commas
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -23,9 +23,8 @@ import numpy as np
 
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, first_rows, verb
+from llamaherd.engine.core.phrases import count_of, first_rows, percents, verb
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Floats, Ints

@@ -23,7 +23,7 @@ from llamaherd.coding.gold.used import probs_of_codes
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, shape_of, with_commas
+from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
 from llamaherd.engine.core.words import words
 
 _ROUNDING = 1e-9  # tolerance of sums of probabilities

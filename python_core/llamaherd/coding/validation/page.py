@@ -9,8 +9,14 @@ from typing import Any
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
-from llamaherd.engine.core.decimals import decimals, limits
-from llamaherd.engine.core.plurals import MOST_ROWS, count_of, first_rows, percent
+from llamaherd.engine.core.phrases import (
+    MOST_ROWS,
+    count_of,
+    decimals,
+    first_rows,
+    limits,
+    percent,
+)
 
 Validation = Any  # avoids an import cycle: validation.py imports this module
 
