@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sources  # noqa: F401 - before llamaherd
 from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.fitting_means import fit_means
 from llamaherd.coding.estimation.formulas import Matrices, fit_regression
-from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.estimation.means import fit_means
+from llamaherd.coding.gold.used import GoldUsed
 from llamaherd.coding.statistics import accuracy_of, sampling
 
 if TYPE_CHECKING:

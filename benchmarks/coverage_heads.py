@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import draws
 import numpy as np
 from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.fitting_means import fit_means
 from llamaherd.coding.estimation.formulas import Matrices, fit_regression
-from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.estimation.means import fit_means
+from llamaherd.coding.gold.used import GoldUsed
 from llamaherd.coding.statistics import heads, sampling
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def recalibrated(texts: Texts, draw: sampling.Draw, rng: Rng) -> Floats:
         blocks.append(heads.components(texts.vectors))
     rows = draw.rows
     strata = draw.strata[rows].tolist()
-    folds = heads.dealt(range(len(rows)), strata, N_FOLDS, rng)
-    fit = heads.crossed(
+    folds = heads.deal_folds(range(len(rows)), strata, N_FOLDS, rng)
+    fit = heads.cross_fit(
         [block[rows] for block in blocks],
         texts.code[rows],
         1 / draw.probs,

@@ -93,7 +93,7 @@ def main() -> None:
                 found = measures(*sample(table, n, rng, equal=equal), k)
                 for each, own in found.items():
                     inside = own.low - 1e-9 <= truth[each] <= own.high + 1e-9
-                    if not np.isnan(own.value):
+                    if not np.isnan(own.low):  # codes of one label have no interval
                         hits[each].append((inside, own.high - own.low))
             means = (np.mean(each, axis=0) for each in hits.values())
             shown = " | ".join(f"{hit:.1%} ({width:.3f})" for hit, width in means)

@@ -22,7 +22,7 @@ import draws
 import marked
 import numpy as np
 from llamaherd.coding.estimation.estimate import estimate
-from llamaherd.coding.estimation.gold import gold_sample
+from llamaherd.coding.gold.draw import gold_sample
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"

@@ -22,13 +22,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import draws
 import marked
 import numpy as np
-from llamaherd.coding.estimation.fitting import Compared, FitSettings, at_level
-from llamaherd.coding.estimation.fitting_means import fit_means
-from llamaherd.coding.estimation.gold_use import GoldUsed
-from llamaherd.coding.statistics import sampling, waves
+from llamaherd.coding.estimation.estimate import at_level
+from llamaherd.coding.estimation.fitting import FitSettings, Found
+from llamaherd.coding.estimation.means import fit_means
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.used import GoldUsed
+from llamaherd.coding.gold.waves import Wave
+from llamaherd.coding.statistics import sampling
 from llamaherd.coding.statistics.dsl import Drawing
-from llamaherd.coding.statistics.representative import label_check
-from llamaherd.coding.statistics.waves import Wave
+from llamaherd.coding.statistics.sampling import label_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,14 +103,14 @@ def later(
     wrong = texts.label[drawn] != texts.code[drawn]
     n_wrong = np.bincount(cells[drawn], wrong, minlength=4)
     rate = (n_wrong + 0.5) / (np.bincount(cells[drawn], minlength=4) + 1)
-    most = waves.highest([*(wave.n for wave in before), n], N_TEXTS)
-    probs = waves.bounded(np.sqrt(rate)[cells[left]], n, 0.0, most)
+    most = waves.highest_of_wave([*(wave.n for wave in before), n], N_TEXTS)
+    probs = waves.bounded_probs(np.sqrt(rate)[cells[left]], n, 0.0, most)
     return wave_of(sampling.draw_unequal(probs, rng), left)
 
 
 def of_waves(drawn: Sequence[Wave]) -> GoldUsed:
     """Return the codes of waves of different designs."""
-    found = waves.combined(drawn)
+    found = waves.combine(drawn)
     return GoldUsed(
         rows=found.rows,
         codes=[],
@@ -158,7 +160,7 @@ def estimates(
     weights: Floats | None = None,
     methods: tuple[Any, ...] = ("dsl", "gold"),
     level: float = LEVEL,
-) -> Compared:
+) -> Found:
     """Estimate the share of the label, or the shares in groups and their difference."""
     settings = FitSettings(
         gold=gold, methods=methods, level=level, target="population", weights=weights
@@ -167,8 +169,7 @@ def estimates(
     y = (texts.code[gold.rows] if codes is None else codes).astype(float)
     outcome = ("yes", texts.label.astype(float), y)
     names = ["A", "B"] if in_groups else [""]
-    found = fit_means([outcome], "share", groups, names, settings)
-    return Compared(found=found, widths=())
+    return fit_means([outcome], "share", groups, names, settings)
 
 
 def two_waves(kind: str, then: str, sizes: Sequence[int]) -> Any:  # noqa: ANN401
@@ -228,9 +229,9 @@ def waves_draw(case: str, seed: int, k: int) -> dict[str, Hit]:
         gold = simple_of(np.concatenate([wave.rows for wave in drawn]))
     else:
         gold = pooled(drawn) if way == "pooled" else of_waves(drawn)
-    rows = estimates(texts, gold).found.rows
+    rows = estimates(texts, gold).rows
     found = {row.method: hit(row, SHARE) for row in rows}
-    both = estimates(texts, gold, in_groups=True, methods=("dsl",)).found.rows
+    both = estimates(texts, gold, in_groups=True, methods=("dsl",)).rows
     row = next(each for each in both if each.term == "difference")
     return {**found, "difference": hit(row, DIFFERENCE)}
 
@@ -302,9 +303,7 @@ def coders_table(found: draws.Drawn) -> str:
 
 def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints, what: str) -> Hit:
     in_groups = what == OF_CODERS[2]
-    rows = estimates(
-        texts, gold, in_groups=in_groups, codes=codes, methods=("dsl",)
-    ).found.rows
+    rows = estimates(texts, gold, in_groups=in_groups, codes=codes, methods=("dsl",)).rows
     if not in_groups:
         return hit(rows[0], SHARE)
     return hit(next(row for row in rows if row.term == "difference"), DIFFERENCE)
@@ -328,7 +327,7 @@ def weights_draw(case: str, seed: int, k: int) -> dict[str, Hit]:
         gold = pooled([first(texts, 200, rng, "equal")])
     found = {}
     for way, used in (("with", w / w.mean()), ("without", None)):
-        row = estimates(texts, gold, weights=used, methods=("dsl",)).found.rows[0]
+        row = estimates(texts, gold, weights=used, methods=("dsl",)).rows[0]
         found[way] = hit(row, SHARE)
     return found
 
@@ -390,14 +389,11 @@ def _of_labels(
         for k in range(4)
     ]
 
-    def fit(level: float) -> Compared:
-        settings = FitSettings(
-            gold=gold, methods=("dsl",), level=level, target="population"
-        )
-        found = fit_means(outcomes, "share", group, ["0", "1", "2"], settings)
-        return Compared(found=found, widths=())
+    def fit(settings: FitSettings) -> Found:
+        return fit_means(outcomes, "share", group, ["0", "1", "2"], settings)
 
-    return at_level(fit, LEVEL, way).found.rows
+    settings = FitSettings(gold=gold, methods=("dsl",), level=LEVEL, target="population")
+    return at_level(fit, settings, way).rows
 
 
 def _truth(row: Estimate) -> float:

@@ -53,22 +53,21 @@ from .coding.annotation.prompts import PromptPreview as PromptPreview
 from .coding.annotation.prompts import prompt_preview as prompt_preview
 from .coding.annotation.scales import NumberScale as NumberScale
 from .coding.annotation.scales import number_scale as number_scale
-from .coding.estimation.consensus import DawidSkene as DawidSkene
-from .coding.estimation.consensus import dawid_skene as dawid_skene
 from .coding.estimation.corrected import corrected as corrected
 from .coding.estimation.corrected import replicate_weights as replicate_weights
 from .coding.estimation.estimate import estimate as estimate
 from .coding.estimation.estimates import Estimate as Estimate
 from .coding.estimation.estimates import Estimates as Estimates
 from .coding.estimation.estimates import Width as Width
-from .coding.estimation.gold import gold_sample as gold_sample
-from .coding.estimation.gold_drawn import GoldSample as GoldSample
-from .coding.estimation.gold_read import read_gold as read_gold
 from .coding.estimation.recalibrated import ProbabilityScores as ProbabilityScores
 from .coding.estimation.recalibrated import Recalibrated as Recalibrated
 from .coding.estimation.recalibration import recalibrate as recalibrate
-from .coding.estimation.robustness import robustness as robustness
-from .coding.estimation.robustness_result import Robustness as Robustness
+from .coding.gold.draw import gold_sample as gold_sample
+from .coding.gold.sample import GoldSample as GoldSample
+from .coding.gold.sheets import read_gold as read_gold
+from .coding.gold.size import GoldSize as GoldSize
+from .coding.gold.size import PairedSize as PairedSize
+from .coding.gold.size import gold_size as gold_size
 from .coding.pairs.agreement import ComparisonAgreement as ComparisonAgreement
 from .coding.pairs.agreement import pair_agreement as pair_agreement
 from .coding.pairs.compare import compare_pairs as compare_pairs
@@ -78,7 +77,7 @@ from .coding.pairs.comparison import TextStrength as TextStrength
 from .coding.pairs.design import ComparedPair as ComparedPair
 from .coding.plots.plot import plot as plot
 from .coding.reports.methods import MethodsText as MethodsText
-from .coding.reports.methods_text import methods_text as methods_text
+from .coding.reports.report import methods_text as methods_text
 from .coding.reports.report import report as report
 from .coding.reports.reproduce import reproduce as reproduce
 from .coding.reports.reproduction import Reproduction as Reproduction
@@ -93,15 +92,16 @@ from .coding.selection.disagreements import disagreements as disagreements
 from .coding.selection.evaluation import Evaluation as Evaluation
 from .coding.selection.evaluation import evaluate_codebook as evaluate_codebook
 from .coding.selection.examples import choose_examples as choose_examples
+from .coding.selection.robustness import robustness as robustness
+from .coding.selection.robustness_result import Robustness as Robustness
 from .coding.selection.split import gold_part as gold_part
 from .coding.selection.split import gold_split as gold_split
 from .coding.statistics import cohen_kappa as cohen_kappa
 from .coding.statistics import gwet_ac1 as gwet_ac1
 from .coding.statistics import krippendorff_alpha as krippendorff_alpha
 from .coding.statistics import percent_agreement as percent_agreement
-from .coding.statistics.gold_size import GoldSize as GoldSize
-from .coding.statistics.gold_size import PairedSize as PairedSize
-from .coding.statistics.gold_size import gold_size as gold_size
+from .coding.validation.dawid_skene import DawidSkene as DawidSkene
+from .coding.validation.dawid_skene import dawid_skene as dawid_skene
 from .coding.validation.reliability import (
     compute_confusion_matrices as compute_confusion_matrices,
 )

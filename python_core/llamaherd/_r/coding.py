@@ -23,7 +23,7 @@ from llamaherd._r.forms import (
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.coding.annotation.codebook import page
 from llamaherd.coding.annotation.codebook_file import ready_dicts
-from llamaherd.coding.annotation.columns import named as named_columns
+from llamaherd.coding.annotation.columns import names_of_columns as named_columns
 from llamaherd.coding.annotation.columns import roles_of
 from llamaherd.coding.annotation.prompts import PromptPreview
 from llamaherd.coding.annotation.scales import NumberScale

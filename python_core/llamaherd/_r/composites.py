@@ -22,15 +22,14 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd._r.recalibration import recalibrate_columns
-from llamaherd.coding.estimation.robustness import drawn_rows
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
-from llamaherd.coding.plots.result_dicts import robustness_dict
 from llamaherd.coding.reports.reproduction import Reproduction
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.examples import chosen_examples
+from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.coding.selection.split import opened_sample
 from llamaherd.coding.validation.validation import COLUMNS
 
@@ -110,7 +109,7 @@ def _(found: lh.Robustness) -> Part:
             None if found.source is None else json.dumps(found.source.to_dict())
         ),
     }
-    content = json.dumps(robustness_dict(found), ensure_ascii=False)
+    content = json.dumps(found.to_dict(), ensure_ascii=False)
     return r_object("robustness", made, page=found, json=content)
 
 

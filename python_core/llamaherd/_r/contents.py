@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert R's robustness results to the form of `robustness_dict`.
+    """Convert R's robustness results to the form of `Robustness.to_dict`.
 
     Args:
         given: `json`; `estimates` as JSON, or None.

@@ -14,9 +14,9 @@ from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.quotes import spans_label
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, fitting, intervals, planes
+from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.plots.description import NEUTRAL
 from llamaherd.coding.plots.plot import OF_SPANS, OF_VALIDATION
-from llamaherd.coding.plots.result_dicts import label_summary
 from llamaherd.coding.selection.comparison import CodebookComparison
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError

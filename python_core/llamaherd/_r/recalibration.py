@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd._r.forms import Part, named, parts, r_object, table, value, vector
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.joins import RAW
 from llamaherd.coding.estimation.recalibrated import coded_of
 from llamaherd.coding.estimation.recalibration import recalibrate
+from llamaherd.coding.gold.joins import RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

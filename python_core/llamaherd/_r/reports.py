@@ -6,8 +6,6 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 import llamaherd as lh
 from llamaherd._r.boundary import boundary
 from llamaherd._r.contents import evaluation_of, robustness_of
@@ -83,22 +81,14 @@ def _coded(given: Mapping[str, Any]) -> lh.Coded:
             "are sorted or their texts edited",
             argument="x",
         )
-    probs, names = given["probs"], tuple(given["names"])
-    made = None
-    if probs is not None:
-        made = np.array(probs, dtype=np.float64).reshape(len(probs), len(names))
     quotes = columns_of_quotes(given["text"], given.get("quotes"))
-    return lh.Coded(
-        frame={given["text"]: list(given["texts"]), **quotes.frame},
-        text=given["text"],
-        codebook=codebook,
+    return lh.Coded.of_record(
+        run,
+        {given["text"]: list(given["texts"]), **quotes.frame},
+        given["text"],
         columns=quotes.names,
-        names=names,
-        labels=list(given["labels"]),
-        probs=made,
-        errors=list(given["errors"]),
-        run=run,
         stats=_stats(given["stats"]),
+        **{name: given[name] for name in ("labels", "probs", "errors", "names")},
     )
 
 

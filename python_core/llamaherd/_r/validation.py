@@ -28,11 +28,11 @@ from llamaherd._r.forms import (
 )
 from llamaherd.coding import statistics
 from llamaherd.coding.codes import check_comparable, check_names, names_of, read
-from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.agreement import CoefficientSettings
 from llamaherd.coding.statistics.intervals import warn_of_bootstrap
+from llamaherd.coding.validation.page import page_of
 from llamaherd.coding.validation.validation import COLUMNS
-from llamaherd.coding.validation.validation_page import page_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, decimals, limits

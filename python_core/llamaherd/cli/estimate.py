@@ -13,7 +13,7 @@ from llamaherd.cli.tables import shown_warnings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
 
 _HELP = """\
 Estimate shares, means and regressions from labels, corrected by a gold sample.

@@ -13,7 +13,7 @@ from llamaherd.engine.core.progress import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
 
 _HELP = """\
 Draw texts for people to code, with known inclusion probabilities.

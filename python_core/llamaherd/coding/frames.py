@@ -15,12 +15,15 @@ import narwhals as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
+from llamaherd.coding.codes import numbers_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import is_missing, plain
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
+    from llamaherd.coding.statistics.sampling import Floats
+
     Frame = nw.DataFrame[Any]
 
 
@@ -362,10 +365,8 @@ def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
     """Return a list; numbers of arrays and series become Python numbers."""
     if isinstance(values, (Categories, Integers)):
         return list(values.values)
-    for method in ("to_list", "tolist", "to_pylist"):
-        if hasattr(values, method):
-            return list(getattr(values, method)())
-    return list(values)
+    column: Any = checks.column_as_list(values)
+    return list(column)
 
 
 def _nulls(values: list[Any]) -> list[Any]:
@@ -377,3 +378,52 @@ def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
     if type(value) is str:
         return value
     return None if is_missing(value) else plain(value)
+
+
+def weights_of(
+    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    weights: str | Sequence[float] | None,
+    n_texts: int,
+) -> Floats:
+    """Return the survey weights of N texts, float64[N].
+
+    Args:
+        frame: The data.
+        weights: A column, or N numbers.
+        n_texts: N.
+    """
+    if weights is None:
+        raise ArgumentError(
+            "must be a column, or N numbers: the survey weights", argument="weights"
+        )
+    given: object = weights
+    if isinstance(weights, str):
+        given = column(frame, weights, "weights")
+    values: Floats = numbers_of(given, "weights")
+    if values.shape != (n_texts,):
+        raise ArgumentError(
+            f"must have {n_texts} values, one for each text, not "
+            + " x ".join(map(str, values.shape)),
+            argument="weights",
+            code="wrong_length",
+        )
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad) > 0:
+        first = values[bad[0]]
+        shown = "missing" if np.isnan(first) else f"{first:g}"
+        raise ArgumentError(
+            f"must be finite and at least 0, not {shown}",
+            argument="weights",
+            place=(int(bad[0]),),
+            code="out_of_range",
+        )
+    if values.sum() <= 0:
+        raise ArgumentError(
+            "must be above 0 for some texts", argument="weights", code="out_of_range"
+        )
+    return np.asarray(values, dtype=np.float64)
+
+
+def mean_one(weights: Floats) -> Floats:
+    """Return weights that have the mean 1."""
+    return np.asarray(weights / weights.mean())

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.codes.span_files import MarkedText, Unit
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.gold_drawn import sidecar
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.sample import sidecar
 from llamaherd.coding.validation.spans import SpanCodes, span_codes
 from llamaherd.coding_page.field_codes import FieldCodes, field_cell
 from llamaherd.coding_page.form import FormField, form_of
@@ -23,7 +23,7 @@ from llamaherd.engine.core.files import check_free, write_whole
 if TYPE_CHECKING:
     import os
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.values import Value
 
@@ -195,11 +195,11 @@ def exported(desk: Desk, export: Export) -> bytes:
     codes = [column_of(desk, coder, export.field) for coder in people]
     noted = [coder for coder in people if any(_notes(desk, coder))]
     notes = [_notes(desk, coder) for coder in noted]
-    rows = [["id", "text", *people, *(f"{coder}{gold_forms.NOTE}" for coder in noted)]]
+    rows = [["id", "text", *people, *(f"{coder}{forms.NOTE}" for coder in noted)]]
     for i, (key, text) in enumerate(zip(sheet.ids, sheet.texts, strict=True)):
         cells = (column[i] for column in codes)
         rows.append([key, text, *cells, *(column[i] for column in notes)])
-    return gold_forms.written(rows, bom=True)
+    return forms.csv_bytes(rows, bom=True)
 
 
 def write_codes(

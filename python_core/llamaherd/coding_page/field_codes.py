@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.structured.check import violation
-from llamaherd.coding.annotation.label_sets import joined, none_of
+from llamaherd.coding.annotation.label_sets import joined_labels, none_of
 from llamaherd.coding.annotation.spans import PLACE
 from llamaherd.coding.codes.span_files import Unit
 from llamaherd.coding_page.form import form_of, scalar_cell
@@ -111,7 +111,7 @@ def field_cell(field: FormField, answer: Any) -> str:  # noqa: ANN401 - JSON
         return str(answer["quote"])
     if field.is_several:
         labels = [scalar_cell(each) for each in answer]
-        return joined(labels) if labels else none_of(field.names)
+        return joined_labels(labels) if labels else none_of(field.names)
     return scalar_cell(answer)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.codes import text_of
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
-from llamaherd.coding.estimation.gold_read import read_gold
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.sample import OURS, PART, GoldSample, sidecar
+from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding_page.form import form_of
 from llamaherd.coding_page.values import are_fields
 from llamaherd.engine.core import checks
@@ -119,11 +119,11 @@ def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
         header = (
-            gold_forms.unescaped(cell.strip())
-            for cell in gold_forms.parsed(path.read_bytes(), str(path))[0]
+            forms.unescaped(cell.strip())
+            for cell in forms.rows_of_csv(path.read_bytes(), str(path))[0]
         )
         own = (*sample.own_columns, "")
-        found = gold_forms.without_notes([name for name in header if name not in own])
+        found = forms.without_notes([name for name in header if name not in own])
     elif sample is not None:
         found = list(sample.coders)
     return found or [DEFAULT_CODER]
@@ -150,8 +150,8 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or plain.casefold() in (*OURS, PART)
         )
         taken = {each.casefold() for each in made}
-        taken |= {f"{each}{gold_forms.NOTE}" for each in taken}  # names of note columns
-        taken |= {each.removesuffix(gold_forms.NOTE) for each in taken}
+        taken |= {f"{each}{forms.NOTE}" for each in taken}  # names of note columns
+        taken |= {each.removesuffix(forms.NOTE) for each in taken}
         if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
                 f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
@@ -297,7 +297,7 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
         FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
-    header, *rows = gold_forms.parsed(content, str(path))
+    header, *rows = forms.rows_of_csv(content, str(path))
     if sidecar(path).exists():
         drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8-sig"))
         n_own = sum(name.strip() in drawn.own_columns for name in header)

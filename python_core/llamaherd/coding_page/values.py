@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.answer_types import TYPES
-from llamaherd.coding.annotation.label_sets import in_order, joined, none_of
+from llamaherd.coding.annotation.label_sets import in_order, joined_labels, none_of
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.codes.span_files import Unit
 from llamaherd.coding_page.field_codes import FieldCodes, checked_fields, compared
@@ -80,7 +80,7 @@ def cell_of(codebook: Codebook, value: Value | None) -> str:
     if isinstance(value, FieldCodes):
         return value.content
     labels = [each for each in value if isinstance(each, str)]
-    return joined(labels) if labels else none_of(codebook.names)
+    return joined_labels(labels) if labels else none_of(codebook.names)
 
 
 def is_tie(codebook: Codebook, values: Sequence[Value]) -> bool:

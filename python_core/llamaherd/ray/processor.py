@@ -15,7 +15,7 @@ from llamaherd.calls.api.running import start
 from llamaherd.calls.asks.requests import place_of
 from llamaherd.calls.structured.schema_columns import array
 from llamaherd.coding.annotation.annotate import annotate
-from llamaherd.coding.annotation.columns import named
+from llamaherd.coding.annotation.columns import names_of_columns
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.ray.config import check_config, n_threads_of, versions
@@ -190,7 +190,7 @@ class BatchAnswering:
     async def __call__(self, table: pa.Table) -> pa.Table:
         """Return the rows of a batch in their order, with the new columns."""
         task, types = self._task, self._task.columns
-        names = named(list(types), self._columns, table.column_names)
+        names = names_of_columns(list(types), self._columns, table.column_names)
         texts = _values(table, self._source)
         ids = texts if self._id_column is None else _values(table, self._id_column)
         template = Template.of_column(self._source)

@@ -17,7 +17,6 @@ from llamaherd.coding.annotation.texts import hash_of_texts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import is_missing
-from llamaherd.engine.core.stats import Stats
 from llamaherd.tables.outputs import record_in
 from llamaherd.tables.template import Template
 from llamaherd.tables.whole import read_whole
@@ -86,17 +85,8 @@ def read_coded(path: str) -> Coded:
         "texts_sha256": hash_of_texts(texts),
         "notes": notes_of(labels, coverage, book, run["settings"], "", probs),
     }
-    return Coded(
-        frame=data,
-        text=text,
-        codebook=book,
-        columns=roles,
-        names=book.names,
-        labels=labels,
-        probs=probs,
-        errors=errors,
-        run=run,
-        stats=Stats(),
+    return Coded.of_record(
+        run, data, text, labels=labels, probs=probs, errors=errors, columns=roles
     )
 
 

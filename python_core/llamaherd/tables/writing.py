@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 
 from llamaherd.calls.structured.schema_columns import valid_text
-from llamaherd.coding.estimation.gold_forms import escaped
+from llamaherd.coding.gold.forms import escaped
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import is_full, sha256_of, sync_folder

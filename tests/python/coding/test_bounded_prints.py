@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import JournalEntries
-from llamaherd.coding.annotation.variants import Variant
-from llamaherd.coding.estimation.consensus import DawidSkene
 from llamaherd.coding.estimation.estimates import METHODS, Estimate
-from llamaherd.coding.estimation.robustness_result import compared
 from llamaherd.coding.pairs.comparison import TextStrength
 from llamaherd.coding.reports.reproduction import Changed
 from llamaherd.coding.selection.comparison import ComparedCandidate
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.measures import PairedDifference
+from llamaherd.coding.selection.robustness_result import compared
+from llamaherd.coding.selection.variants import Variant
 from llamaherd.coding.statistics.intervals import Measure
+from llamaherd.coding.validation.dawid_skene import DawidSkene
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 
 if TYPE_CHECKING:

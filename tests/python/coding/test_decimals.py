@@ -12,19 +12,18 @@ import llamaherd
 import llamaherd as lh
 import pytest
 from hypothesis import example, given
-from llamaherd.coding.reports import prose, report_blocks
+from llamaherd.coding.reports import page, prose
 from llamaherd.engine.core.phrases import decimals, limits, percents, rounded
 
 PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.
 OTHERS = {
-    *("design_checks: ratio", "gold_use: expected", "report_sections: each['seconds']"),
     *("methods: size / 1000000000.0", "counts: max(end)"),
     *("counts: read", "counts: rest", "counts: wall", "counts: wrote"),
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),
-    *("report: row.speedup", "report_blocks: seconds"),
-    "report_sections: memory / 2 ** 30",
-    *("representative: e", "step_results: seconds"),
+    *("report: row.speedup", "page: seconds"),
+    "page: memory / 2 ** 30",
+    "sampling: e",
 }
 
 
@@ -94,13 +93,13 @@ def test_pages_show_499_of_500_as_such() -> None:
     """The page of a validation, and the words of a report."""
     labels = ["yes", "no"] * 250
     codes = ["no", *labels[1:]]
-    page = str(lh.validate(labels, codes))
-    row = next(line for line in page.splitlines() if line.startswith("accuracy"))
+    lines = str(lh.validate(labels, codes)).splitlines()
+    row = next(line for line in lines if line.startswith("accuracy"))
     assert "0.998 [0.99, 0.9999]" in row
     told = prose.measured({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
     assert told == "0.998 (0.99 to 0.9996)"
-    assert report_blocks.share_text(1999 / 2000) == "99.95%"
-    assert report_blocks.number_text(1 / 5000, 3) == "0.0002"
+    assert page.share_text(1999 / 2000) == "99.95%"
+    assert page.number_text(1 / 5000, 3) == "0.0002"
 
 
 def test_all_shares_are_formatted_by_one_module() -> None:

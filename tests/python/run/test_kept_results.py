@@ -29,9 +29,8 @@ from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, columns, head_step, steps
-from llamaherd.coding.estimation import robustness
-from llamaherd.coding.pairs import run as pairs
-from llamaherd.coding.selection import compare, evaluation
+from llamaherd.coding.pairs import compare as pairs
+from llamaherd.coding.selection import compare, evaluation, robustness
 from llamaherd.engine.core.errors import KEPT
 from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.engine.core.progress import ProgressBar, say
@@ -680,7 +679,7 @@ def test_labels_are_kept_if_they_cannot_be_evaluated(
         warnings.simplefilter("ignore")
         tried = {"one": BOOK, "other": lh.Codebook("Say which.", ["a", "b"])}
         choice = lh.best_codebook(lh.compare_codebooks(MANY, tried, gold, context))
-    monkeypatch.setattr(evaluation, "evaluated", fail)
+    monkeypatch.setattr(evaluation, "evaluate_labels", fail)
     with pytest.raises(OwnError) as caught:
         lh.evaluate_codebook(choice, gold, context)
     assert len(answers(caught.value.results)) == 10

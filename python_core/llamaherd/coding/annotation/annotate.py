@@ -19,7 +19,7 @@ from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import checked_codebook
 from llamaherd.coding.annotation.coding import Coding
-from llamaherd.coding.annotation.columns import named, roles_of
+from llamaherd.coding.annotation.columns import names_of_columns, roles_of
 from llamaherd.coding.annotation.settings import (
     CodingWork,
     checked_settings,
@@ -104,13 +104,15 @@ def annotate(
         JournalWarning: As `generate_parallel`.
         UserWarning: Labels contain little information about the texts, see `Coded.notes`.
     """
-    coded = annotated(frame, text, codebook, context, progress=progress, **settings)
+    coded = annotate_quietly(
+        frame, text, codebook, context, progress=progress, **settings
+    )
     with keeping(coded):
         warn_notes(coded.notes)
     return coded
 
 
-def annotated(
+def annotate_quietly(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     text: str,
     codebook: Codebook,
@@ -203,7 +205,7 @@ def prepare_coding(
         texts=texts,
         codebook=codebook,
         settings=settings,
-        columns=named(roles, given.get("columns"), frames.names(frame)),
+        columns=names_of_columns(roles, given.get("columns"), frames.names(frame)),
         versions=dict(versions),
         is_piece=is_piece,
     )

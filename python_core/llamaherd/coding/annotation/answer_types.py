@@ -16,7 +16,7 @@ from llamaherd.coding.annotation.spans import (
     check_places,
     checked_example,
     checked_spans,
-    flattened,
+    distinct_passages,
     rules_of,
 )
 from llamaherd.engine.core import checks
@@ -188,7 +188,7 @@ class _Spans(AnswerType):
 
     def read(self, value: object) -> object:
         """See `AnswerType`."""
-        return flattened(value)
+        return distinct_passages(value)
 
 
 _ALL = (

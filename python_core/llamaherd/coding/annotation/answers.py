@@ -12,8 +12,8 @@ from llamaherd.calls.asks.thoughts import joined_thoughts, thought_of
 from llamaherd.calls.run.call import added
 from llamaherd.calls.structured.quotable import Quoted, shifted
 from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core.errors import ArgumentError, Failure, is_cancelled
-from llamaherd.engine.core.phrases import count_of, verb
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import reasons
 from llamaherd.engine.core.words import setting
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.core.results import Results
+
+
+note = Notes("llamaherd.coding.annotation")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class Answers:
 _OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
 
 
-def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
+def answers_of_classes(results: ClassifyResults, n_asked: int) -> Answers:
     """Build answers from a classification call with `n_asked` prompts per text."""
     errors = _with_probabilities(results)
     thoughts = None
@@ -123,7 +126,7 @@ def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | 
     return [joined_thoughts([t for t in group if t is not None]) for group in groups]
 
 
-def of_texts(
+def answers_of_texts(
     results: Results, codebook: Codebook, offsets: Sequence[int] = ()
 ) -> Answers:
     """Build answers from a generation call.
@@ -173,7 +176,7 @@ def _first(errors: Sequence[str | None]) -> str | None:
     return next((error for error in errors if error is not None), None)
 
 
-def bound(parts: Sequence[Answers]) -> Answers:
+def join_blocks(parts: Sequence[Answers]) -> Answers:
     """Concatenate the answers of blocks."""
     made: dict[str, Any] = {"errors": []}
     for name in _OF_TEXTS:
@@ -185,7 +188,7 @@ def bound(parts: Sequence[Answers]) -> Answers:
     return Answers(**made)
 
 
-def joined(
+def answers_of_split(
     answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
 ) -> Answers:
     """Combine the answers for parts into answers for texts.
@@ -287,7 +290,7 @@ def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
     return found
 
 
-def of_rows(answers: Answers, rows: Integers) -> Answers:
+def answers_of_rows(answers: Answers, rows: Integers) -> Answers:
     """Expand the answers of unique texts to rows.
 
     Args:
@@ -309,7 +312,7 @@ def of_rows(answers: Answers, rows: Integers) -> Answers:
 _GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
 
 
-def summed(parts: Sequence[Stats]) -> Stats:
+def sum_of_stats(parts: Sequence[Stats]) -> Stats:
     """Add up the statistics of blocks."""
     if len(parts) < 2:
         return parts[0] if parts else Stats()
@@ -399,8 +402,6 @@ class Quotes:
     @property
     def note(self) -> str:
         """Note on labels whose quote failed; "" if no quote failed."""
-        n = len(self._problems)
-        if not n:
+        if not self._problems:
             return ""
-        which = f"{count_of(n, 'label')} {verb(n, 'has', 'have')}"
-        return f"{which} no quote: {self._problems[0]}"
+        return note("without_quote", n=len(self._problems), error=self._problems[0])

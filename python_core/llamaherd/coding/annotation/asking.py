@@ -16,7 +16,11 @@ from llamaherd.calls.asks.requests import place_of
 from llamaherd.calls.run.host import Elsewhere
 from llamaherd.calls.structured.quotable import QuoteRule
 from llamaherd.calls.structured.quoting import KEYWORD, text_has_quotes
-from llamaherd.coding.annotation.answers import joined, of_classes, of_texts
+from llamaherd.coding.annotation.answers import (
+    answers_of_classes,
+    answers_of_split,
+    answers_of_texts,
+)
 from llamaherd.coding.annotation.prompts import frame_of
 from llamaherd.coding.annotation.texts import parts_of
 from llamaherd.engine.core.sampling import SamplingParams
@@ -128,10 +132,10 @@ class Asking:
         """
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
-            found = of_classes(results, self.n_a_text)
+            found = answers_of_classes(results, self.n_a_text)
         else:
-            found = of_texts(results, codebook, offsets)
-        return joined(found, n_parts, settings.split, codebook.names)
+            found = answers_of_texts(results, codebook, offsets)
+        return answers_of_split(found, n_parts, settings.split, codebook.names)
 
     def parts(self, text: str) -> list[str]:
         """Return the parts of a text to send to the model; [text] without `split`."""

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.answer_types import JOINED, OWN, TYPES, checked_own
-from llamaherd.coding.annotation.codebook_checks import check_contradictions, filled
+from llamaherd.coding.annotation.codebook_checks import check_contradictions, not_blank
 from llamaherd.coding.annotation.prompt_texts import words_of
 from llamaherd.coding.annotation.scales import NumberScale, numbers_of
 from llamaherd.engine.core import checks
@@ -108,11 +108,11 @@ class Codebook:
             keep("scale", given)
             keep("labels", None)
             keep("type", "scale" if self.type == "label" else self.type)
-        keep("question", filled("question", self.question))
+        keep("question", not_blank("question", self.question))
         keep("type", checks.choice("type", self.type, tuple(TYPES)))
         for name in ("text_role", "answer_role", "language", "system"):
             value = getattr(self, name)
-            keep(name, None if value is None else filled(name, value))
+            keep(name, None if value is None else not_blank(name, value))
         if self.words is not None and not isinstance(self.words, Mapping):
             raise ArgumentTypeError(
                 f"must map names to texts, not be {checks.shown(self.words)}",
@@ -267,13 +267,15 @@ class Codebook:
                 argument=name,
             )
         reason, where = given.reason, name.at(Field("label"))
-        text = filled(name.at(Field("text")), given.text)
+        text = not_blank(name.at(Field("text")), given.text)
         label = self.kind.example_label(where, given.label, self._own)
         self.kind.check_example(where, text, label)
         return Example(
             text=text,
             label=label,
-            reason=None if reason is None else filled(name.at(Field("reason")), reason),
+            reason=None
+            if reason is None
+            else not_blank(name.at(Field("reason")), reason),
         )
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from llamaherd.engine.core.words import setting
 _MAX_LABELS = 10_000
 
 
-def filled(name: Name, value: object) -> str:
+def not_blank(name: Name, value: object) -> str:
     """Check that a text is not blank and has no NUL character; return the text."""
     text = checks.text(name, value)
     if not text.strip():
@@ -41,7 +41,7 @@ def checked_labels(
     made: dict[str, str] = {}
     forms: set[str] = set()
     for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
-        name = filled(Argument("labels", (i,)), label)
+        name = not_blank(Argument("labels", (i,)), label)
         if name != name.strip() or "\n" in name:
             raise ArgumentError(
                 f"must be one line without space at its ends, not {name!r}",

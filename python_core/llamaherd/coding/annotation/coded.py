@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding.annotation.answer_types import JOINED
+from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.spans import SPANS, long_table
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.frames import column, in_order_of, names, with_rows
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
 from llamaherd.engine.core.phrases import as_sentence, count_of
+from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.engine.core.stats import Stats
 
 
 _MOST_COUNTS = 10  # most labels listed by `repr`
@@ -61,6 +61,50 @@ class Coded:
     errors: list[str | None]
     run: dict[str, Any]
     stats: Stats
+
+    @classmethod
+    def of_record(
+        cls,
+        run: dict[str, Any],
+        frame: Any,  # noqa: ANN401 - a data frame of any kind
+        text: str,
+        *,
+        labels: Sequence[str | None] = (),
+        probs: Any = None,  # noqa: ANN401 - float[n, k], or rows of numbers
+        errors: Sequence[str | None] | None = None,
+        names: Sequence[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        stats: Stats | None = None,
+    ) -> Coded:
+        """Return texts that were coded earlier, from the record of their coding.
+
+        Args:
+            run: Provenance, see the attribute.
+            frame: Data frame with the texts.
+            text: Name of the column of texts.
+            labels: n labels.
+            probs: float[n, k], probabilities of the labels; None without any.
+            errors: n error messages; None if no text has an error.
+            names: The k labels; None for those of the codebook.
+            columns: Columns by role.
+            stats: Statistics of the call; None if unknown.
+        """
+        codebook = Codebook.from_dict(run["codebook"]["content"])
+        known = tuple(codebook.names if names is None else names)
+        if probs is not None:
+            probs = np.array(probs, dtype=np.float64).reshape(len(labels), len(known))
+        return cls(
+            frame=frame,
+            text=text,
+            codebook=codebook,
+            columns=dict(columns or {}),
+            names=known,
+            labels=list(labels),
+            probs=probs,
+            errors=[None] * len(labels) if errors is None else list(errors),
+            run=run,
+            stats=Stats() if stats is None else stats,
+        )
 
     @property
     def error_codes(self) -> list[str | None]:

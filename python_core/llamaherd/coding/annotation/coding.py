@@ -19,10 +19,10 @@ from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation.answers import (
     Answers,
     Quotes,
+    answers_of_rows,
     best_parts,
-    bound,
-    of_rows,
-    summed,
+    join_blocks,
+    sum_of_stats,
 )
 from llamaherd.coding.annotation.asking import Asking
 from llamaherd.coding.annotation.columns import as_results, coded_frame, table_of
@@ -205,7 +205,7 @@ class Coding:
         self.answers = answers
         new = {name: table.columns[role] for role, name in work.columns.items()}
         wall_s = time.perf_counter() - self._started_s
-        stats = replace(summed(self._stats), wall_s=wall_s)
+        stats = replace(sum_of_stats(self._stats), wall_s=wall_s)
         record["n_rows"] = len(work.texts)
         record["n_texts"] = len(self._unique)
         record["texts_sha256"] = hash_of_texts(work.texts)
@@ -255,7 +255,7 @@ class Coding:
         if work.settings.evidence is not None:
             n = len(self._unique)
             found.quotes = [None] * n if quotes is None else quotes.each
-        answers = of_rows(found, self._rows)
+        answers = answers_of_rows(found, self._rows)
         errors = [
             BLANK
             if is_blank(text)
@@ -415,7 +415,7 @@ class Coding:
         """Return answers for all unique texts, with unfinished texts as cancelled."""
         n, k = len(self._unique), len(self._work.codebook.names)
         n_missing = n - sum(map(len, parts))
-        return bound([*parts, _none(n_missing, k, self._work.settings)])
+        return join_blocks([*parts, _none(n_missing, k, self._work.settings)])
 
 
 def _none(n: int, k: int, settings: Settings) -> Answers:

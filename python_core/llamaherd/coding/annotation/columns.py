@@ -120,7 +120,7 @@ def _fields_of(codebook: Codebook) -> dict[str, Column]:
     return columns_of(schema) or dict.fromkeys(json.loads(schema)["properties"], JSON)
 
 
-def named(
+def names_of_columns(
     roles: Sequence[str], columns: object, existing: Sequence[str]
 ) -> dict[str, str]:
     """Return the names of the new columns by role.

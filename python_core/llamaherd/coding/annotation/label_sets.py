@@ -88,7 +88,7 @@ def in_order(parts: Iterable[str], names: Sequence[str]) -> Labels:
     return (*(name for name in names if name in found), *other)
 
 
-def joined(labels: Iterable[str]) -> str:
+def joined_labels(labels: Iterable[str]) -> str:
     """Join labels to one text; "" without labels."""
     return JOINED.join(labels)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import platform
 from collections import Counter
 from contextlib import contextmanager
@@ -18,8 +20,7 @@ import psutil
 from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, opened
 from llamaherd.calls.run.host import Elsewhere
 from llamaherd.coding.annotation.prompts import PromptPreview, prompt_preview
-from llamaherd.engine.core.phrases import count_of, part_of, percents
-from llamaherd.engine.core.words import setting
+from llamaherd.coding.sentences import Notes
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.file import ModelFile
     from llamaherd.engine.model.model import Model
 
+note = Notes("llamaherd.coding.annotation")
 _PACKAGES = ("llamaherd", "llama-cpp-python", "llguidance", "numpy")
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_METADATA = 4000  # maximum number of characters of a value
@@ -125,20 +127,19 @@ def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
     """Describe the thoughts of a coding: counts, and a sentence for a methods section."""
     wanted = settings.thinking
     budget = wanted.budget if wanted else 0
-    n, n_closed = stats.n_thoughts, stats.n_thoughts_closed
-    each = "a thought" if settings.n_thoughts == 1 else f"{settings.n_thoughts} thoughts"
-    told = f"Before each answer the model wrote {each} of at most {budget:,} tokens"
-    if n:
-        told += (
-            f", {stats.n_thinking_tokens / n:,.0f} on average; "
-            f"{percents(n_closed / n, 0)} of {n:,} were ended at this limit"
-        )
     return {
         "budget": budget,
-        "n_thoughts": n,
-        "n_thoughts_closed": n_closed,
+        "n_thoughts": stats.n_thoughts,
+        "n_thoughts_closed": stats.n_thoughts_closed,
         "n_thinking_tokens": stats.n_thinking_tokens,
-        "methods": f"{told}.",
+        "methods": note(
+            "thoughts",
+            n_each=settings.n_thoughts,
+            budget=budget,
+            n=stats.n_thoughts,
+            n_closed=stats.n_thoughts_closed,
+            n_tokens=stats.n_thinking_tokens,
+        ),
     }
 
 
@@ -256,8 +257,7 @@ def notes_of(  # noqa: PLR0917 - two callers, in this order
     label, n = Counter(known).most_common(1)[0]
     is_same = len(known) >= _LEAST_TEXTS and n >= _ALMOST_ALL * len(known)
     if is_same and len(codebook.names) > 1:
-        what = f"the label {label!r}" if label else "none of the labels"
-        found.append(f"{part_of(n, len(known), 'text')} {what}")
+        found.append(note("same_label", n=n, n_known=len(known), label=label))
     low = "" if coverage is None else low_coverage(coverage)
     if low:
         marker = opened(prompt)
@@ -275,9 +275,7 @@ def _of_calibration(n: int, settings: Mapping[str, Any]) -> list[str]:
     """Return a note on a batch calibration that was fitted to few texts."""
     if settings.get("calibrate") != "batch" or n >= _LEAST_FITTED:
         return []
-    texts = "1 text, which makes all labels equally probable" if n == 1 else f"{n} texts"
-    used = setting("calibrate", "batch")
-    return [f"{used} was fitted to only {texts}: labels depend on the other texts"]
+    return [note("few_texts", n=n)]
 
 
 def _of_moved(
@@ -301,34 +299,31 @@ def _of_moved(
     n_lost = sum(one == common != other for one, other in zip(before, after, strict=True))
     if n < _ONE_SIDED * len(before) or n_lost < _MANY * len(before):
         return []
-    return [
-        (
-            f"{setting('calibrate', 'batch')} gave {n_lost:,} of {count_of(n, 'text')} "
-            f"with the label {common!r} another label. It assumes that "
-            "people would give all "
-            f"labels about equally often; if most texts really are "
-            f"{common!r}, these changes "
-            "are wrong. Check them with codes of people"
-        )
-    ]
+    return [note("many_moved", n_lost=n_lost, n=n, common=common)]
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any], is_same: bool) -> str:
     """Suggest settings that were not tried and may give more informative labels."""
-    ways = []
-    if settings.get("thinking"):
-        ways.append("a larger budget of thinking")
     is_scored = settings.get("method") == "classify" and not codebook.kind.is_several
-    can_calibrate = is_scored and is_same and settings.get("calibrate") is None
-    if not codebook.examples:
-        ways.append("examples in the codebook")
-    if not settings.get("chat"):
-        ways.append(setting("chat", True))
-    advice = f"Try {', '.join(ways)} or another model" if ways else "Try another model"
-    if can_calibrate:
-        advice += (
-            ". Only if people would give all labels about equally often, "
-            f"{setting('calibrate', 'batch')} helps, too: it makes the labels equally "
-            "frequent, whether they are or not"
-        )
-    return advice
+    return note(
+        "remedy",
+        thinks=bool(settings.get("thinking")),
+        no_examples=not codebook.examples,
+        no_chat=not settings.get("chat"),
+        can_calibrate=is_scored and is_same and settings.get("calibrate") is None,
+    )
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - anything
+    """Convert a value to JSON types, with None for NaN."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -118,7 +118,7 @@ def checked_example(name: Name, value: object, labels: Sequence[str]) -> dict[st
                 f"must have quote and label, not be {checks.shown(each)}",
                 argument=where.at(i),
             )
-        quote = parts.filled(where.at(i, Field("quote")), each["quote"])
+        quote = parts.not_blank(where.at(i, Field("quote")), each["quote"])
         label = parts.known_label(where.at(i, Field("label")), each["label"], labels)
         found.append({"quote": quote, "label": label})
     return {SPANS: found}
@@ -135,7 +135,7 @@ def check_places(name: Argument, text: str, label: Mapping[str, Any]) -> None:
             )
 
 
-def flattened(parsed: object) -> object:
+def distinct_passages(parsed: object) -> object:
     """Return an answer with its distinct passages in the order of the text.
 
     Args:

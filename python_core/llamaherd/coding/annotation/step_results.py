@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.annotation.answers import Answers, of_rows
+from llamaherd.coding.annotation.answers import Answers, answers_of_rows
 from llamaherd.coding.annotation.coding import BLANK
 from llamaherd.coding.annotation.columns import coded_frame, table_of
 from llamaherd.coding.annotation.record import notes_of, thinking_record
 from llamaherd.coding.annotation.texts import hash_of_texts, is_blank
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL, Measure, share
 from llamaherd.engine.core.errors import CANCELLED
-from llamaherd.engine.core.phrases import count_of, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.core.stats import Stats
 
+note = Notes("llamaherd.coding.annotation")
 STEPS = ("model", "head", "unsure")  # values of the column "step"
 MODEL, HEAD, UNSURE = range(3)
 
@@ -131,14 +132,14 @@ class StepResults:
         return [known[i] for i in padded[rows].tolist()]
 
 
-def measured(measure: Measure) -> dict[str, Any]:
+def measure_fields(measure: Measure) -> dict[str, Any]:
     """Return a measure as JSON types."""
     numbers = (measure.value, measure.low, measure.high)
     value, low, high = (None if np.isnan(x) else round(float(x), 6) for x in numbers)
     return {"value": value, "low": low, "high": high, "n": measure.n}
 
 
-def counted(each: Sequence[dict[str, Any]], results: StepResults) -> None:
+def add_counts(each: Sequence[dict[str, Any]], results: StepResults) -> None:
     """Add to the record of each step the number and share of texts that it labelled."""
     n = max(1, len(results.step))
     for one in each:
@@ -148,44 +149,7 @@ def counted(each: Sequence[dict[str, Any]], results: StepResults) -> None:
 
 def methods(each: Sequence[Mapping[str, Any]]) -> str:
     """Describe the steps of a coding, for a methods section."""
-    said = []
-    for one in each:
-        n = f"{count_of(one['n_texts'], 'text')} ({percents(one['share'])})"
-        by, agreed = one["by"], one.get("agreement") or {}
-        share_ = agreed.get("value")
-        if one["step"] == "model":
-            drawn = ", drawn at random," if one["is_drawn"] else ""
-            said.append(f"{by} labelled {n}{drawn} in {_time(one)}.")
-        elif one["step"] == "head":
-            kept = one["agreement_sure"]["value"]
-            parts = [
-                (share_, "of all texts"),
-                (kept, "of the texts that are not labelled again"),
-            ]
-            same = ", and to ".join(
-                f"{percents(each)} {what}" for each, what in parts if each is not None
-            )
-            told = f". In cross-validation it gives the model's label to {same}"
-            said.append(
-                f"A classifier on embeddings by {by}, fitted to these probabilities, "
-                f"labelled {n} in {_time(one)}{told if same else ''}."
-            )
-        else:
-            same = "" if share_ is None else f"; {percents(share_)} kept their label"
-            said.append(
-                f"{by} labelled {n} with the least certain labels again in "
-                f"{_time(one)}{same}."
-            )
-    return " ".join(said)
-
-
-def _time(one: Mapping[str, Any]) -> str:
-    """Return the duration of a step, and its speed."""
-    seconds = one["seconds"]
-    asked = one["n_asked"]
-    if one.get("n_journal", 0) >= asked > 0:
-        return f"{seconds:.1f} s (from the journal)"
-    return f"{seconds:.1f} s ({asked / max(seconds, 0.001):,.0f} a second)"
+    return " ".join(note("step", step=one) for one in each)
 
 
 def coded_of_steps(
@@ -204,7 +168,7 @@ def coded_of_steps(
         rows: For each row, the position of its text; -1 for rows without a text.
         stats: Statistics of all steps.
     """
-    answers = of_rows(results.answers, rows)
+    answers = answers_of_rows(results.answers, rows)
     answers.errors = [
         BLANK if is_blank(text) else error
         for text, error in zip(work.texts, answers.errors, strict=True)

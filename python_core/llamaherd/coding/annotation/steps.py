@@ -19,7 +19,7 @@ import numpy as np
 
 from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.journal import Journal
-from llamaherd.coding.annotation.answers import summed
+from llamaherd.coding.annotation.answers import sum_of_stats
 from llamaherd.coding.annotation.coding import Coding, is_failure
 from llamaherd.coding.annotation.head_step import HeadStep
 from llamaherd.coding.annotation.record import model_record
@@ -27,9 +27,9 @@ from llamaherd.coding.annotation.step_results import (
     MODEL,
     UNSURE,
     StepResults,
+    add_counts,
     coded_of_steps,
-    counted,
-    measured,
+    measure_fields,
     methods,
 )
 from llamaherd.coding.annotation.step_settings import name_of
@@ -229,7 +229,7 @@ class Steps:
             if larger is not None:
                 again.check()
             self._model_step(results, again, unsure, UNSURE)
-        counted(self._each, results)
+        add_counts(self._each, results)
         models: dict[str, Any] = {}
         if head is not None:
             models["embeddings"] = model_record(head.model)
@@ -292,7 +292,7 @@ class Steps:
                 "is_drawn": step == MODEL and len(at) < len(self._unique),
                 "seconds": round(time.perf_counter() - start, 3),
                 "n_journal": coded.stats.n_journal,
-                **({} if step == MODEL else {"agreement": measured(same)}),
+                **({} if step == MODEL else {"agreement": measure_fields(same)}),
             }
         )
 
@@ -330,8 +330,8 @@ class Steps:
                 "n_journal": n_stored,
                 "n_failed": n_none,
                 "penalty": head.head.penalty,
-                "agreement": measured(head.agreement()),
-                "agreement_sure": measured(head.agreement(least)),
+                "agreement": measure_fields(head.agreement()),
+                "agreement_sure": measure_fields(head.agreement(least)),
             }
         )
 
@@ -353,5 +353,5 @@ class Steps:
     def _collected(self, results: StepResults) -> Coded:
         """Return the data frame with the labels so far."""
         wall_s = time.perf_counter() - self._started_s
-        stats = replace(summed(self._stats), wall_s=wall_s)
+        stats = replace(sum_of_stats(self._stats), wall_s=wall_s)
         return coded_of_steps(self._work, self._record, results, self._rows, stats)

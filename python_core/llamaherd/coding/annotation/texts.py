@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding.codes import text_of
+from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, part_of, verb
-from llamaherd.engine.core.words import call
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
+note = Notes("llamaherd.coding.annotation")
 _MOST_ADDED = 8  # maximum number of special tokens around a text
 _PIECE_CHARS = 4096  # maximum number of characters tokenized at a time
 
@@ -184,7 +185,7 @@ class Source:
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
         """Hash the texts and labels of n rows; None for unknown texts or labels."""
-        given = None if texts is None else [compared(text) for text in texts]
+        given = None if texts is None else [comparable_text(text) for text in texts]
         named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
         if given is not None and named is not None:
@@ -266,7 +267,7 @@ def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> 
     )
 
 
-def compared(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+def comparable_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
     """Normalize a text or an id for comparison; None for a missing value.
 
     1 and 1.0 are equal, and so are composed and decomposed accented letters.
@@ -399,14 +400,4 @@ def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like 
 def locked_note(gold: Any) -> list[str]:  # noqa: ANN401 - GoldSample, or what is like it
     """Return a note on the texts that `open_parts` left out; none without such texts."""
     n_locked = (getattr(gold, "design", None) or {}).get(_LOCKED, 0)
-    if not n_locked:
-        return []
-    return [
-        (
-            f"{count_of(n_locked, 'text')} of the part 'evaluate' "
-            f"{verb(n_locked, 'is', 'are')} left out, because this part "
-            "is locked: the results use only the codes of "
-            f"'explore' and 'select'. {call('evaluate_codebook')} unlocks the part, and "
-            "returns a sample with all parts open (gold)"
-        )
-    ]
+    return [note("locked", n=n_locked)] if n_locked else []

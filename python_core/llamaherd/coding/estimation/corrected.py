@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.survey import mean_one
-from llamaherd.coding.estimation.estimate_inputs import Inputs, all_values
-from llamaherd.coding.estimation.fitting import settings_of
-from llamaherd.coding.estimation.outcomes import asks_median, shares_or_scores
-from llamaherd.coding.estimation.predictions import predictions_of
+from llamaherd.coding.estimation.inputs import Inputs
+from llamaherd.coding.estimation.outcomes import asks_median
+from llamaherd.coding.estimation.predictions import outcome_numbers, predictions_of
 from llamaherd.coding.statistics.influences import replicate_factors
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.engine.core import checks
@@ -22,9 +20,9 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.estimation.predictions import Predictions
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.statistics.sampling import Floats, Target
 
 COLUMN = "corrected"
@@ -70,9 +68,9 @@ def corrected(
 
     Source: arXiv 2306.04746 (DSL).
     """
-    made = Inputs.of(coded, gold, label=label, text=text, prob=prob, several=several)
-    texts, kept, used = made.texts, made.kept, made.used
-    numbers = _numbers(made, coded, outcome, label, predictions)
+    inputs = Inputs.of(coded, gold, label=label, text=text, prob=prob, several=several)
+    texts, kept, used = inputs.texts, inputs.kept, inputs.used
+    numbers = _numbers(inputs, coded, outcome, label, predictions)
     columns = {}
     for name, of_labels, of_codes in numbers:
         values = np.full(len(texts), np.nan)
@@ -88,29 +86,24 @@ def corrected(
 
 
 def _numbers(
-    made: Inputs,
+    inputs: Inputs,
     coded: Any,  # noqa: ANN401 - see corrected
     outcome: Outcome | None,
     label: str | None,
     predictions: Predictions | None,
 ) -> list[tuple[str, Floats, Floats]]:
     """Return each outcome's name, its values by labels and its values by codes."""
-    texts, kept = made.texts, made.kept
-    if asks_median(outcome, all_values(texts, made.used.codes)):
+    texts, kept = inputs.texts, inputs.kept
+    if asks_median(outcome, inputs.all_values):
         raise ArgumentError(
             "must be labels or numbers, not 'median'",
             argument="outcome",
             code="unsupported",
         )
-    used, outcome, _ = made.measured(coded, outcome, label)
-    predicted = predictions_of(coded, texts, predictions, several=made.several)[0]
-    return shares_or_scores(
-        outcome,
-        texts,
-        [predicted.labels[i] or "" for i in kept],
-        used.codes,
-        several=made.several,
-        shares=None if predicted.probs is None else lambda n: predicted.shares(n, kept),
+    used, outcome, _ = inputs.measured(coded, outcome, label)
+    predicted = predictions_of(coded, texts, predictions, several=inputs.several)[0]
+    return outcome_numbers(
+        outcome, texts, kept, predicted, used.codes, several=inputs.several
     )[1]
 
 
@@ -171,7 +164,7 @@ def replicate_weights(
     """
     checks.integer("n", n, 2, 100_000)
     checks.integer("seed", seed, 0, 2**53)
-    made = Inputs.of(
+    inputs = Inputs.of(
         coded,
         gold,
         label=label,
@@ -182,19 +175,12 @@ def replicate_weights(
         cluster=cluster,
         target=target,
     )
-    settings = settings_of(
-        made.used,
-        methods=["dsl"],
-        level=LEVEL,
-        target=target,
-        clusters=made.clusters,
-        weights=None if made.survey is None else mean_one(made.survey[made.kept]),
-    )
-    of_texts = np.ones(len(made.kept))
-    of_codes = of_texts[: len(made.used.rows)]
+    settings = inputs.settings(["dsl"], LEVEL, target)
+    of_texts = np.ones(len(inputs.kept))
+    of_codes = of_texts[: len(inputs.used.rows)]
     values = (of_texts, of_codes)
     if target == "texts":
-        numbers = _numbers(made, coded, outcome, label, predictions)
+        numbers = _numbers(inputs, coded, outcome, label, predictions)
         if len(numbers) != 1:
             raise ArgumentError(
                 f"must be one label, or numbers of labels, for "
@@ -213,6 +199,6 @@ def replicate_weights(
     problem = settings.problem(
         "ols", of_texts[:, None], values[0], of_codes[:, None], values[1]
     )
-    found = np.zeros((len(made.texts), n))
-    found[made.kept] = replicate_factors(problem, n, np.random.default_rng(seed))
-    return found if made.survey is None else found * made.survey[:, None]
+    factors = np.zeros((len(inputs.texts), n))
+    factors[inputs.kept] = replicate_factors(problem, n, np.random.default_rng(seed))
+    return factors if inputs.survey is None else factors * inputs.survey[:, None]

@@ -12,23 +12,23 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import labels_in
 from llamaherd.coding.codes import text_of
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.outcomes import numbered
-from llamaherd.coding.statistics.representative import (
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.outcomes import value_numbers
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics.sampling import (
     LabelCheck,
-    copied,
+    coders_like_model,
     groups_of,
     label_check,
 )
 from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.phrases import count_of, decimals, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from llamaherd.coding.estimation.fitting import Compared, Found
-    from llamaherd.coding.estimation.population import Population
-    from llamaherd.coding.statistics.sampling import Ints, Target
+    from llamaherd.coding.estimation.fitting import Found
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 
 
 _LEAST_CLUSTERS = 10
@@ -60,8 +60,8 @@ def clustering_column(
     """
     number: dict[str | None, int] = {}
     group = groups_of(labels)
-    own = np.array([number.setdefault(group[labels[i]], len(number)) for i in kept])
-    given = np.eye(len(number))[own]
+    at = np.array([number.setdefault(group[labels[i]], len(number)) for i in kept])
+    has_label = np.eye(len(number))[at]
     best = None
     for name in frames.names(frame):
         if name in used or name.startswith(("p_", "raw_")):
@@ -69,7 +69,7 @@ def clustering_column(
         clusters = _clusters(frames.column(frame, name, "cluster"), kept)
         if clusters is None:
             continue
-        far, correlation = _explained(given, clusters)
+        far, correlation = _explained(has_label, clusters)
         if far > _UNLIKELY and (best is None or correlation > best[2]):
             best = (name, clusters, correlation)
     return best
@@ -90,7 +90,7 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
     return found if n >= _LEAST_CLUSTERS else None
 
 
-def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
+def _explained(has_label: Floats, clusters: Ints) -> tuple[float, float]:
     """Return (F - 1) / standard error of F, and the intraclass correlation.
 
     F is the F statistic of a one-way analysis of variance of the labels by cluster.
@@ -99,11 +99,13 @@ def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN4
     """
     n, sizes = len(clusters), np.bincount(clusters)
     k = len(sizes)
-    sums = np.zeros((k, given.shape[1]))
-    np.add.at(sums, clusters, given)
+    sums = np.zeros((k, has_label.shape[1]))
+    np.add.at(sums, clusters, has_label)
     means = sums / sizes[:, None]
-    between = float((sizes[:, None] * (means - given.mean(axis=0)) ** 2).sum()) / (k - 1)
-    inside = float(((given - means[clusters]) ** 2).sum()) / (n - k)
+    between = float((sizes[:, None] * (means - has_label.mean(axis=0)) ** 2).sum()) / (
+        k - 1
+    )
+    inside = float(((has_label - means[clusters]) ** 2).sum()) / (n - k)
     size = (n - float((sizes**2).sum()) / n) / (k - 1)
     if inside <= 0:
         return (math.inf, 1.0) if between > 0 else (0.0, 0.0)
@@ -113,31 +115,36 @@ def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN4
 
 
 def cluster_hint(
+    texts: Population,
+    kept: Ints,
+    roles: set[str | None],
     found: Found,
-    column: tuple[str, Ints, float] | None,
     fit: Callable[[Ints], Found],
 ) -> list[str]:
-    """Return a note if clustering by this column makes the intervals wider.
+    """Return a note if texts cluster by an unused column that widens the intervals.
 
     Args:
+        texts: All texts.
+        kept: Rows of the texts that are used.
+        roles: Columns that the call uses.
         found: Estimates without clusters.
-        column: See `clustering_column`.
-        fit: Function that repeats the estimates with the given clusters.
+        fit: Function that repeats the estimates with these clusters.
     """
+    used = {name for name in roles if name is not None}
+    column = clustering_column(texts.frame, texts.labels, kept, used)
     if column is None:
         return []
     name, clusters, correlation = column
-    own, wide = _widths(found), _widths(fit(clusters))
-    ratios = [wide[key] / own[key] for key in own if own[key] > 0 and key in wide]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        plain, wide = _widths(found), _widths(fit(clusters))
+    ratios = [wide[key] / plain[key] for key in plain if plain[key] > 0 and key in wide]
     ratio = float(np.median(ratios)) if ratios else 1.0
     if not ratio > _WIDER:
         return []
-    note = (
-        f"Texts with the same {name!r} have similar labels (intraclass correlation "
-        f"{decimals(correlation)}). If they are dependent, name the column as cluster: "
-        f"intervals of {found.rows[0].method} are then {ratio:.1f} times as wide"
-    )
-    return [note]
+    method = found.rows[0].method
+    values = {"correlation": correlation, "method": method, "ratio": ratio}
+    return [note("clustered", column=name, **values)]
 
 
 def _widths(found: Found) -> dict[tuple[str, str, str], float]:
@@ -163,18 +170,13 @@ def copied_texts(texts: Population, kept: Ints) -> tuple[Ints | None, list[str]]
         return None, []
     numbers: dict[str | int, int] = {}
     keys = ((i, texts.texts[i]) for i in kept.tolist())
-    own = [numbers.setdefault(i if t is None else t, len(numbers)) for i, t in keys]
-    clusters = np.array(own, dtype=np.int64)
+    at = [numbers.setdefault(i if t is None else t, len(numbers)) for i, t in keys]
+    clusters = np.array(at, dtype=np.int64)
     sizes = np.bincount(clusters)
     if len(sizes) < _LEAST_CLUSTERS or float((sizes**2).sum()) < _WIDER * len(kept):
         return None, []
     n = len(kept) - len(sizes)
-    note = (
-        f"{count_of(n, 'text')} of {len(kept):,} {verb(n, 'is a copy', 'are copies')} of "
-        "other texts: equal texts count as one cluster. Name another column as cluster "
-        "to change this"
-    )
-    return clusters, [note]
+    return clusters, [note("copied", n=n, n_texts=len(kept))]
 
 
 def clusters_of(
@@ -182,27 +184,8 @@ def clusters_of(
 ) -> tuple[Ints | None, list[str]]:
     """Return the clusters of the kept rows, by a column or by equal texts, and a note."""
     if cluster is not None:
-        return numbered(texts, cluster, kept)[0], []
+        return value_numbers(texts, cluster, kept)[0], []
     return copied_texts(texts, kept) if target == "population" else (None, [])
-
-
-def hinted(
-    texts: Population,
-    kept: Ints,
-    roles: set[str | None],
-    compared: Compared,
-    fit: Callable[[Ints], Compared],
-) -> list[str]:
-    """Return a note if texts cluster by a column that the call does not use."""
-    used = {name for name in roles if name is not None}
-    column = clustering_column(texts.frame, texts.labels, kept, used)
-
-    def by_cluster(clusters: Ints) -> Found:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            return fit(clusters).found
-
-    return cluster_hint(compared.found, column, by_cluster)
 
 
 def label_check_of(
@@ -227,27 +210,18 @@ def label_check_of(
     ]
     found = label_check(texts.labels, coded)
     if found.is_unlikely:
-        warn_caller(
-            f"The codes are hardly a simple sample: labels of coded texts differ from "
-            f"those of all texts. {found}. If texts were picked by their labels, give "
-            "the probability of each text as prob; otherwise no estimate from these "
-            "texts is valid"
-        )
+        warn_caller(note("not_simple", check=found))
     return found
 
 
-def copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
+def note_on_copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
     """Return a note if codes may be a copy of the model's labels."""
     if isinstance(gold, GoldSample):
         labels = [texts.labels[row] for row in gold.rows]
-        same = copied(labels, gold.codes, gold.coders)
+        same = coders_like_model(labels, gold.codes, gold.coders)
     else:
-        same = copied(texts.labels, [gold], ["gold"])
-    note = (
-        f"All codes of {', '.join(map(repr, same))} equal the model's labels: if they "
-        "are a copy of the labels and not the codes of people, no error is corrected"
-    )
-    return [note] if same else []
+        same = coders_like_model(texts.labels, [gold], ["gold"])
+    return [note("same_codes", coders=same)] if same else []
 
 
 def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
@@ -267,9 +241,5 @@ def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
     ]
     counts = Counter(part for part in parts if part not in known)
     if counts:
-        listed = ", ".join(f"{code!r} ({n})" for code, n in counts.most_common(5))
-        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-        warn_caller(
-            f"People gave labels that no text has: {listed}{more}. If they are misspelt, "
-            "correct them: a share counts only codes that equal its label"
-        )
+        first = ", ".join(f"{code!r} ({n})" for code, n in counts.most_common(5))
+        warn_caller(note("unknown_labels", codes=first, n_more=len(counts) - 5))

@@ -1,46 +1,26 @@
-"""Checked settings of an estimate, and its result."""
+"""Estimates of human codes: the public function, and its parts that R shares."""
 
 from __future__ import annotations
 
-import dataclasses
+import math
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.coding.annotation.survey import mean_one
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.codes.coders import REMOVED
 from llamaherd.coding.estimation import formulas
-from llamaherd.coding.estimation.consensus import agreement_line
-from llamaherd.coding.estimation.design_checks import hinted, label_check_of
-from llamaherd.coding.estimation.estimate_inputs import (
-    Inputs,
-    all_values,
-    with_outcome,
-)
-from llamaherd.coding.estimation.estimates import METHODS, Estimates, Method
-from llamaherd.coding.estimation.fitting import (
-    Compared,
-    FitSettings,
-    Found,
-    at_level,
-    by_predictions,
-    settings_of,
-)
-from llamaherd.coding.estimation.fitting_means import fit_outcomes
+from llamaherd.coding.estimation.design_checks import cluster_hint, label_check_of
+from llamaherd.coding.estimation.estimates import METHODS, Estimates, Method, Width
 from llamaherd.coding.estimation.formula_terms import columns_in
 from llamaherd.coding.estimation.formulas import fit_regression
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.outcomes import (
-    asks_median,
-    grouped,
-    limits_of,
-)
-from llamaherd.coding.estimation.population import named
-from llamaherd.coding.estimation.predictions import (
-    comparable,
-    predictions_of,
-)
-from llamaherd.coding.statistics.intervals import LEVEL
-from llamaherd.coding.statistics.sampling import Target
+from llamaherd.coding.estimation.inputs import Inputs, agreement_line, with_outcome
+from llamaherd.coding.estimation.means import fit_outcomes
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.outcomes import asks_median, group_numbers, limits_of
+from llamaherd.coding.estimation.predictions import comparable_predictions, predictions_of
+from llamaherd.coding.gold.population import by_columns
+from llamaherd.coding.statistics.intervals import LEVEL, bonferroni
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, removed
 from llamaherd.engine.core.errors import ArgumentError
@@ -48,54 +28,178 @@ from llamaherd.engine.core.phrases import part_of
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from llamaherd.coding.estimation.fitting import FitSettings, Found
+    from llamaherd.coding.estimation.formulas import Matrices
     from llamaherd.coding.estimation.outcomes import Outcome
-    from llamaherd.coding.estimation.population import Population
-    from llamaherd.coding.estimation.predictions import Predictions
-    from llamaherd.coding.statistics.sampling import Ints, Target
-
+    from llamaherd.coding.estimation.predictions import Predicted, Predictions
+    from llamaherd.coding.gold.sample import GoldSample
+    from llamaherd.coding.statistics.sampling import Target
 
 Model = Literal["mean", "ols", "logit"]
-
-
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
 
 
-def result(
-    found: Found,
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimation:
+    """Settings of a call of `estimate` other than its texts, codes and outcome.
+
+    Attributes:
+        settings: Methods, level, target, clusters and weights.
+        model: "mean", "ols" or "logit".
+        formula: Formula of a regression; None for means.
+        simultaneous: See `estimate`.
+        columns: Columns in the formula, or that define groups.
+        grouped_by: Columns that define groups.
+    """
+
+    settings: FitSettings
+    model: Model
+    formula: str | None
+    simultaneous: Literal["bonferroni"] | None
+    columns: Sequence[str]
+    grouped_by: tuple[str, ...] = ()
+
+    def regression(
+        self,
+        inputs: Inputs,
+        predicted: Sequence[Predicted],
+        matrices_of: Callable[[Sequence[Predicted]], Sequence[Matrices]],
+    ) -> Estimates:
+        """Estimate a regression.
+
+        Args:
+            inputs: Texts and codes.
+            predicted: Predictions, see `predictions_of`.
+            matrices_of: Function that returns the covariates and outcomes by each kind of
+                predictions.
+        """
+        kinds = comparable_predictions(
+            predicted, inputs.texts, inputs.used.codes, inputs.kept
+        )
+        by_kind = dict(zip([k.kind for k in kinds], matrices_of(kinds), strict=True))
+        kind: Literal["ols", "logit"] = "logit" if self.model == "logit" else "ols"
+        return self.result(
+            inputs,
+            kinds,
+            lambda k, settings: fit_regression(kind, by_kind[k.kind], settings),
+        )
+
+    def result(
+        self,
+        inputs: Inputs,
+        predicted: Sequence[Predicted],
+        fit: Callable[[Predicted, FitSettings], Found],
+    ) -> Estimates:
+        """Estimate by all methods, compare kinds of predictions, and collect notes.
+
+        Args:
+            inputs: Texts and codes.
+            predicted: Predictions, the chosen ones first.
+            fit: Function that estimates with one kind of predictions.
+        """
+        settings, texts, kept = self.settings, inputs.texts, inputs.kept
+
+        def fitted(with_settings: FitSettings) -> Found:
+            return by_predictions(predicted, with_settings, fit)
+
+        found = at_level(fitted, settings, self.simultaneous)
+        notes = list(inputs.notes)
+        if settings.clusters is None and settings.target == "population":
+            roles = {texts.text_column, texts.label_column, texts.id_column}
+            notes += cluster_hint(
+                texts,
+                kept,
+                {*roles, *self.columns},
+                found,
+                lambda clusters: fitted(replace(settings, clusters=clusters)),
+            )
+        notes += settings.gold.notes
+        n_texts = len(texts)
+        if len(kept) < n_texts:
+            part = part_of(n_texts - len(kept), n_texts, "text", "is", "are")
+            notes.append(note("left_out", part=part))
+        has_texts = texts.text_column is not None
+        return Estimates(
+            rows=tuple(found.rows),
+            model=self.model,
+            formula=self.formula,
+            level=settings.level,
+            target=settings.target,
+            n_texts=len(kept),
+            n_gold=len(settings.gold.rows),
+            design=settings.gold.design,
+            notes=(*notes, *found.notes),
+            covariances=found.covariances,
+            alone=found.alone,
+            source=Source.of(texts.texts if has_texts else None, texts.labels),
+            predictions=predicted[0].kind,
+            widths=found.widths,
+            grouped_by=self.grouped_by,
+            simultaneous=self.simultaneous,
+            agreement=agreement_line(inputs.gold),
+            is_weighted=inputs.survey is not None,
+            label_check=label_check_of(texts, inputs.gold, inputs.prob),
+        )
+
+
+def by_predictions(
+    predicted: Sequence[Predicted],
     settings: FitSettings,
-    *,
-    model: Model,
-    formula: str | None,
-    n_kept: int,
-    texts: Population,
-    notes: Sequence[str],
-) -> Estimates:
-    """Assemble the result with its settings and notes."""
-    gold = settings.gold
-    n_texts = len(texts)
-    notes = [*notes, *gold.notes]
-    if n_kept < n_texts:
-        why = "they have no label or weight, or a value that is used is missing"
-        part = part_of(n_texts - n_kept, n_texts, "text", "is", "are")
-        notes.append(f"{part} left out: {why}")
-    return Estimates(
-        rows=tuple(found.rows),
-        model=model,
-        formula=formula,
-        level=settings.level,
-        target=settings.target,
-        n_texts=n_kept,
-        n_gold=len(gold.rows),
-        design=gold.design,
-        notes=(*notes, *found.notes),
-        covariances=found.covariances,
-        alone=found.alone,
-        source=Source.of(
-            None if texts.text_column is None else texts.texts, texts.labels
-        ),
-    )
+    fit: Callable[[Predicted, FitSettings], Found],
+) -> Found:
+    """Estimate with the first predictions, and compare widths with all other predictions.
+
+    Args:
+        predicted: Predictions, the chosen predictions first; recalibrated probabilities
+            are followed by the model's own predictions.
+        settings: Settings of the estimates.
+        fit: Function that estimates with one kind of predictions.
+    """
+
+    def fitted(kind: Predicted) -> Found:
+        return fit(kind, replace(settings, are_probs=kind.probs is not None))
+
+    first, *others = predicted
+    found = fitted(first)
+    if first.probs is None:
+        return found
+    by_kind = {first.kind: found}
+    for other in others:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                by_kind[other.kind] = fitted(other)
+            except ArgumentError:  # for example, the labels allow no solution
+                continue
+    kinds = [kind.kind for kind in reversed(predicted) if kind.kind in by_kind]
+    pairs = [("", "gold")] if "gold" in settings.methods else []
+    pairs += [(k, m) for m in settings.methods if m in {"dsl", "ppi"} for k in kinds]
+    widths = [Width.of(k, m, by_kind.get(k, found).rows) for k, m in pairs]
+    known = tuple(width for width in widths if not math.isnan(width.width))
+    return replace(found, widths=known)
+
+
+def at_level(
+    fit: Callable[[FitSettings], Found], settings: FitSettings, simultaneous: str | None
+) -> Found:
+    """Estimate with intervals of a level, which may hold for all intervals together.
+
+    Args:
+        fit: Function that estimates with these settings.
+        settings: Settings, with the level.
+        simultaneous: "bonferroni"; None if each interval alone has this level.
+    """
+    found = fit(settings)
+    if simultaneous is None:
+        return found
+    methods = [row.method for row in found.rows if not math.isnan(row.std_error)]
+    n_intervals = max(map(methods.count, methods), default=1)
+    with warnings.catch_warnings():  # about the same estimates
+        warnings.simplefilter("ignore", UserWarning)
+        again = fit(replace(settings, level=bonferroni(settings.level, n_intervals)))
+    return replace(again, notes=found.notes)
 
 
 def check_model(formula: object, *, by: object, model: object) -> None:
@@ -224,11 +328,11 @@ def estimate(  # noqa: PLR0917 - as in R
     Source:
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++), arXiv 2309.16598
         (cross-prediction-powered inference, after `recalibrate`); see also
-        `llamaherd.coding.statistics.waves`.
+        `llamaherd.coding.gold.waves`.
     """
     check_model(formula, by=by, model=model)
     checks.choice("simultaneous", simultaneous, (None, "bonferroni"))
-    made = Inputs.of(
+    inputs = Inputs.of(
         coded,
         gold,
         label=label,
@@ -241,85 +345,41 @@ def estimate(  # noqa: PLR0917 - as in R
         formula=formula,
         by=by,
     )
-    texts, kept, used, several = made.texts, made.kept, made.used, made.several
-    clusters, survey, notes = made.clusters, made.survey, made.notes
+    texts, kept, several = inputs.texts, inputs.kept, inputs.several
     if formula is not None and outcome is not None:
         formula = with_outcome(formula, outcome, texts, several=several)
     predicted = predictions_of(coded, texts, predictions, several=several)
-    model = model or ("mean" if formula is None else "ols")
-
-    def settings(own_level: float, own_clusters: Ints | None = clusters) -> FitSettings:
-        return settings_of(
-            used,
-            methods=methods,
-            level=own_level,
-            target=target,
-            clusters=own_clusters,
-            weights=None if survey is None else mean_one(survey[kept]),
-        )
-
-    settings(level)
-    if formula is None:
-        in_groups = grouped(texts, by, kept, order or {})
-        given = outcome
-        used, outcome, is_scale = made.measured(coded, given, label)
-        is_median = asks_median(given, all_values(texts, made.used.codes))
-        limits = limits_of(given, outcome, texts.names, is_scale=is_scale)
-
-        def fit(own_level: float, *by_cluster: Ints) -> Compared:
-            return by_predictions(
-                predicted,
-                settings(own_level, *by_cluster),
-                lambda one, each: fit_outcomes(
-                    texts,
-                    kept,
-                    outcome,
-                    in_groups,
-                    each,
-                    one,
-                    several=several,
-                    is_median=is_median,
-                    limits=limits,
-                ),
-            )
-
-    else:
-        formulas.check_label(formula, texts.label_column or "", several=several)
-        kind: Literal["ols", "logit"] = "logit" if model == "logit" else "ols"
-        ways = comparable(predicted, texts, used.codes, kept)
-        are_labels = [each.kind for each in ways] == ["labels"]
-        matrices = formulas.matrices(
-            texts, formula, kept, used, () if are_labels else ways
-        )
-        at = {id(each): one for each, one in zip(ways, matrices, strict=True)}
-
-        def fit(own_level: float, *by_cluster: Ints) -> Compared:
-            return by_predictions(
-                ways,
-                settings(own_level, *by_cluster),
-                lambda one, each: fit_regression(kind, at[id(one)], each),
-            )
-
-    found = at_level(fit, level, simultaneous)
-    if clusters is None and target == "population":
-        roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
-        roles |= set() if formula is None else columns_in(formula)
-        notes += hinted(texts, kept, roles, found, lambda c: fit(level, c))
-    return dataclasses.replace(
-        result(
-            found.found,
-            settings(level),
-            model=model,
-            formula=formula,
-            n_kept=len(kept),
-            texts=texts,
-            notes=notes,
-        ),
-        predictions=predicted[0].kind,
-        widths=found.widths,
-        grouped_by=tuple(named(by)),
+    made = Estimation(
+        settings=inputs.settings(methods, level, target),
+        model=model or ("mean" if formula is None else "ols"),
+        formula=formula,
         simultaneous=simultaneous,
-        agreement=agreement_line(made.gold) if isinstance(made.gold, GoldSample) else "",
-        is_weighted=survey is not None,
-        label_check=label_check_of(texts, made.gold, made.prob),
+        columns=by_columns(by) if formula is None else sorted(columns_in(formula)),
+        grouped_by=tuple(by_columns(by)),
+    )
+    if formula is not None:
+        formulas.check_label(formula, texts.label_column or "", several=several)
+        return made.regression(
+            inputs,
+            predicted,
+            lambda kinds: formulas.matrices(texts, formula, kept, inputs.used, kinds),
+        )
+    in_groups = group_numbers(texts, by, kept, order or {})
+    used, numbers, is_scale = inputs.measured(coded, outcome, label)
+    is_median = asks_median(outcome, inputs.all_values)
+    limits = limits_of(outcome, numbers, texts.names, is_scale=is_scale)
+    return replace(made, settings=replace(made.settings, gold=used)).result(
+        inputs,
+        predicted,
+        lambda kind, settings: fit_outcomes(
+            texts,
+            kept,
+            numbers,
+            in_groups,
+            settings,
+            kind,
+            several=several,
+            is_median=is_median,
+            limits=limits,
+        ),
     )

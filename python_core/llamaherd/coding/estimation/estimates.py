@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.coding.annotation.record import plain
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.phrases import (
     MOST_ROWS,
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.statistics.label_weight import CodesAlone
-    from llamaherd.coding.statistics.representative import LabelCheck
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.coding.statistics.sampling import Floats, LabelCheck
 
 
 _OF = {
@@ -49,11 +49,10 @@ class Width:
     width: float
 
     @classmethod
-    def of(
-        cls, predictions: str, method: str, limits: Sequence[tuple[float, float]]
-    ) -> Width:
-        """Return the mean width of these intervals; missing intervals are left out."""
-        known = [high - low for low, high in limits if not math.isnan(high - low)]
+    def of(cls, predictions: str, method: str, rows: Sequence[Estimate]) -> Width:
+        """Return the mean width by a method; missing intervals are left out."""
+        widths = [row.high - row.low for row in rows if row.method == method]
+        known = [width for width in widths if not math.isnan(width)]
         width = sum(known) / len(known) if known else math.nan
         return cls(predictions=predictions, method=method, width=width)
 
@@ -81,6 +80,11 @@ TITLES: dict[Method, str] = {
     "naive": "labels as if they were right",
 }
 _LEAST_CODES = 2  # minimum number of codes for an interval
+# Fields of a result that reports store, besides its rows.
+_FIELDS = (
+    "model", "formula", "level", "target", "n_texts", "n_gold", "design", "notes",
+    "grouped_by", "predictions", "simultaneous", "agreement", "is_weighted", "source",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,21 @@ class Estimate:
     high: float
     lam: float = math.nan
     df: float = math.inf
+
+    @classmethod
+    def missing(cls, outcome: str, term: str, group: str, method: Method) -> Estimate:
+        """Return a quantity without an estimate."""
+        nan = math.nan
+        return cls(
+            outcome=outcome,
+            term=term,
+            group=group,
+            method=method,
+            estimate=nan,
+            std_error=nan,
+            low=nan,
+            high=nan,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -238,6 +257,16 @@ class Estimates:
             }
             for row in self.rows
         ]
+
+    def to_dict(self, title: str = "") -> dict[str, Any]:
+        """Return the estimates as JSON types, as reports and plots read them.
+
+        Args:
+            title: Title of their section in a report; "" for a title from their content.
+        """
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        found: dict[str, Any] = plain({"title": title, "rows": self.rows, **fields})
+        return found
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a data frame with a row for each quantity and method.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,8 @@ from llamaherd.coding.estimation.estimates import METHODS, Estimate, Method, Wid
 from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.influences import Influences
-from llamaherd.coding.statistics.intervals import NO_LIMITS, bonferroni, within
+from llamaherd.coding.statistics.intervals import NO_LIMITS, within
+from llamaherd.coding.statistics.label_weight import codes_alone
 from llamaherd.coding.statistics.regression import FitError
 from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.coding.statistics.uncertainty import Spread
@@ -25,41 +25,10 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.predictions import Predicted
+    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.regression import Estimated, Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """Rows of a result, their covariances, and notes; see `Estimates`.
-
-    Attributes:
-        rows: Rows of the result.
-        covariances: Covariance matrices by outcome and method.
-        notes: Notes for the user.
-        limits: Smallest and largest possible value of a share or mean.
-        alone: Variances by codes alone for other numbers of codes; None if unknown.
-    """
-
-    rows: list[Estimate]
-    covariances: dict[tuple[str, str], Floats]
-    notes: list[str]
-    limits: tuple[float, float] = NO_LIMITS
-    alone: CodesAlone | None = None
-
-    def limits_of(self, term: str) -> tuple[float, float]:
-        """Return the limits of a row."""
-        is_difference = term == "difference"
-        return limits_of_difference(self.limits) if is_difference else self.limits
-
-
-def limits_of_difference(limits: tuple[float, float]) -> tuple[float, float]:
-    """Return the limits of a difference of two values that have the same limits."""
-    low, high = limits
-    return (low - high, high - low)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,14 +84,14 @@ class FitSettings:
 
     @property
     def notes_of_ppi(self) -> list[str]:
-        """Return notes about the method "ppi"."""
+        """Notes on the variance of "ppi" where its assumptions do not hold."""
         if "ppi" not in self.methods or self.is_plain:
             return []
         if not self.gold.is_even:
-            return [notes.WEIGHTED]
+            return [notes.note("weighted")]
         if self.weights is not None:
-            return [notes.SURVEY]
-        return [notes.TEXTS if self.target == "texts" else notes.CLUSTERS]
+            return [notes.note("survey")]
+        return [notes.note("texts" if self.target == "texts" else "clusters")]
 
 
 def settings_of(
@@ -196,7 +165,7 @@ class MethodFit:
     @classmethod
     def of(
         cls,
-        found: Estimated,
+        estimated: Estimated,
         ways: Floats,
         spread: Spread,
         level: float,
@@ -207,16 +176,16 @@ class MethodFit:
         The first p sums are the coefficients. Covariances are enlarged where an unseen
         case widened the interval of a coefficient.
         """
-        p = len(found.theta)
-        values = np.asarray(ways @ found.theta)
+        p = len(estimated.theta)
+        values = np.asarray(ways @ estimated.theta)
         low, high, errors = spread.limits(values, level)
-        own = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
-        ratio = np.divide(errors[:p], own, out=np.ones(p), where=own > 0)
-        covariance = found.covariance * np.outer(ratio, ratio)
+        plain = np.sqrt(np.maximum(np.diag(estimated.covariance), 0.0))
+        ratio = np.divide(errors[:p], plain, out=np.ones(p), where=plain > 0)
+        covariance = estimated.covariance * np.outer(ratio, ratio)
         covariance[np.diag_indices(p)] = errors[:p] ** 2
         return cls(
             covariance=covariance,
-            lam=found.lam,
+            lam=estimated.lam,
             values=values,
             low=low,
             high=high,
@@ -226,33 +195,22 @@ class MethodFit:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowNames:
-    """Names of one estimate in the result, and the limits of its possible values."""
-
-    outcome: str
-    term: str
-    group: str
-    method: Method
-    limits: tuple[float, float] = NO_LIMITS
-
-
 def of_labels(problem: Problem, ways: Floats, level: float) -> MethodFit:
     """Estimate from the labels, with normal intervals, or t intervals with clusters."""
-    found = dsl.naive(problem)
+    estimated = dsl.naive(problem)
     q = len(ways)
     df = np.inf
     if problem.clusters is not None:
         df = max(len(np.unique(problem.clusters)) - 1.0, 1.0)
     spread = Spread.symmetric(
-        np.einsum("qi,ij,qj->q", ways, found.covariance, ways), np.full(q, df)
+        np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways), np.full(q, df)
     )
-    return MethodFit.of(found, ways, spread, level, np.full(q, np.nan))
+    return MethodFit.of(estimated, ways, spread, level, np.full(q, np.nan))
 
 
 def of_codes(
     problem: Problem,
-    found: Estimated,
+    estimated: Estimated,
     ways: Floats,
     level: float,
     *,
@@ -263,153 +221,193 @@ def of_codes(
 
     Args:
         problem: The regression.
-        found: Its coefficients.
+        estimated: Its coefficients.
         ways: float64[q, p], weights of the coefficients; the first p are the coefficients
             themselves.
         level: Confidence level.
         ends: Smallest and largest outcome, see `Influences.cases`.
         n_fitted: See `Influences.freedom`.
     """
-    lam = found.lams if found.lams is not None else found.lam
-    influences = Influences.of(problem, lam, found.theta, ways)
-    variances = np.einsum("qi,ij,qj->q", ways, found.covariance, ways)
+    lam = estimated.lams if estimated.lams is not None else estimated.lam
+    influences = Influences.of(problem, lam, estimated.theta, ways)
+    variances = np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways)
     spread = influences.spread(variances, n_fitted, ends, level)
-    needed = influences.codes_needed()
-    return MethodFit.of(found, ways, spread, level, needed)
+    return MethodFit.of(estimated, ways, spread, level, influences.codes_needed())
 
 
-def tried(
-    method: str,
-    by: Callable[[], MethodFit],
-    found_notes: list[str],
-    terms: Sequence[str],
-) -> MethodFit | None:
-    """Return an estimate, or None and record a note on the failure."""
-    try:
-        return by()
-    except FitError as error:
-        columns = notes.first_of(
-            f"{i}: {term or 'all'}" for i, term in enumerate(terms, 1)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Quantities:
+    """Rows of a result for one outcome: weighted sums of coefficients.
+
+    Attributes:
+        names: Names of the p columns of covariates.
+        there: int64[m], columns that are fitted.
+        rows: Term and group of each row.
+        ways: float64[q, m], weights of the fitted coefficients in each sum; the first m
+            sums are the coefficients.
+        at: Index of the sum of each row; None for a row without an estimate.
+        limits: Smallest and largest possible value of each row.
+    """
+
+    names: Sequence[str]
+    there: Ints
+    rows: Sequence[tuple[str, str]]
+    ways: Floats
+    at: Sequence[int | None]
+    limits: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of_terms(cls, terms: Sequence[str]) -> Quantities:
+        """Return the coefficients of a regression."""
+        p = len(terms)
+        return cls(
+            names=terms,
+            there=np.arange(p),
+            rows=[(term, "") for term in terms],
+            ways=np.eye(p),
+            at=range(p),
+            limits=[NO_LIMITS] * p,
         )
-        found_notes.append(f"{method} gives no estimate: {error} (columns {columns})")
-        return None
 
-
-def filled_row(row: RowNames, found: MethodFit | None, i: int | None) -> Estimate:
-    """Return the `Estimate` (row of the result) of sum i; NaN without a sum."""
-    nan = float("nan")
-    if found is None or i is None:
-        return Estimate(
-            outcome=row.outcome, term=row.term, group=row.group, method=row.method,
-            estimate=nan, std_error=nan, low=nan, high=nan,
-        )  # fmt: skip
-    low, high = within(float(found.low[i]), float(found.high[i]), *row.limits)
-    return Estimate(
-        outcome=row.outcome,
-        term=row.term,
-        group=row.group,
-        method=row.method,
-        estimate=float(found.values[i]),
-        std_error=float(found.std_errors[i]),
-        low=low,
-        high=high,
-        lam=found.lam if row.method == "ppi" else nan,
-        df=float(found.df[i]),
-    )
-
-
-def found_of(
-    rows: list[Estimate],
-    covariances: dict[tuple[str, str], Floats],
-    found_notes: list[str],
-    limits: tuple[float, float] = NO_LIMITS,
-    alone: CodesAlone | None = None,
-) -> Found:
-    """Assemble a result; raise an error if no method gives an estimate."""
-    if all(np.isnan(row.estimate) for row in rows):
-        raise ArgumentError(
-            f"no method gives an estimate: {'; '.join(found_notes)}", code="no_estimate"
+    @classmethod
+    def of_groups(
+        cls, names: Sequence[str], there: Ints, term: str, limits: tuple[float, float]
+    ) -> Quantities:
+        """Return the mean of each group, and each difference from the first group."""
+        eye = np.eye(len(there))
+        place = {int(g): i for i, g in enumerate(there)}
+        ways = [*eye]
+        at: list[int | None] = [place.get(g) for g in range(len(names))]
+        for g in range(1, len(names)):
+            has_both = 0 in place and g in place
+            at.append(len(ways) if has_both else None)
+            if has_both:
+                ways.append(eye[place[g]] - eye[0])
+        low, high = limits
+        n_others = len(names) - 1
+        differences = [("difference", f"{name} - {names[0]}") for name in names[1:]]
+        return cls(
+            names=names,
+            there=there,
+            rows=[*((term, name) for name in names), *differences],
+            ways=np.array(ways),
+            at=at,
+            limits=[limits] * len(names) + [(low - high, high - low)] * n_others,
         )
-    return Found(
-        rows=rows,
-        covariances=covariances,
-        notes=notes.warned(found_notes),
-        limits=limits,
-        alone=alone,
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Compared:
-    """Estimates by the chosen predictions, and interval widths by all predictions."""
+class Found:
+    """Rows of a result, their covariances, and notes; see `Estimates`.
 
-    found: Found
-    widths: tuple[Width, ...]
-
-
-def by_predictions(
-    predicted: Sequence[Predicted],
-    settings: FitSettings,
-    fit: Callable[[Predicted, FitSettings], Found],
-) -> Compared:
-    """Estimate with the first predictions, and compare widths with all other predictions.
-
-    Args:
-        predicted: Predictions, the chosen predictions first; recalibrated probabilities
-            are followed by the model's own predictions.
-        settings: Settings of the estimates.
-        fit: Function that estimates with one kind of predictions.
+    Attributes:
+        rows: Rows of the result.
+        covariances: Covariance matrices by outcome and method.
+        notes: Notes for the user.
+        alone: Variances by codes alone for other numbers of codes; None if unknown.
+        widths: Interval widths by each kind of predictions.
     """
-    first, *others = predicted
-    found = fit(first, _with(settings, first))
-    if first.probs is None:
-        return Compared(found=found, widths=())
-    methods = [each for each in settings.methods if each in {"dsl", "ppi"}]
-    widths = [_width(found, "", "gold")] if "gold" in settings.methods else []
-    own = {first.kind: found}
-    for each in others:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                own[each.kind] = fit(each, _with(settings, each))
-            except ArgumentError:  # for example, the labels allow no solution
-                continue
-    order = [each.kind for each in reversed(predicted) if each.kind in own]
-    widths += [_width(own[kind], kind, method) for method in methods for kind in order]
-    known = tuple(each for each in widths if not math.isnan(each.width))
-    return Compared(found=found, widths=known)
+
+    rows: list[Estimate]
+    covariances: dict[tuple[str, str], Floats]
+    notes: list[str]
+    alone: CodesAlone | None = None
+    widths: tuple[Width, ...] = ()
 
 
-def _with(settings: FitSettings, predicted: Predicted) -> FitSettings:
-    return replace(settings, are_probs=predicted.probs is not None)
+@dataclass(kw_only=True, eq=False)
+class Fits:
+    """Estimates that are collected by outcome and method.
 
-
-def _width(found: Found, kind: str, method: str) -> Width:
-    rows = [row for row in found.rows if row.method == method]
-    return Width.of(kind, method, [(row.low, row.high) for row in rows])
-
-
-def at_level(
-    fit: Callable[[float], Compared], level: float, simultaneous: str | None
-) -> Compared:
-    """Estimate with intervals of a level, which may hold for all intervals together.
-
-    Args:
-        fit: Function that estimates with intervals of a level.
-        level: Confidence level.
-        simultaneous: "bonferroni"; None if each interval alone has
-            this level.
+    Attributes:
+        notes: Notes for the user.
+        rows: Rows of the result.
+        covariances: Covariance matrices by outcome and method.
+        alone: Variances by codes alone for other numbers of codes.
     """
-    made = fit(level)
-    if simultaneous is None:
-        return made
-    with warnings.catch_warnings():  # about the same estimates
-        warnings.simplefilter("ignore", UserWarning)
-        again = fit(bonferroni(level, n_intervals(made.found)))
-    return replace(again, found=replace(again.found, notes=made.found.notes))
+
+    notes: list[str]
+    rows: list[Estimate] = field(default_factory=list)
+    covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
+    alone: CodesAlone | None = None
+
+    def add(
+        self,
+        outcome: str,
+        method: Method,
+        problem: Problem,
+        quantities: Quantities,
+        by: Callable[[Problem, Quantities], MethodFit],
+    ) -> Floats:
+        """Estimate by one method; a method that fails adds a note and rows of NaN.
+
+        Returns:
+            Numbers of codes that the skewness of each column requires, float64[p]; NaN if
+            unknown.
+        """
+        names, there = quantities.names, quantities.there
+        p, fit = len(names), None
+        try:
+            fit = by(problem, quantities)
+        except FitError as error:
+            columns = notes.first_of(
+                f"{i}: {name or 'all'}" for i, name in enumerate(names, 1)
+            )
+            self.notes.append(f"{method} gives no estimate: {error} (columns {columns})")
+        covariance, needed = np.full((p, p), np.nan), np.full(p, np.nan)
+        if fit is not None:
+            covariance[np.ix_(there, there)] = fit.covariance
+            needed[there] = fit.needed[: len(there)]
+        self.covariances[outcome, method] = covariance
+        sums = list(zip(quantities.rows, quantities.at, quantities.limits, strict=True))
+        self.rows += [
+            _row(outcome, names_of_row, method, fit, i, limits)
+            for names_of_row, i, limits in sums
+        ]
+        if method == "gold" and fit is not None:
+            ways = {
+                (outcome, *names_of_row): quantities.ways[i]
+                for names_of_row, i, _ in sums
+                if i is not None
+            }
+            alone = codes_alone(problem.columns(there), ways)
+            self.alone = alone if self.alone is None else self.alone.and_of(alone)
+        return needed
+
+    def found(self) -> Found:
+        """Return the result; raise an error if no method gives an estimate."""
+        if all(np.isnan(row.estimate) for row in self.rows):
+            raise ArgumentError(
+                f"no method gives an estimate: {'; '.join(self.notes)}",
+                code="no_estimate",
+            )
+        return Found(
+            rows=self.rows,
+            covariances=self.covariances,
+            notes=notes.warn_of(self.notes),
+            alone=self.alone,
+        )
 
 
-def n_intervals(found: Found) -> int:
-    """Return the largest number of intervals of a method."""
-    methods = [row.method for row in found.rows if not math.isnan(row.std_error)]
-    return max(map(methods.count, methods), default=1)
+def _row(  # noqa: PLR0917 - names and place of one row
+    outcome: str,
+    names: tuple[str, str],
+    method: Method,
+    fit: MethodFit | None,
+    i: int | None,
+    limits: tuple[float, float],
+) -> Estimate:
+    """Return sum i as a row of the result; NaN without a sum."""
+    row = Estimate.missing(outcome, *names, method)
+    if fit is None or i is None:
+        return row
+    low, high = within(float(fit.low[i]), float(fit.high[i]), *limits)
+    return replace(
+        row,
+        estimate=float(fit.values[i]),
+        std_error=float(fit.std_errors[i]),
+        low=low,
+        high=high,
+        lam=fit.lam if method == "ppi" else math.nan,
+        df=float(fit.df[i]),
+    )

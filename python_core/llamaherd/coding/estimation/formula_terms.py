@@ -17,8 +17,8 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Ints
 
 
@@ -244,7 +244,7 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any: 
     )
 
 
-def constant(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
+def constant_column(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
     """Return a copy of a column of labels in which all texts have the same label."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 

@@ -13,20 +13,18 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.fitting import (
+    Fits,
     FitSettings,
     Found,
     MethodFit,
-    RowNames,
-    filled_row,
-    found_of,
+    Quantities,
     of_codes,
     of_labels,
-    tried,
 )
 from llamaherd.coding.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
-    constant,
+    constant_column,
     explained,
     formula_rows,
     formulaic_module,
@@ -35,10 +33,8 @@ from llamaherd.coding.estimation.formula_terms import (
     split,
     used_columns,
 )
-from llamaherd.coding.estimation.notes import skewed
 from llamaherd.coding.estimation.outcomes import labels_of
 from llamaherd.coding.statistics import dsl
-from llamaherd.coding.statistics.label_weight import codes_alone
 from llamaherd.coding.statistics.regression import check_rank
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
@@ -46,10 +42,10 @@ from llamaherd.engine.core.phrases import count_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.coding.estimation.estimates import Estimate, Method
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.predictions import Predicted
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.dsl import Problem
     from llamaherd.coding.statistics.regression import Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints
@@ -127,7 +123,7 @@ def matrices(
     formula: str,
     kept: Ints,
     gold: GoldUsed,
-    predicted: Sequence[Predicted] = (),
+    predicted: Sequence[Predicted],
 ) -> list[Matrices]:
     """Evaluate a formula with the labels, and again with codes instead of labels.
 
@@ -140,9 +136,9 @@ def matrices(
         formula: Formula with a left side.
         kept: int64[m], rows used.
         gold: Codes, with indices into `kept`.
-        predicted: Kinds of predictions; each kind gets its own matrices. () for the
-            labels alone. With probabilities the formula is evaluated for each label, and
-            the results are averaged.
+        predicted: Kinds of predictions; each kind gets its own matrices. With
+            probabilities the formula is evaluated for each label, and the results are
+            averaged.
 
     Returns:
         Matrices for each of `predicted`.
@@ -185,12 +181,11 @@ def matrices(
         outcome=left,
         has_label_right=label in columns_in(f"~ {right}"),
     )
-    if not predicted:
-        return [plain]
 
     def by_name(name: str) -> tuple[Floats, Floats]:
         own = spec.get_model_matrix(
-            columns.assign(**{label: constant(columns[label], name)}), context=_KNOWN
+            columns.assign(**{label: constant_column(columns[label], name)}),
+            context=_KNOWN,
         )
         return _numbers(own.rhs)[used][:, there], _numbers(own.lhs)[used, 0]
 
@@ -208,22 +203,24 @@ def averaged(
     Args:
         plain: Matrices of the labels and codes. The averages replace `x_hat` and `y_hat`;
             `x` and `y`, computed from the codes, are not changed.
-        predicted: Predictions.
+        predicted: Predictions; labels alone need no average.
         kept: int64[m], rows used.
         by_name: Function of a label that returns covariates, float64[m, p], and outcome,
             float64[m], as if all texts had this label.
     """
-    names = dict.fromkeys(name for each in predicted for name in each.there(kept))
+    if all(kind.probs is None for kind in predicted):
+        return [plain] * len(predicted)
+    names = dict.fromkeys(name for kind in predicted for name in kind.there(kept))
     by_label = {name: by_name(name) for name in names}
-    made = []
-    for each in predicted:
+    averages = []
+    for kind in predicted:
         x_hat, y_hat = np.zeros_like(plain.x_hat), np.zeros_like(plain.y_hat)
-        for name in each.there(kept):
-            share = each.shares(name, kept)
+        for name in kind.there(kept):
+            share = kind.shares(name, kept)
             x_hat += share[:, None] * by_label[name][0]
             y_hat += share * by_label[name][1]
-        made.append(replace(plain, x_hat=x_hat, y_hat=y_hat))
-    return made
+        averages.append(replace(plain, x_hat=x_hat, y_hat=y_hat))
+    return averages
 
 
 def _evaluated(
@@ -291,57 +288,19 @@ def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
 _KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's own
 
 
-def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
+def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Found:
     """Fit a regression by all methods."""
-    if len({*made.y_hat.tolist(), *made.y.tolist()}) == 1:
+    outcome, terms = matrices.outcome, matrices.terms
+    if len({*matrices.y_hat.tolist(), *matrices.y.tolist()}) == 1:
         raise ArgumentError(
-            f"the left side {made.outcome!r} is {made.y[0]:g} for all labels and codes: "
+            f"the left side {outcome!r} is {matrices.y[0]:g} for all labels and codes: "
             "check the spelling of its label",
             argument="formula",
             code="constant_outcome",
             form="{name}: {problem}",
         )
-    _check_finite(made)
     if kind == "logit":
-        _check_binary(made, are_probs=settings.are_probs)
-    methods = _methods_of(settings)
-    p = made.x.shape[1]
-    problem = settings.problem(kind, made.x_hat, made.y_hat, made.x, made.y)
-    found_notes = _notes_of(made, problem, settings)
-    ends = None
-    if not made.has_label_right:
-        values = [*made.y_hat, *made.y]
-        ends = (float(min(values)), float(max(values)))
-    alone = None
-    needed: dict[str, Floats] = {}
-    rows: list[Estimate] = []
-    covariances: dict[tuple[str, str], Floats] = {}
-    eye = np.eye(p)
-    for method in methods:
-        by = partial(_coefficients_by, method, problem, settings.level, ends)
-        found = tried(method, by, found_notes, made.terms)
-        covariances[made.outcome, method] = (
-            np.full((p, p), np.nan) if found is None else found.covariance
-        )
-        if found is not None:
-            needed[method] = found.needed
-        if method == "gold" and found is not None:
-            ways = {(made.outcome, made.terms[i], ""): eye[i] for i in range(p)}
-            alone = codes_alone(problem, ways)
-        for i, term in enumerate(made.terms):
-            row = RowNames(outcome=made.outcome, term=term, group="", method=method)
-            rows.append(filled_row(row, found, i))
-    if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
-        found_notes += notes.high_leverage(problem)
-        n_codes = (problem.x != 0).sum(axis=0)
-        found_notes += skewed(
-            made.outcome, made.terms, n_codes, needed, of="coefficients"
-        )
-    return found_of(rows, covariances, found_notes, alone=alone)
-
-
-def _methods_of(settings: FitSettings) -> list[Method]:
-    """Return the methods for regressions."""
+        _check_binary(matrices, are_probs=settings.are_probs)
     methods: list[Method] = [each for each in settings.methods if each != "ppi"]
     if not methods:
         raise ArgumentError(
@@ -350,60 +309,67 @@ def _methods_of(settings: FitSettings) -> list[Method]:
             argument="methods",
             code="unsupported",
         )
-    return methods
+    problem = settings.problem(
+        kind, matrices.x_hat, matrices.y_hat, matrices.x, matrices.y
+    )
+    fits = Fits(notes=_notes_of(outcome, problem, settings))
+    ends = None
+    if not matrices.has_label_right:
+        values = [*matrices.y_hat, *matrices.y]
+        ends = (float(min(values)), float(max(values)))
+    quantities = Quantities.of_terms(terms)
+    needed: dict[str, Floats] = {
+        method: fits.add(
+            outcome,
+            method,
+            problem,
+            quantities,
+            partial(_coefficients_by, method, settings.level, ends),
+        )
+        for method in methods
+    }
+    if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
+        fits.notes += notes.high_leverage(problem)
+        n_codes = (problem.x != 0).sum(axis=0)
+        fits.notes += notes.skewed(outcome, terms, n_codes, needed, of="coefficients")
+    return fits.found()
 
 
-def _notes_of(made: Matrices, problem: Problem, settings: FitSettings) -> list[str]:
+def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str]:
     """Return notes on few codes, errors, weights, clusters and events."""
-    n_gold, p = made.x.shape
-    found = notes.few_coefficients(n_gold, p)
-    found += [notes.NO_PPI] if "ppi" in settings.methods else []
-    found += notes.few_errors(made.outcome, problem, settings.gold.names)
-    found += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
-    if problem.kind == "logit":
-        found += notes.few_events(made.y, problem.code_weights, p)
-    return found
+    return [
+        *notes.few_coefficients(*problem.x.shape),
+        *([notes.note("no_ppi")] if "ppi" in settings.methods else []),
+        *notes.few_errors(outcome, problem, settings.gold.names),
+        *notes.few_heavy(problem),
+        *notes.few_clusters(problem),
+        *(notes.few_events(problem) if problem.kind == "logit" else []),
+    ]
 
 
 def _coefficients_by(
-    method: Method, problem: Problem, level: float, ends: tuple[float, float] | None
+    method: Method,
+    level: float,
+    ends: tuple[float, float] | None,
+    problem: Problem,
+    quantities: Quantities,
 ) -> MethodFit:
     """Fit the coefficients by one method; `ends` are the extreme outcomes."""
-    ways = np.eye(problem.x.shape[1])
     if method == "naive":
-        return of_labels(problem, ways, level)
+        return of_labels(problem, quantities.ways, level)
     check_rank(problem.x, np.ones(len(problem.y)))
-    found = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
-    return of_codes(problem, found, ways, level, ends=ends, n_fitted=1.0)
+    estimated = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
+    return of_codes(problem, estimated, quantities.ways, level, ends=ends, n_fitted=1.0)
 
 
-def _check_finite(made: Matrices) -> None:
-    """Check that all numbers are finite; infinite numbers would give NaN variances."""
-    for values in (made.y_hat, made.y):
-        if not np.isfinite(values).all():
-            raise ArgumentError(
-                f"has the left side {made.outcome!r} with an infinite or missing "
-                "value: leave these texts out",
-                argument="formula",
-            )
-    for matrix in (made.x_hat, made.x):
-        bad = ~np.isfinite(matrix).all(axis=0)
-        if bad.any():
-            raise ArgumentError(
-                f"has the term {made.terms[int(np.argmax(bad))]!r} with an "
-                "infinite or missing value: leave these texts out",
-                argument="formula",
-            )
-
-
-def _check_binary(made: Matrices, *, are_probs: bool) -> None:
-    for values in (made.y_hat, made.y):
-        inside = are_probs and values is made.y_hat
+def _check_binary(matrices: Matrices, *, are_probs: bool) -> None:
+    for values in (matrices.y_hat, matrices.y):
+        inside = are_probs and values is matrices.y_hat
         ok = (values >= 0) & (values <= 1) if inside else np.isin(values, (0.0, 1.0))
         if not ok.all():
             raise ArgumentError(
                 f"the outcome of a logistic regression must be 0 or 1, or a condition "
-                f"such as label == 'x', not {made.outcome!r}",
+                f"such as label == 'x', not {matrices.outcome!r}",
                 argument="formula",
                 form="{name}: {problem}",
             )

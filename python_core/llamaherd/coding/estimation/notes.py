@@ -1,4 +1,7 @@
-"""Notes on estimates: few codes, few errors, unequal samples."""
+"""When estimates have notes: few codes, few errors, unequal samples.
+
+`templates/notes.txt.j2` has the sentences.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import kish_n, wilson
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.phrases import count_of, decimals, part_of, percents, verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 
+note = Notes("llamaherd.coding.estimation")
 FEW = 30  # warn if a group or coefficient has fewer codes
 RARE = 5  # warn if a label has fewer codes or errors
 _SHOWN = 5  # largest number of strata or terms named in a warning
@@ -27,65 +31,31 @@ _CLUSTERS = 50  # warn if fewer clusters have codes
 _LARGE = 0.5  # smallest share of texts with few codes to warn of
 _EVENTS = 10  # codes of the rarer outcome per coefficient
 _LEVERAGE = 0.1  # warn if the leverage of one text is higher
-WEIGHTED = (
-    "Texts were drawn with unequal probabilities, so PPI's assumption, codes from a "
-    "random sample, does not hold. Its estimates are weighted by the inverse "
-    "probabilities (active inference, arXiv 2403.03208)"
-)
-TEXTS = "For the target 'texts' the variance by ppi includes only the draw, as for dsl"
-SURVEY = "With survey weights the variance by ppi uses weighted texts, as for dsl"
-CLUSTERS = "With cluster the variance by ppi uses sums of clusters, as for dsl"
-NO_PPI = (
-    "The method ppi is left out, because it is for shares and means: a regression is "
-    "estimated by dsl"
-)
 _LISTED = 12  # groups that a note lists
-_NO_ERRORS = (
-    "The labels of all coded texts are right (no coded text has a wrong label), but "
-    "other texts may have wrong labels: intervals of dsl and ppi may be too short"
-)
+# Notes that describe a method; the others are warnings, too.
+_QUIET = ("weighted", "texts", "survey", "clusters", "no_ppi", "no_errors")
 
 
-def few_coefficients(n_gold: int, p: int) -> list[str]:
+def few_coefficients(n_codes: int, p: int) -> list[str]:
     """Return a note if a regression has few codes for its coefficients."""
-    if n_gold >= FEW * p:
+    needed = FEW * p
+    if n_codes >= needed:
         return []
-    return [
-        (
-            f"There are too few codes ({n_gold:,}) for {count_of(p, 'coefficient')}, so "
-            f"intervals may be too short. Code at least {FEW * p:,} texts"
-        )
-    ]
+    return [note("few_coefficients", n=n_codes, p=p, needed=needed)]
 
 
 def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
     """Return notes on groups with few codes."""
     few = _counted(names, counts, counts < FEW)
-    return (
-        [
-            (
-                "These groups have few codes, so intervals may be too short (number of "
-                f"codes by group: {few}). A group needs {FEW} codes, and at least 2 for "
-                "an interval"
-            )
-        ]
-        if few
-        else []
-    )
+    return [note("few_groups", few=few, least=FEW)] if few else []
 
 
-def rare_label(outcome: str, y: Floats) -> list[str]:
+def rare_label(label: str, y: Floats) -> list[str]:
     """Return a note if people gave a label to very few, or nearly all, texts."""
-    n_given = int((y == 1).sum())
-    if min(n_given, len(y) - n_given) >= RARE:
+    n = int((y == 1).sum())
+    if min(n, len(y) - n) >= RARE:
         return []
-    times = count_of(n_given, "time")
-    return [
-        (
-            f"People gave the label {outcome!r} {times} in {len(y)} codes, so its "
-            "intervals are unreliable. Code more texts"
-        )
-    ]
+    return [note("rare_label", label=label, n=n, n_codes=len(y))]
 
 
 def rare_errors(
@@ -101,23 +71,17 @@ def rare_errors(
     """
     if problem.is_all_coded:
         return []
-    _, at = problem.of_all_texts
-    if np.ptp(at) > 0 and np.ptp(problem.probs) > 0:
+    if _has_unequal_strata(problem):
         return _rare_in_strata(outcome, problem, strata)
     counts = problem.n_errors
     open_groups = ~problem.all_coded
     few = _counted(names, counts, (counts > 0) & (counts < RARE) & open_groups)
-    return (
-        [
-            (
-                f"Few coded texts have a wrong label for {outcome!r} (number by group: "
-                f"{few}), so the correction of the labels is uncertain and intervals may "
-                "be too short. Code more texts of these groups"
-            )
-        ]
-        if few
-        else []
-    )
+    return [note("rare_errors", outcome=outcome, few=few)] if few else []
+
+
+def _has_unequal_strata(problem: Problem) -> bool:
+    _, at = problem.of_all_texts
+    return bool(np.ptp(at) > 0 and np.ptp(problem.probs) > 0)
 
 
 def _rare_in_strata(
@@ -126,7 +90,7 @@ def _rare_in_strata(
     """Return notes on strata with few observed errors; each states the stratum's size."""
     probs, at = problem.of_all_texts
     drawn = at[problem.rows]
-    wrong = problem.is_wrong.copy()
+    wrong = problem.is_wrong
     lines = []
     few = wrong.sum() < RARE
     for h in np.unique(at):
@@ -137,23 +101,14 @@ def _rare_in_strata(
             continue
         most = wilson(k / max(n, 1), n, 0.95)[1]
         name = strata.get(int(h), f"stratum {h + 1}")
-        line = (
-            f"{name!r} ({percents(share, 0)} of the texts): "
-            f"{part_of(k, n, 'code', 'shows', 'show')} a wrong label, up to "
-            f"{percents(most)} may be wrong"
-        )
+        line = note("rare_in_stratum", name=name, share=share, n=n, k=k, most=most)
         lines.append((share, line))
-    lines.sort(key=lambda each: -each[0])
+    lines.sort(key=lambda line: -line[0])
     if not lines:
         return []
-    more = f"; and {len(lines) - _SHOWN} more strata" if len(lines) > _SHOWN else ""
-    where = "; ".join(line for _, line in lines[:_SHOWN]) + more
-    return [
-        (
-            f"The correction of the labels for {outcome!r} is uncertain where few wrong "
-            f"labels were seen. Code more texts of these strata: {where}"
-        )
-    ]
+    texts = [line for _, line in lines]
+    n_more = len(texts) - _SHOWN
+    return [note("rare_in_strata", outcome=outcome, strata=texts[:_SHOWN], n_more=n_more)]
 
 
 def few_heavy(problem: Problem) -> list[str]:
@@ -167,48 +122,25 @@ def few_heavy(problem: Problem) -> list[str]:
     if problem.is_all_coded or np.ptp(at) > 0 or np.ptp(probs) == 0:
         return []
     usual = np.sort(probs)[len(probs) // 100]  # quantile, robust to a single text
-    heavy = probs <= 2 * usual
-    own = problem.probs <= 2 * usual
-    n = kish_n(problem.code_weights[own])
-    share = float(heavy.mean())
-    if n >= FEW or share < _LARGE:
-        return _unequal(problem)
-    note = (
-        f"{percents(share, 0)} of the texts, those with the lowest probabilities to be "
-        f"drawn, have {n:.0f} codes (fewer than {FEW}), so intervals may be too short. "
-        "Code more of these texts, or draw with a larger floor"
-    )
-    return [note]
-
-
-def _unequal(problem: Problem) -> list[str]:
-    """Return a note if Kish's effective number is below half the number of codes."""
-    n, effective = len(problem.probs), kish_n(problem.code_weights)
-    if effective >= n / 2:
+    n = kish_n(problem.code_weights[problem.probs <= 2 * usual])
+    share = float((probs <= 2 * usual).mean())
+    if n < FEW and share >= _LARGE:
+        return [note("few_heavy", share=share, n=n, least=FEW)]
+    n_codes, effective = len(problem.probs), kish_n(problem.code_weights)
+    if effective >= n_codes / 2:
         return []
-    note = (
-        f"Codes have very unequal weights: {count_of(n, 'code')} are as precise as "
-        f"{effective:.0f} with equal weights (Kish's effective number), so intervals may "
-        "be too short. Draw with probabilities that differ less"
-    )
-    return [note]
+    return [note("unequal", n=n_codes, effective=effective)]
 
 
-def few_events(y: Floats, weights: Floats, p: int) -> list[str]:
+def few_events(problem: Problem) -> list[str]:
     """Return notes on few codes of the rarer outcome of a logistic regression.
 
     Codes are counted by Kish's effective number. Source for ten events per coefficient:
     Peduzzi et al., J. Clin. Epidemiol. 49, 1996.
     """
-    least = min(kish_n(weights[y == value]) for value in (0, 1))
-    if least >= _EVENTS * p:
-        return []
-    note = (
-        f"The rarer outcome has {least:.0f} codes (effective number) for {p} "
-        f"coefficients, fewer than {_EVENTS} each, so intervals may be too short. Code "
-        "more texts that have it"
-    )
-    return [note]
+    weights, p = problem.code_weights, problem.x.shape[1]
+    n = min(kish_n(weights[problem.y == value]) for value in (0, 1))
+    return [] if n >= _EVENTS * p else [note("few_events", n=n, p=p, each=_EVENTS)]
 
 
 def few_clusters(problem: Problem) -> list[str]:
@@ -220,14 +152,7 @@ def few_clusters(problem: Problem) -> list[str]:
     if problem.clusters is None:
         return []
     n = len(np.unique(problem.clusters[problem.rows]))
-    if n >= _CLUSTERS:
-        return []
-    return [
-        (
-            f"Only {count_of(n, 'cluster')} {verb(n, 'has', 'have')} codes, fewer than "
-            f"{_CLUSTERS}, so intervals may be too short. Code texts of more clusters"
-        )
-    ]
+    return [] if n >= _CLUSTERS else [note("few_clusters", n=n, least=_CLUSTERS)]
 
 
 def high_leverage(problem: Problem) -> list[str]:
@@ -240,42 +165,25 @@ def high_leverage(problem: Problem) -> list[str]:
     q, _ = np.linalg.qr(root)
     most = float((q**2).sum(axis=1).max())
     usual = max(_LEVERAGE, 6 * problem.x.shape[1] / len(problem.y))
-    if most <= usual:
-        return []
-    note = (
-        f"One coded text has a leverage of {decimals(most)} (above {decimals(usual)} is "
-        "high), so intervals may be too short. Transform covariates with extreme values, "
-        "or code more texts"
-    )
-    return [note]
+    return [] if most <= usual else [note("high_leverage", most=most, usual=usual)]
 
 
 def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> list[str]:
     """Return notes on a regression whose corrections depend on a few errors."""
-    wrong = problem.is_wrong.copy()
     gaps = np.abs(problem.x - problem.x_hat[problem.rows])
     far = np.ptp(problem.x, axis=0) / 2 if problem.slack > 0 else 0.0
-    wrong |= (gaps > far).any(axis=1)
+    wrong = problem.is_wrong | (gaps > far).any(axis=1)
     if problem.is_all_coded:
         return []
     if not wrong.any():
-        return [_NO_ERRORS]
-    _, at = problem.of_all_texts
-    if np.ptp(at) > 0 and np.ptp(problem.probs) > 0:
+        return [note("no_errors")]
+    if _has_unequal_strata(problem):
         return _rare_in_strata(outcome, problem, strata)
-    if wrong.sum() >= RARE:
-        return []
     n = int(wrong.sum())
-    return [
-        (
-            f"Only {count_of(n, 'coded text')} {verb(n, 'has', 'have')} a wrong label, "
-            "so the correction of the labels is uncertain and intervals of dsl and ppi "
-            "may be too short. Code more texts"
-        )
-    ]
+    return [] if n >= RARE else [note("few_errors", n=n)]
 
 
-def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
+def outside_limits(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
     """Return notes on shares and means outside their limits, whose intervals are valid.
 
     Args:
@@ -283,22 +191,19 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
         limits: Smallest and largest possible value.
     """
     low, high = limits
-    why = f"outside {low:g} to {high:g}, because there are few codes"
     return [
-        f"By {row.method}, the {row.term} of {row.outcome} {row.group}".rstrip()
-        + f" is estimated as {decimals(row.estimate, 3)}, {why}. Report the interval, "
-        "which is valid"
+        note("beyond", row=row, low=low, high=high)
         for row in rows
         if row.term in {"share", "mean"}
         and not (np.isnan(row.estimate) or low <= row.estimate <= high)
     ]
 
 
-def warned(notes: Sequence[str]) -> list[str]:
+def warn_of(notes: Sequence[str]) -> list[str]:
     """Remove duplicate notes, and issue a warning for notes on unreliable intervals."""
     unique = list(dict.fromkeys(notes))
-    quiet = {WEIGHTED, TEXTS, SURVEY, CLUSTERS, NO_PPI, _NO_ERRORS}
-    warn_notes([note for note in unique if note not in quiet])
+    quiet = {note(name) for name in _QUIET}
+    warn_notes([text for text in unique if text not in quiet])
     return unique
 
 
@@ -311,12 +216,9 @@ def _counted(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
 
 def first_of(texts: Iterable[str]) -> str:
     """Join the first texts, and add the number of the omitted texts."""
-    listed = list(texts)
-    n_more = len(listed) - _LISTED
-    return ", ".join([*listed[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])
-
-
-_INSTEAD = {"means": "a median", "coefficients": "a regression of logarithms"}
+    known = list(texts)
+    n_more = len(known) - _LISTED
+    return ", ".join([*known[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])
 
 
 def skewed(
@@ -348,11 +250,4 @@ def skewed(
         for method, counts in needed.items()
         if ((n_codes >= FEW) & (n_codes < counts)).any()
     ]
-    if not parts:
-        return []
-    note = (
-        f"The numbers of {outcome!r} are so skewed that intervals of {of} may be too "
-        f"short. By Cochran's rule more codes are needed: {'; '.join(parts)}. Code "
-        f"more texts, or estimate {_INSTEAD[of]}"
-    )
-    return [note]
+    return [note("skewed", outcome=outcome, of=of, needed=parts)] if parts else []

@@ -10,11 +10,10 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import label_forms
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
     in_order,
-    joined,
+    joined_labels,
     words_for_none,
 )
 from llamaherd.coding.annotation.texts import check_relabelled, marks_of
@@ -28,16 +27,18 @@ from llamaherd.coding.codes import (
     read_sets,
     text_of,
 )
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.population import named
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.gold.joins import label_forms
+from llamaherd.coding.gold.population import by_columns
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.intervals import NO_LIMITS
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, with_commas
+from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Outcome = str | Sequence[str] | Mapping[str, float]
@@ -216,14 +217,14 @@ def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
     return np.array([name in labels for labels in given], dtype=np.float64)
 
 
-def grouped(
+def group_numbers(
     texts: Population,
     by: str | Sequence[str] | None,
     kept: Ints,
     order: Mapping[str, Sequence[Any]],
 ) -> tuple[Ints, list[str]]:
     """Return the group number of each kept row, and the groups' names."""
-    names = named(by)
+    names = by_columns(by)
     if set(order) - set(names):
         raise ArgumentError(
             f"must name only columns in by, not {with_commas(sorted(order))}",
@@ -234,7 +235,7 @@ def grouped(
     values_of = []
     for name in names:
         known = order.get(name) or frames.categories(texts.frame, name)
-        number, values = numbered(texts, name, kept, known)
+        number, values = value_numbers(texts, name, kept, known)
         numbers.append(number)
         values_of.append([text_of(value) or "" for value in values])
     rows = np.array(numbers, dtype=np.int64).reshape(len(names), len(kept)).T
@@ -246,7 +247,7 @@ def grouped(
     return groups.reshape(-1).astype(np.int64), titles
 
 
-def numbered(
+def value_numbers(
     texts: Population, name: str, kept: Ints, known: Sequence[Any] | None = None
 ) -> tuple[Ints, list[Any]]:
     """Number the values of a column in the kept rows; return numbers and values."""
@@ -294,7 +295,9 @@ def in_one_form(
         )
         columns: list[list[Any]] = [
             [
-                None if each is None else joined(in_order(map(str, each), texts.names))
+                None
+                if each is None
+                else joined_labels(in_order(map(str, each), texts.names))
                 for each in column
             ]
             for column in made
@@ -319,7 +322,7 @@ def in_one_form(
     return texts, codes[0], measured
 
 
-def undeclared(
+def note_on_undeclared(
     texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
 ) -> list[str]:
     """Return a note on codes that are not among the labels that the user declared.
@@ -338,12 +341,7 @@ def undeclared(
     if not other:
         return []
     n = sum(bool(other.intersection(row)) for row in rows)
-    note = (
-        f"People gave {count_of(n, 'text')} a code that is not among the labels "
-        f"({_some(other)}): estimates treat it as one more label, which the model never "
-        "gives"
-    )
-    return [note]
+    return [note("undeclared", n=n, codes=_some(other))]
 
 
 def _check_coding(

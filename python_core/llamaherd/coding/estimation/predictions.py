@@ -11,21 +11,23 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.columns import EACH
-from llamaherd.coding.annotation.joins import RAW
 from llamaherd.coding.codes import text_of
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.outcomes import shares_or_scores
 from llamaherd.coding.estimation.recalibrated import (
     Recalibrated,
     probabilities_in,
     probability_columns,
 )
+from llamaherd.coding.gold.joins import RAW
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.estimation.outcomes import Numbers, Outcome
+    from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Kind = Literal["labels", "probs"]
@@ -132,6 +134,28 @@ def predictions_of(
     return [*made, by_labels]
 
 
+def outcome_numbers(
+    outcome: Outcome | None,
+    texts: Population,
+    kept: Ints,
+    predicted: Predicted,
+    codes: Sequence[str],
+    *,
+    several: bool,
+) -> tuple[str, list[Numbers]]:
+    """Return outcomes as numbers by one kind of predictions; see `shares_or_scores`."""
+    return shares_or_scores(
+        outcome,
+        texts,
+        [predicted.labels[i] or "" for i in kept],
+        codes,
+        several=several,
+        shares=(
+            None if predicted.probs is None else lambda name: predicted.shares(name, kept)
+        ),
+    )
+
+
 def _is_recalibrated(coded: object, texts: Population) -> bool:
     """Return True for a result of `recalibrate`, or a data frame with its columns."""
     if isinstance(coded, Coded):
@@ -143,7 +167,7 @@ def _is_recalibrated(coded: object, texts: Population) -> bool:
     )
 
 
-def comparable(
+def comparable_predictions(
     predicted: Sequence[Predicted], texts: Population, codes: Sequence[str], kept: Ints
 ) -> list[Predicted]:
     """Return predictions for a formula, restricted to labels that a text or code has.
@@ -213,8 +237,4 @@ def cluster_notes(coded: object, cluster: str | None) -> list[str]:
         return []
     if coded.run["recalibration"]["cluster"] == cluster:
         return []
-    note = (
-        f"Texts of one {cluster!r} may be in several folds of {call('recalibrate')}, so "
-        "intervals may be too short. Pass the same cluster to it"
-    )
-    return [note]
+    return [note("split_clusters", cluster=cluster)]

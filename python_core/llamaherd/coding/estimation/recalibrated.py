@@ -20,21 +20,15 @@ from llamaherd.coding.annotation.columns import (
     spread_of,
     values_of,
 )
-from llamaherd.coding.annotation.joins import RAW
 from llamaherd.coding.codes import text_of
-from llamaherd.coding.estimation.outcomes import numbered
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.outcomes import value_numbers
+from llamaherd.coding.gold.joins import RAW
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import (
-    count_of,
-    decimals,
-    limits,
-    percent,
-    shape_of,
-    verb,
-)
+from llamaherd.engine.core.phrases import count_of, shape_of
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import call, words
@@ -43,12 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.answer_types import Kind
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.sampling import Floats, Ints
-
-NO_BETTER = "the codes do not show that the head says more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,26 +129,14 @@ class Recalibrated(Coded):
 
     def summary(self) -> str:
         """Return sentences on the scores before and after recalibration."""
-        found = self.run["recalibration"]
-        level = percent(found["level"])
-
-        def shown(each: Measure) -> str:
-            return f"{decimals(each.value, 3)} {limits(each.low, each.high, 3)}"
-
-        return (
-            f"Recalibrated by {' and '.join(found['features'])} on {found['n_codes']} "
-            f"codes, {found['n_folds']} folds.\n"
-            f"Accuracy, {level} intervals: model {shown(self.raw.accuracy)}, "
-            f"recalibrated, by cross-validation {shown(self.cross_validated.accuracy)}; "
-            f"difference {decimals(self.gain.value, 3, sign='+')} "
-            f"{limits(self.gain.low, self.gain.high, 3, sign='+')}.\n"
-            f"Brier score: {decimals(self.raw.brier.value, 3)}, then "
-            f"{decimals(self.cross_validated.brier.value, 3)}. Calibration error: "
-            f"{decimals(self.raw.ece, 3)}, then {decimals(self.cross_validated.ece, 3)}."
-            f"\nA constant, the shares of the codes, has an accuracy of "
-            f"{decimals(self.constant.accuracy.value, 3)} and a Brier score of "
-            f"{decimals(self.constant.brier.value, 3)}"
-            + ("." if self.gain_on_constant.low > 0 else f": {NO_BETTER}.")
+        return note(
+            "recalibrated",
+            run=self.run["recalibration"],
+            model=self.raw,
+            head=self.cross_validated,
+            gain=self.gain,
+            constant=self.constant,
+            says_more=self.gain_on_constant.low > 0,
         )
 
     def __repr__(self) -> str:
@@ -356,11 +336,7 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
         )
     n_bad = sum(each is not None and not ok for each, ok in zip(texts, good, strict=True))
     if n_bad:
-        note = (
-            f"{count_of(n_bad, 'text')} {verb(n_bad, 'has', 'have')} no embedding: the "
-            "mean of the others is used"
-        )
-        warnings.warn(note, UserWarning, stacklevel=3)
+        warnings.warn(note("no_embedding", n=n_bad), UserWarning, stacklevel=3)
     values[~good] = values[good].mean(axis=0)
     return values
 
@@ -413,12 +389,7 @@ def used_labels(
                 )
     used = np.array(sorted(counts), dtype=np.int64)
     never = [repr(name) for j, name in enumerate(names) if j not in counts]
-    notes = []
-    if never:
-        notes.append(
-            f"No text has the code {', '.join(never)}: its recalibrated probability is 0"
-        )
-    return used, notes
+    return used, [note("labels_without_codes", labels=", ".join(never))] if never else []
 
 
 def units_of(texts: Population, codes: GoldUsed, cluster: str | None) -> list[Any]:
@@ -437,7 +408,7 @@ def units_of(texts: Population, codes: GoldUsed, cluster: str | None) -> list[An
             )
         known = everywhere[[each is not None for each in column]]
         units: list[Any] = [("row", i) for i in range(len(texts))]
-        for i, number in zip(known, numbered(texts, cluster, known)[0], strict=True):
+        for i, number in zip(known, value_numbers(texts, cluster, known)[0], strict=True):
             units[i] = ("cluster", int(number))
         return units
     return [

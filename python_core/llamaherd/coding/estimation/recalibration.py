@@ -9,10 +9,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.codes import numbers_of
-from llamaherd.coding.estimation.estimate_inputs import joined
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_use import used_gold
+from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import in_one_form
 from llamaherd.coding.estimation.recalibrated import (
     ProbabilityScores,
@@ -24,6 +21,9 @@ from llamaherd.coding.estimation.recalibrated import (
     vectors_of,
     with_new_columns,
 )
+from llamaherd.coding.gold.population import codes_and_probs, match_sample
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics import heads
 from llamaherd.coding.statistics.intervals import LEVEL, Measure
 from llamaherd.coding.statistics.uncertainty import mean
@@ -35,8 +35,8 @@ from llamaherd.engine.core.phrases import decimals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.estimation.gold_use import GoldUsed
-    from llamaherd.coding.estimation.population import Population
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]
@@ -113,10 +113,10 @@ def recalibrate(
     units = units_of(texts, codes, cluster)
     rng = np.random.default_rng(seed)
     strata = [0] * len(columns) if codes.strata is None else codes.strata.tolist()
-    folds = heads.dealt([units[i] for i in codes.rows], strata, n_folds, rng)
+    folds = heads.deal_folds([units[i] for i in codes.rows], strata, n_folds, rng)
     used, of_labels = used_labels(columns, folds, model.names, n_folds)
     blocks = _blocks(model, texts, kinds, embeddings)
-    made = heads.crossed(
+    made = heads.cross_fit(
         [block[codes.rows] for block in blocks],
         np.searchsorted(used, columns),
         1 / codes.probs,
@@ -166,21 +166,11 @@ def _result(  # noqa: PLR0917 - one caller
     of_constant = ProbabilityScores.of(constant, columns, weights, level)
     beyond = brier_gain(constant, after, columns, weights, level)
     if not beyond.low > 0:
-        note = (
-            "The codes do not show that the head says more than a constant, the shares "
-            f"of the codes: Brier score {decimals(of_constant.brier.value, 3)} by the "
-            f"constant, {decimals(new.brier.value, 3)} by the head. Do not use the new "
-            "labels as better ones; code more texts, or use other features"
-        )
-        notes = [*notes, note]
+        scores = {"constant": of_constant.brier.value, "head": new.brier.value}
+        notes = [*notes, note("no_better_than_constant", **scores)]
     if not gain.value > 0:
-        note = (
-            "Recalibration does not help here: the accuracy is "
-            f"{decimals(raw.accuracy.value, 3)} by the model, and "
-            f"{decimals(new.accuracy.value, 3)} by the head in cross-validation. The "
-            "model's labels are the better choice"
-        )
-        notes = [*notes, note]
+        shares = {"model": raw.accuracy.value, "head": new.accuracy.value}
+        notes = [*notes, note("no_better_than_model", **shares)]
     record |= {
         "raw": raw.to_dict(),
         "cross_validated": new.to_dict(),
@@ -276,13 +266,8 @@ def _inputs(
     cluster: str | None,
 ) -> tuple[Population, GoldUsed, list[str]]:
     """Return the texts, the codes of texts that have a label, and notes."""
-    texts, gold, notes = joined(model, gold, None, text, several=False)
-    if isinstance(gold, str):
-        gold = frames.column(texts.frame, gold, "gold")
-    if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
-    frames.check_index(gold, texts.frame, "gold")
-    frames.check_index(prob, texts.frame, "prob")
+    texts, gold, notes = match_sample(model, gold, None, text, several=False)
+    gold, prob = codes_and_probs(texts, gold, prob, None)
     texts, gold, _ = in_one_form(texts, gold, several=False)
     kept = np.flatnonzero(
         [

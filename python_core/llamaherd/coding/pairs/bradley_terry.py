@@ -162,7 +162,7 @@ def _reduced(
         w = _weights(s, first, second)
         inverse = _inverse(_laplacian(first, second, w, n))
         p = _wins(s, first, second)
-        leverage = w * spread(inverse, first, second)
+        leverage = w * variances_of_differences(inverse, first, second)
         step = inverse @ _net(first, second, y - p + phi * leverage * (0.5 - p), n)
         longest = float(np.abs(step).max())
         s = s + step * min(1.0, _LONGEST_STEP / max(longest, 1e-300))
@@ -181,7 +181,9 @@ def _covariance(
     inverse = _inverse(_laplacian(first, second, w, n))
     if df == 0:
         return np.full((n, n), np.nan), inverse
-    leverage = np.clip(w * spread(inverse, first, second), 0, _MOST_LEVERAGE)
+    leverage = np.clip(
+        w * variances_of_differences(inverse, first, second), 0, _MOST_LEVERAGE
+    )
     residuals = (y - _wins(s, first, second)) / (1 - leverage)
     return inverse @ _laplacian(first, second, residuals**2, n) @ inverse, inverse
 
@@ -209,7 +211,7 @@ def components(first: Ints, second: Ints, n: int) -> Ints:
     return np.asarray(place[found])
 
 
-def spread(covariance: Floats, first: Ints, second: Ints) -> Floats:
+def variances_of_differences(covariance: Floats, first: Ints, second: Ints) -> Floats:
     """Return the variance of the difference in strength of each pair, float64[m]."""
     own = np.diag(covariance)
     both = own[first] + own[second] - 2 * covariance[first, second]
@@ -349,4 +351,6 @@ def _candidates(
 def _gain(fit: StrengthFit, first: Ints, second: Ints) -> Floats:
     d = fit.strengths[first] - fit.strengths[second]
     weight = np.exp(-np.logaddexp(0, d) - np.logaddexp(0, -d))
-    return np.asarray(np.log1p(weight * spread(fit.information, first, second)))
+    return np.asarray(
+        np.log1p(weight * variances_of_differences(fit.information, first, second))
+    )

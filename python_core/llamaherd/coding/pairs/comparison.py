@@ -16,16 +16,10 @@ from llamaherd.coding.pairs.bradley_terry import (
     fit_strengths,
 )
 from llamaherd.coding.pairs.design import ComparedPair
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import (
-    count_of,
-    decimals,
-    part_of,
-    percent,
-    percents,
-    rounded,
-)
+from llamaherd.engine.core.phrases import count_of, decimals, percent, percents, rounded
 from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
@@ -36,6 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.pairs.question import PairWork
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
+note = Notes("llamaherd.coding.pairs")
 STRENGTH_COLUMNS = (
     "name", "text", "strength", "std_error", "low", "high", "rank", "n_pairs",
 )  # fmt: skip
@@ -262,8 +257,8 @@ class PairComparison:
 
     def _noted(self) -> list[str]:
         made = []
-        for note in self.notes:
-            made += ["", *textwrap.wrap(f"Note: {note}.", _LINE)]
+        for each in self.notes:
+            made += ["", *textwrap.wrap(f"Note: {each}.", _LINE)]
         return made
 
 
@@ -361,44 +356,26 @@ def _ranks(strengths: Floats) -> list[int | None]:
 
 def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> list[str]:
     notes = []
+    n_pairs, n_texts = len(made.pairs), len(made.strengths)
     if made.n_failed:
         reason = next(each.error for each in made.pairs if each.error)
-        notes.append(
-            f"{made.n_failed} of {count_of(len(made.pairs), 'pair')} failed: {reason}"
-        )
-    if len(made.pairs) < work.n_pairs:
-        notes.append(
-            f"{part_of(len(made.pairs), work.n_pairs, 'pair', 'was', 'were')} compared"
-        )
+        notes.append(note("failed", n=made.n_failed, n_pairs=n_pairs, reason=reason))
+    if n_pairs < work.n_pairs:
+        notes.append(note("not_all", n=n_pairs, n_wanted=work.n_pairs))
     n_without = sum(each.rank is None for each in made.strengths)
     if n_without:
-        notes.append(
-            "The pairs do not connect all texts: "
-            f"{part_of(n_without, len(made.strengths), 'text')} no strength that could "
-            "be compared with the others"
-        )
+        notes.append(note("unconnected", n=n_without, n_texts=n_texts))
     if fit is not None and not fit.is_converged:
-        notes.append("The fit did not converge: read strengths with care")
+        notes.append(note("not_converged"))
     if fit is not None and fit.df == 0:
-        notes.append(
-            "There are no standard errors: as many strengths are fitted as there are "
-            "pairs. Raise n_pairs"
-        )
+        notes.append(note("no_errors"))
     one_sided = _one_sided(made)
     if one_sided:
-        notes.append(
-            f"{one_sided} of {count_of(len(made.strengths), 'text')} won, or lost, each "
-            "pair with a "
-            "probability above 0.99: their distance to other texts is more uncertain "
-            "than the intervals show"
-        )
+        notes.append(note("one_sided", n=one_sided, n_texts=n_texts))
     if abs(made.position_bias.value) > _BIASED:
         position = "first" if made.position_bias.value > 0 else "second"
-        notes.append(
-            f"The model favours the {position} position: strengths use the mean of both "
-            "orders, which removes a constant preference. Both orders agree on "
-            f"{_percent(made.consistent)} of pairs"
-        )
+        share = _percent(made.consistent)
+        notes.append(note("favoured", position=position, consistent=share))
     return notes
 
 

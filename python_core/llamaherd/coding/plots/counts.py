@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from llamaherd.calls.asks.scores import ClassifyResults
+from llamaherd.coding.annotation.answer_types import JOINED
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.plots import description
 from llamaherd.coding.plots.description import (
@@ -16,14 +22,15 @@ from llamaherd.coding.plots.description import (
     Series,
     Texts,
 )
-from llamaherd.coding.plots.result_dicts import BANDS
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.plots.description import Fields
+    from llamaherd.coding.statistics.ratings import Floats
 
 _SHARES = ("0%", "to 25%", "to 50%", "to 75%", "to 100%")  # classes of shares
 _PHASES = ("waited", "prompt read, to the first token", "answer")
@@ -309,3 +316,69 @@ def time_plot(fields: Fields) -> Plot:
         series=Series(is_area=True),
         alt=f"prompts {read:.1f} s, answers {wrote:.1f} s, else {rest:.1f} s",
     )
+
+
+# Lower limits of bands of label probabilities, the highest first.
+BANDS = (0.9, 0.7, 0.5, 0.0)
+
+
+def summary_of(coded: Coded | ClassifyResults) -> list[dict[str, Any]]:
+    """Count texts by label and by label probability; see `label_summary`."""
+    book = None if isinstance(coded, ClassifyResults) else coded.codebook
+    several = book is not None and book.kind.is_several
+    return label_summary(coded.labels, coded.names, coded.probs, several=several)
+
+
+def label_summary(
+    labels: Sequence[str | None],
+    names: Sequence[str],
+    probs: Floats | None,
+    *,
+    several: bool,
+) -> list[dict[str, Any]]:
+    """Count texts by label, with shares and label probabilities.
+
+    Args:
+        labels: Label of each text; None for missing labels.
+        names: The k labels of the codebook.
+        probs: float64[n, k], probability of each label; None if unknown.
+        several: True if a text may have several labels, joined by `JOINED`.
+
+    Returns:
+        For each label a dict: "label"; "n", the number of texts with this label;
+        "n_labelled", the number of texts with an answer, which is the same for each
+        label; "share", n / n_labelled, None if no text has an answer; "prob", the label's
+        mean probability in the n texts; "bands", counts of the n texts by probability,
+        see `BANDS`. "prob" and "bands" are None without probabilities. [] without
+        `names`.
+    """
+    known = sum(label is not None for label in labels)
+    found = []
+    for j, name in enumerate(names):
+        has = np.array([_has(label, name, several) for label in labels], dtype=bool)
+        sure = None if probs is None else probs[has, j]
+        found.append(
+            {
+                "label": name,
+                "n": int(has.sum()),
+                "n_labelled": known,
+                "share": float(has.sum()) / known if known else None,
+                "prob": None if sure is None or not len(sure) else float(sure.mean()),
+                "bands": None if sure is None else in_bands(sure.tolist()),
+            }
+        )
+    return found
+
+
+def in_bands(probs: Sequence[float]) -> list[int]:
+    """Count probabilities in each of `BANDS`, ignoring NaN."""
+    counted = Counter(
+        next((b for b in (*BANDS, -math.inf) if p >= b), math.nan) for p in probs
+    )
+    return [counted[band] for band in BANDS]
+
+
+def _has(label: str | None, name: str, several: bool) -> bool:
+    if label is None:
+        return False
+    return name in label.split(JOINED) if several else label == name

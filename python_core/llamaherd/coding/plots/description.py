@@ -261,7 +261,7 @@ def numbers(values: Any) -> list[float]:  # noqa: ANN401 - JSON or arrays
     return [number(value) for value in values]
 
 
-def described(rows: Sequence[str], values: Sequence[float]) -> str:
+def description_of(rows: Sequence[str], values: Sequence[float]) -> str:
     """Describe the first values for screen readers."""
     known = [pair for pair in zip(rows, values, strict=True) if not math.isnan(pair[1])]
     return "; ".join(f"{row}: {decimals(value)}" for row, value in known[:40])

@@ -86,7 +86,7 @@ def fit(
     legend = in_one_line(series, max(12, int(12 * wide)))
     title = in_lines(plot.title, 8 * wide)
     # The title of the axis and the legend are centred below the axes, beside the names.
-    names = _CHARACTER * _widest([wrapped(name) for name in plot.y.names])
+    names = _CHARACTER * _widest([wrap(name) for name in plot.y.names])
     across = wide - min(names, 0.4 * wide) - 0.4
     n_legend = _legend_columns(legend, across + 0.3)
     below = (plot.x.title, plot.note)
@@ -146,7 +146,7 @@ def width_of(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def wrapped(name: str, n_lines: int = _NAME_LINES) -> str:
+def wrap(name: str, n_lines: int = _NAME_LINES) -> str:
     """Wrap a name, which may contain any characters, to a few lines."""
     lines = textwrap.wrap(_printable(name), _NAME) or [" "]
     if len(lines) > n_lines:
@@ -202,7 +202,7 @@ def _names(
     size = 1.0
     for n_lines in range(_NAME_LINES, 0, -1):
         if n_lines > 1:
-            fitted = [wrapped(name, n_lines) for name in names]
+            fitted = [wrap(name, n_lines) for name in names]
         else:
             fitted = in_one_line(names, _NAME + 4)
         size = room / (_n_lines(fitted) * _LINE)
@@ -243,7 +243,7 @@ def _free_height(plot: Plot) -> float:
     n = len(plot.y.names)
     if not n:
         return 3.0 if plot.width < 6 else 2.6
-    n_lines = sum(wrapped(name).count("\n") + 1 for name in plot.y.names)
+    n_lines = sum(wrap(name).count("\n") + 1 for name in plot.y.names)
     if plot.panels:
         n_rows = math.ceil(len(plot.panels) / plot.n_columns)
         return n_rows * (0.5 + max(0.19 * n, (_LINE + 0.02) * n_lines))
@@ -271,7 +271,7 @@ def _panel_columns(plot: Plot, width: float, height: float) -> int:
     n = len(plot.panels)
     if n <= plot.n_columns:
         return max(1, n)
-    rows = _n_lines([wrapped(name) for name in plot.y.names]) * len(plot.y.names)
+    rows = _n_lines([wrap(name) for name in plot.y.names]) * len(plot.y.names)
     most = max(1, min(n, 5, int((width - 1.6) / 1.2)))
     some = range(plot.n_columns, most + 1)
     heights = {c: height / math.ceil(n / c) - 0.5 for c in some}

@@ -45,7 +45,7 @@ _LONGEST = 60  # characters of a question or formula in a title
 
 
 def estimates_plot(fields: Fields) -> Plot:
-    """Show estimates by all methods, side by side; `fields` is an `estimates_dict`.
+    """Show estimates by all methods, side by side; `fields` is their `to_dict`.
 
     Each coefficient of a regression has its own panel, because units differ.
     """
@@ -56,7 +56,7 @@ def estimates_plot(fields: Fields) -> Plot:
 
 
 def variants_plot(fields: Fields) -> Plot:
-    """Show estimates under several variants; `fields` is a `variants_dict`."""
+    """Show estimates under several variants; `fields` is an `estimates_dict`."""
     names = list(dict.fromkeys(row["variant"] for row in fields["rows"]))
     return _side_by_side(fields, "variant", dict(zip(names, short(names), strict=True)))
 
@@ -134,7 +134,7 @@ def _row_name(
 
 
 def robustness_plot(fields: Fields) -> Plot:
-    """Show shares of labels under each variant; `fields` is a `robustness_dict`."""
+    """Show shares of labels under each variant; `fields` is its `to_dict`."""
     variants, names = fields["variants"], list(fields["names"])
     values = [
         Value(row, series, number(share))

@@ -9,16 +9,11 @@ from llamaherd.calls.asks.scores import ClassifyResults
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.estimation.estimates import Estimates
-from llamaherd.coding.estimation.robustness_result import Robustness
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, drawing, intervals, planes
-from llamaherd.coding.plots.result_dicts import (
-    estimates_dict,
-    robustness_dict,
-    summary_of,
-    variants_dict,
-)
+from llamaherd.coding.plots.counts import summary_of
 from llamaherd.coding.selection.comparison import CodebookComparison
+from llamaherd.coding.selection.robustness_result import Robustness
 from llamaherd.coding.statistics.calibration import CoverageCurve
 from llamaherd.coding.statistics.ratings import Agreement
 from llamaherd.coding.validation.spans import SpanValidation
@@ -145,15 +140,15 @@ def _of_results(x: Results) -> Plot:
 
 def _of_robustness(x: Robustness) -> Plot:
     """Show the estimates of all variants if there is a gold sample, else label shares."""
-    judged = variants_dict(x)
+    judged = x.estimates_dict()
     if judged is not None:
         return intervals.variants_plot(judged)
-    return intervals.robustness_plot(robustness_dict(x))
+    return intervals.robustness_plot(x.to_dict())
 
 
 _MAKERS: tuple[tuple[type, Callable[[Any], Plot]], ...] = (
     (Coded, _of_coded),
-    (Estimates, lambda x: intervals.estimates_plot(estimates_dict(x))),
+    (Estimates, lambda x: intervals.estimates_plot(x.to_dict())),
     (Robustness, _of_robustness),
     (CodebookComparison, intervals.comparison_plot),
     (PairComparison, intervals.strengths_plot),

@@ -14,7 +14,7 @@ from llamaherd.coding.plots.description import (
     Points,
     Rects,
     Series,
-    described,
+    description_of,
     number,
 )
 
@@ -92,7 +92,7 @@ def rows_plot(
         marks=marks,
         series=Series(names=series),
         note=note,
-        alt=described([rows[v.row] for v in values], [v.value for v in values]),
+        alt=description_of([rows[v.row] for v in values], [v.value for v in values]),
     )
 
 
@@ -188,5 +188,5 @@ def panels_plot(
         panels=panels,
         n_columns=n_columns,
         note=note,
-        alt=described([panels[v.panel] for v in values], [v.value for v in values]),
+        alt=description_of([panels[v.panel] for v in values], [v.value for v in values]),
     )

@@ -16,30 +16,19 @@ import yaml
 
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import sources_of
-from llamaherd.coding.references import GUIDELINES, REFERENCES, Reference
+from llamaherd.coding.references import REFERENCES, Reference
 from llamaherd.coding.reports import prose
 from llamaherd.coding.reports.prose import cite, measured, phrase, short_hash
-from llamaherd.coding.reports.report_blocks import (
-    facts_block,
-    note_block,
-    pre_block,
-    table_block,
-    text_block,
-)
 from llamaherd.coding.reports.report_data import estimates_in, sha256_of
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.engine.core.files import write_new
-from llamaherd.engine.core.phrases import count_of, decimals, verb
+from llamaherd.engine.core.phrases import verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.reports.report_blocks import Block
     from llamaherd.coding.reports.report_data import Contents
 
-OPEN = "open"
-# The guidelines, in the order of their numbers in a report.
-ASKED_BY: tuple[str, ...] = tuple(each.key for each in GUIDELINES)
 # Abbreviations of the guidelines in the list of items.
 _KEYS = {
     "T": "tornberg2024",
@@ -73,7 +62,7 @@ class ChecklistItem:
     @property
     def state(self) -> str:
         """State of the item: "answered" or "open"."""
-        return OPEN if self.is_open else "answered"
+        return "open" if self.is_open else "answered"
 
 
 def checklist_of(facts: Mapping[str, Any]) -> list[ChecklistItem]:
@@ -402,66 +391,3 @@ def _estimated(
         },
     )
     return sentences
-
-
-def methods_blocks(methods: MethodsText) -> list[Block | None]:
-    """Return the methods paragraph, to paste into a paper."""
-    return [text_block(each) for each in methods.text.split("\n\n")]
-
-
-def references_blocks(methods: MethodsText) -> list[Block | None]:
-    """Return the references of the methods paragraph, as BibTeX."""
-    return [
-        text_block("References of the methods paragraph, as BibTeX."),
-        pre_block("", methods.bibtex),
-    ]
-
-
-def choice_blocks(contents: Contents) -> list[Block | None]:
-    """Return the selected codebook and its evaluation; [] without an evaluation."""
-    found = contents.get("evaluation")
-    if found is None:
-        return []
-    measure = TITLES[found["measure"]]
-    of = count_of(found["n_candidates"], "candidate")
-    rows = [
-        ["chosen", f"{found['name']}, of {of}"],
-        [
-            "candidates that do not differ from it significantly",
-            ", ".join(found["tied"]) or "none",
-        ],
-        [f"{measure} on the texts used to choose it", decimals(found["on_select"])],
-        [f"{measure} on {found['n']:,} other texts", measured(found, found["level"])],
-        ["evaluations on these texts", str(found["n_openings"])],
-    ]
-    return [facts_block(rows), *(note_block(note) for note in found["notes"])]
-
-
-def checklist_blocks(items: Sequence[ChecklistItem]) -> list[Block | None]:
-    """Return the checklist as a table: items, their states, answers and guidelines."""
-    n_open = sum(item.is_open for item in items)
-    works = [REFERENCES[key] for key in ASKED_BY]
-    numbers = {work.short: str(i) for i, work in enumerate(works, start=1)}
-    listed = [f"[{numbers[work.short]}] {work.short} ({work.address})" for work in works]
-    rows = [
-        [
-            item.question,
-            item.state,
-            item.answer,
-            ", ".join(sorted(numbers[each] for each in item.sources)),
-        ]
-        for item in items
-    ]
-    return [
-        text_block(
-            f"Reviewers' questions: {len(items) - n_open} of {len(items)} items "
-            f"are answered from the data; {n_open} are {OPEN}, for the author to answer."
-        ),
-        table_block(
-            ["item", "state", "answer, or what to add", "asked by"],
-            rows,
-            numbers=set(),
-            texts=2,
-        ),
-        text_block(f"In our words, based on {'; '.join(listed)}."),
-    ]

@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.references import REFERENCES
+from llamaherd.coding.sentences import FILTERS, WORDS, listed
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
-from llamaherd.engine.core.phrases import count_of, decimals, percent, percents, verb
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.phrases import decimals, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# How a gold-standard sample was drawn, by the kind of its design.
-DESIGNS = {
-    "simple": "at random, all with the same probability",
-    "stratified": "at random, a fixed number in each stratum",
-    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
-    "weights": "at random, with probabilities that grow with the survey weight",
-    "given": "at random, with given probabilities",
-    "waves": "in waves of different designs",
-}
 _PROGRAMS = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
 
 
@@ -33,12 +25,6 @@ def cite(used: list[str], key: str) -> str:
     if key not in used:
         used.append(key)
     return f"({_PROGRAMS.get(key) or REFERENCES[key].short})"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join names with commas, and the last two with "and"."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def number(value: float | None) -> str:
@@ -124,20 +110,15 @@ _TEXTS = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEXTS.globals |= {
-    "call": call,
+REPORT_WORDS = WORDS | {
     "coefficients": COEFFICIENTS,
-    "count": count_of,
     "date_of": date_of,
-    "decimals": decimals,
     "design_text": design_text,
-    "listed": listed,
+    "designs": DESIGNS,
     "measured": measured,
     "number": number,
-    "percent": percent,
-    "percents": percents,
     "references": REFERENCES,
     "short_hash": short_hash,
-    "verb": verb,
 }
-_TEXTS.filters |= {"big": "{:,}".format, "short": lambda key: REFERENCES[key].short}
+_TEXTS.globals |= REPORT_WORDS
+_TEXTS.filters |= FILTERS | {"short": lambda key: REFERENCES[key].short}

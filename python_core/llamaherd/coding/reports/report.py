@@ -1,4 +1,4 @@
-"""Writes reports: pages that document a coding and suffice to reproduce it."""
+"""Writes reports, which suffice to reproduce a coding, and methods paragraphs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.estimation.estimates import Estimates
 from llamaherd.coding.estimation.recalibrated import Recalibrated
-from llamaherd.coding.estimation.robustness_result import Robustness
-from llamaherd.coding.plots.result_dicts import (
-    estimates_dict,
-    plain,
-    robustness_dict,
-)
+from llamaherd.coding.reports.document import document_of, is_unedited
+from llamaherd.coding.reports.methods import methods_of
+from llamaherd.coding.reports.page import JSON_ID, page_of
 from llamaherd.coding.reports.report_data import (
     FORMAT,
     contents_of,
     evaluation_dict,
     to_json,
 )
-from llamaherd.coding.reports.report_document import (
-    JSON_ID,
-    document_of,
-    is_unedited,
-    page_of,
-)
+from llamaherd.coding.reports.report_file import errors_of_content, read_report
 from llamaherd.coding.selection.evaluation import Evaluation
+from llamaherd.coding.selection.robustness_result import Robustness
 from llamaherd.coding.validation.spans import SpanValidation
 from llamaherd.coding.validation.validation import Validation
 from llamaherd.engine.core import checks, files
@@ -39,6 +33,7 @@ from llamaherd.engine.core.words import call, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.reports.methods import MethodsText
     from llamaherd.coding.reports.report_data import Contents
 
     EstimatesGiven = Estimates | Sequence[Estimates] | Mapping[str, Estimates] | None
@@ -111,6 +106,64 @@ def report(
     return write_report(contents, path)
 
 
+def methods_text(
+    coded: Coded | str | os.PathLike[str],
+    validation: Validation | None = None,
+    estimates: EstimatesGiven = None,
+    robustness: Robustness | None = None,
+    *,
+    evaluation: Evaluation | None = None,
+) -> MethodsText:
+    """Write a methods paragraph, with BibTeX entries of the works that it cites.
+
+    All sentences come from the data: model, codebook, temperature, thinking, calibration,
+    sampling of the coded texts, agreement, estimators. Missing steps, such as a
+    validation, are not mentioned; the checklist of `report` marks them as open.
+
+    Args:
+        coded: Result of `annotate`; or path of a report, which contains all other
+            results.
+        validation: Result of `validate`.
+        estimates: Result of `estimate`; or several results, as in `report`.
+        robustness: Result of `robustness`.
+        evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
+            the coding.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Results belong to other texts or labels; the file is not a report; or
+            results were passed together with a report.
+        OSError: The report cannot be read.
+    """
+    others = {
+        "validation": validation,
+        "estimates": estimates,
+        "robustness": robustness,
+        "evaluation": evaluation,
+    }
+    if isinstance(coded, (str, os.PathLike)):
+        for name, value in others.items():
+            if value is not None:
+                raise ArgumentError(
+                    "must be omitted: the report has its own results", argument=name
+                )
+        path = Path(os.fsdecode(coded)).expanduser()
+        with errors_of_content(path):
+            return methods_of(read_report(path))
+    return methods_of(
+        contents_for(
+            coded,
+            validation,
+            estimates,
+            robustness,
+            evaluation=evaluation,
+            title=DEFAULT_TITLE,
+            texts=False,
+            n_examples=0,
+        )
+    )
+
+
 def contents_for(
     coded: Coded,
     validation: Validation | None,
@@ -148,7 +201,7 @@ def contents_for(
         n_examples=checks.integer("n_examples", n_examples, 0),
         validation=fields,
         estimates=_estimates(estimates),
-        robustness=None if robustness is None else robustness_dict(robustness),
+        robustness=None if robustness is None else robustness.to_dict(),
         evaluation=None if evaluation is None else _evaluated(evaluation),
     )
 
@@ -174,7 +227,7 @@ def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
                 f"{checks.shown(found)}",
                 argument=name,
             )
-    return [estimates_dict(found, title) for _, title, found in several]
+    return [found.to_dict(title) for _, title, found in several]
 
 
 def _evaluated(found: Evaluation) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding import frames
+from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.annotation.texts import (
     Source,
     check_source,
@@ -18,7 +19,7 @@ from llamaherd.coding.annotation.texts import (
     hash_of_texts,
     unique_texts,
 )
-from llamaherd.coding.plots.result_dicts import plain, summary_of
+from llamaherd.coding.plots.counts import summary_of
 from llamaherd.coding.selection.candidates import hash_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
@@ -40,7 +41,7 @@ def check_variants(
     """Raise an error if the variants have other texts or another first coding.
 
     Args:
-        fields: Result of `robustness_dict`.
+        fields: Result of `Robustness.to_dict`.
         texts: Texts of the report.
         run: Provenance of the labels in the report.
     """
@@ -118,8 +119,8 @@ def contents_of(
         texts: True to include texts; otherwise only their hashes are included.
         n_examples: Maximum number of texts shown.
         validation: Result of `Validation.to_dict`.
-        estimates: Results of `estimates_dict`, in the order of the page.
-        robustness: Result of `robustness_dict`.
+        estimates: Results of `Estimates.to_dict`, in the order of the page.
+        robustness: Result of `Robustness.to_dict`.
         evaluation: Result of `evaluation_dict`.
         original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
             the labels and probabilities of this coding.
@@ -165,7 +166,7 @@ def contents_of(
         "labels": {
             "names": list(coded.names),
             "are_hashes": is_hidden,
-            "values": hidden(labels) if is_hidden else labels,
+            "values": hashed_labels(labels) if is_hidden else labels,
         },
         "probs": _probs(model, first),
         "errors": {
@@ -236,7 +237,7 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def hidden(labels: Sequence[str | None]) -> list[str | None]:
+def hashed_labels(labels: Sequence[str | None]) -> list[str | None]:
     """Replace labels by their hashes."""
     return [None if label is None else sha256_of(label) for label in labels]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
+from llamaherd.coding.reports.page import JSON_ID
 from llamaherd.coding.reports.report_data import FORMAT, VERSION
-from llamaherd.coding.reports.report_document import JSON_ID
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
 from llamaherd.engine.core.plain import DAMAGED
 
@@ -46,7 +46,7 @@ def read_report(path: Path) -> Contents:
 
 
 @contextmanager
-def damages(path: Path) -> Iterator[None]:
+def errors_of_content(path: Path) -> Iterator[None]:
     """Convert errors of code that uses a report with unexpected content."""
     try:
         yield
@@ -57,7 +57,7 @@ def damages(path: Path) -> Iterator[None]:
         raise _refused(path, problem, "damaged") from error
 
 
-def unlike(problem: str, code: str = "changed") -> ArgumentError:
+def error_of_content(problem: str, code: str = "changed") -> ArgumentError:
     """Return the error of a report whose content was changed or cannot be repeated."""
     return ArgumentError(problem, argument="path", code=code, form="{name}: {problem}")
 

@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.record import machine, versions_here
 from llamaherd.coding.annotation.settings import RECORDED
 from llamaherd.coding.annotation.texts import checked_texts, hash_of_texts
-from llamaherd.coding.plots.result_dicts import label_summary
-from llamaherd.coding.reports.report_data import hidden, sha256_of
-from llamaherd.coding.reports.report_file import damages, read_report, unlike
+from llamaherd.coding.plots.counts import label_summary
+from llamaherd.coding.reports.report_data import hashed_labels, sha256_of
+from llamaherd.coding.reports.report_file import (
+    error_of_content,
+    errors_of_content,
+    read_report,
+)
 from llamaherd.coding.reports.reproduce_context import (
     context_of,
     later_steps,
     n_gpu_layers_of,
 )
-from llamaherd.coding.reports.reproduction import Reproduction, Then, compared
+from llamaherd.coding.reports.reproduction import Reproduction, Then, compare_labels
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import (
     ArgumentError,
@@ -101,7 +105,7 @@ def reproduce(
     with Replay.of(
         path, model, data=data, text=text, n_seq_max=n_seq_max, n_threads=n_threads
     ) as replay:
-        coded = annotated(
+        coded = annotate_quietly(
             *replay.arguments, replay.context, progress=progress, **replay.settings
         )
         with keeping(coded):
@@ -146,7 +150,7 @@ class Replay:
             )
         file = Path(os.fsdecode(path)).expanduser()
         contents = read_report(file)
-        with damages(file), ExitStack() as own:
+        with errors_of_content(file), ExitStack() as own:
             codebook = _codebook(contents)
             settings = _settings(contents)
             frame, name = _frame(contents, data, text)
@@ -169,7 +173,7 @@ class Replay:
 
     def compared(self, coded: Coded) -> Reproduction:
         """Compare the new labels with the labels of the report."""
-        with damages(self.file):
+        with errors_of_content(self.file):
             return _compared(self.contents, coded)
 
     def close(self) -> None:
@@ -188,9 +192,11 @@ def _codebook(contents: Contents) -> Codebook:
     try:
         codebook = Codebook.from_dict(recorded["content"])
     except (KeyError, TypeError, ValueError) as error:
-        raise unlike(f"the report's codebook is damaged: {error}", "damaged") from None
+        raise error_of_content(
+            f"the report's codebook is damaged: {error}", "damaged"
+        ) from None
     if codebook.hash != recorded.get("hash"):
-        raise unlike(
+        raise error_of_content(
             f"the report's codebook was changed: its content has the hash "
             f"{codebook.hash[:12]}..., not {str(recorded.get('hash'))[:12]}..."
         )
@@ -208,7 +214,7 @@ def _frame(
         known = recorded["texts"]
         found = [None if index is None else known[index] for index in recorded["rows"]]
         if hash_of_texts(found) != recorded.get("sha256"):
-            raise unlike("the report's texts were changed: their hash differs")
+            raise error_of_content("the report's texts were changed: their hash differs")
         if data is None:
             return {_TEXT: found}, _TEXT
     elif data is None:
@@ -244,7 +250,7 @@ def _settings(contents: Contents) -> dict[str, Any]:
     recorded = contents["run"]["settings"]
     unknown = [name for name in recorded if name not in RECORDED]
     if unknown:
-        raise unlike(
+        raise error_of_content(
             f"the report has unknown settings: {', '.join(unknown)}", "unknown_settings"
         )
     return dict(recorded)
@@ -254,13 +260,13 @@ def _check_calibration(contents: Contents) -> None:
     run = contents["run"]
     is_all = run.get("texts_sha256") == contents["data"].get("sha256")
     if run.get("steps") is not None and not is_all:
-        raise unlike(
+        raise error_of_content(
             "the report has only some of the coded rows, but each step selected its "
             "texts from all rows",
             "missing_rows",
         )
     if run["settings"].get("calibrate") == "batch" and not is_all:
-        raise unlike(
+        raise error_of_content(
             "the report has only some of the coded rows, but with "
             f"{setting('calibrate', 'batch')} their probabilities depend on the other "
             "rows",
@@ -290,7 +296,9 @@ def _is_summary_same(contents: Contents, codebook: Codebook) -> bool:
             for then, now in zip(contents["summary"], again, strict=True)
         )
     except (KeyError, TypeError) as error:
-        raise unlike(f"the report's summary is damaged: {error}", "damaged") from None
+        raise error_of_content(
+            f"the report's summary is damaged: {error}", "damaged"
+        ) from None
 
 
 def _is_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -308,7 +316,7 @@ def _is_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def _compared(contents: Contents, coded: Coded) -> Reproduction:
     recorded = contents["labels"]
     values = recorded["values"]
-    labels = hidden(coded.labels) if recorded.get("are_hashes") else coded.labels
+    labels = hashed_labels(coded.labels) if recorded.get("are_hashes") else coded.labels
     errors = contents["errors"]
     k = len(coded.names)
     probs = contents.get("probs")
@@ -321,7 +329,7 @@ def _compared(contents: Contents, coded: Coded) -> Reproduction:
         ],
     )
     run = contents["run"]
-    return compared(
+    return compare_labels(
         then,
         coded,
         labels,
@@ -344,7 +352,7 @@ def _array(probs: list[list[float | None] | None], k: int) -> Any:  # noqa: ANN4
     try:
         return np.array(rows, dtype=np.float64).reshape(len(rows), k)
     except (TypeError, ValueError) as error:
-        raise unlike(
+        raise error_of_content(
             f"the report's probabilities are damaged: {error}", "damaged"
         ) from None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.run.context import Context
 from llamaherd.calls.run.host import Host
 from llamaherd.coding.annotation.record import model_record
-from llamaherd.coding.reports.report_file import unlike
+from llamaherd.coding.reports.report_file import error_of_content
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
@@ -256,7 +256,7 @@ def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
     """Raise an error if the model or its adapters differ from the report."""
     found = model_record(model)
     if recorded.get("sha256") is None:
-        raise unlike(
+        raise error_of_content(
             "the report has no SHA-256 of the model, which came from a Llama that "
             "differed from its file",
             "no_hash",

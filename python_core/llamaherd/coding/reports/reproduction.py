@@ -125,7 +125,7 @@ class Then:
     computed: list[bool]
 
 
-def compared(
+def compare_labels(
     then: Then,
     coded: Coded,
     labels: Sequence[str | None],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.texts import same_rows
-from llamaherd.coding.estimation.gold_forms import listed_ids
+from llamaherd.coding.gold.forms import listed_ids
 from llamaherd.coding.selection.comparison import CodebookComparison, checked_comparison
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.selection.split import PARTS, record_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.keywords import CodingSettings
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.joins import SampleRows, current_rows
 from llamaherd.coding.annotation.settings import journal_path
 from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.gold.joins import SampleRows, current_rows
 from llamaherd.coding.selection.candidates import (
     check_codebook,
     checked_candidates,
@@ -29,12 +29,12 @@ from llamaherd.coding.selection.measures import (
 )
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.coding.selection.split import opened_sample, record_of
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL, level_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import write_whole
 from llamaherd.engine.core.keeping import keep_made, keeping
-from llamaherd.engine.core.phrases import part_of, verb
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.progress import reporter
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.candidates import CodebookCandidate
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     Given = Codebook | CodebookCandidate
 
+note = Notes("llamaherd.coding.selection")
 _AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
 _LEAST = 0.5  # a time is stored if at least this share of prompts was computed
 
@@ -183,13 +184,15 @@ def compare_codebooks(
     with reporter(progress) as report:
         for i, each in enumerate(tried.values()):
             try:
-                coded = annotated(
+                coded = annotate_quietly(
                     texts_of(codes),
                     "text",
                     each.codebook,
                     each.context if each.context is not None else context,  # type: ignore[arg-type]
                     journal=kept,
-                    progress=_of_all(report, i, len(tried)) if progress else False,
+                    progress=progress_of_all(report, i, len(tried))
+                    if progress
+                    else False,
                     **{**shared, **each.settings},
                 )
             except BaseException as error:
@@ -258,20 +261,21 @@ def compared(
 
 def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
-    end = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
-        f"{part_of(each.n_failed, len(each.labels), 'text')} no label by "
-        f"{each.name!r}, and {verb(each.n_failed, 'is', 'are')} treated as {end}"
+        note(
+            "failed",
+            n=each.n_failed,
+            n_labels=len(each.labels),
+            name=each.name,
+            of_numbers=of_numbers,
+        )
         for each in made
         if each.n_failed
     ]
     first: dict[str, str] = {}
     for each in made:
         if each.hash in first:
-            notes.append(
-                f"{first[each.hash]!r} and {each.name!r} are the same: codebook, "
-                "settings and model"
-            )
+            notes.append(note("same_candidates", first=first[each.hash], other=each.name))
         first.setdefault(each.hash, each.name)
     return notes
 
@@ -302,8 +306,8 @@ def journal_of(given: object, gold: GoldSample) -> str | None:
     return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 
-def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
-    """Report a candidate's progress as part of the total."""
+def progress_of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
+    """Report the progress of coding i as part of n codings of the same texts."""
 
     def show(progress: Progress) -> None:
         n_total = progress.n_total

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.annotation.label_sets import joined
+from llamaherd.coding.annotation.label_sets import joined_labels
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part
 from llamaherd.coding.selection.split import PARTS, opened_sample, part_of, record_of
 from llamaherd.engine.core import checks
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
 
 _SHOWN = 10  # number of texts to print
 _WIDE = 60  # number of characters of each text to print
@@ -183,7 +183,7 @@ def _of_part(
                 "id": codes.ids[i],
                 "part": part,
                 "text": codes.texts[i],
-                "code": joined(right),
+                "code": joined_labels(right),
                 **coders,
                 "label": own.labels[i],
                 "prob": _prob(own, i, given or ()),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.calls.api.scoring import open_context
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT
-from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
+from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.selection.candidates import (
     CodebookChoice,
     check_codebook,
@@ -31,6 +31,7 @@ from llamaherd.coding.selection.split import (
     record_of,
     store_record,
 )
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core.caller import warn_notes
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.validation.validation import Validation
     from llamaherd.engine.core.stats import ProgressOption
 
+note = Notes("llamaherd.coding.selection")
 # Evaluations in this process, by the hash of the split. A sample object that was read
 # before an evaluation does not contain its record.
 _OPENED: dict[str, list[dict[str, Any]]] = {}
@@ -171,7 +173,7 @@ def evaluate_codebook(
     """
     sample = opened_sample(gold)
     path = None if isinstance(gold, GoldSample) else gold
-    codes = prepared(checked_choice(choice), sample)
+    codes = codes_to_evaluate(checked_choice(choice), sample)
     if path is not None:
         _check_writable(sidecar(path))
     if coded is not None:
@@ -186,13 +188,13 @@ def evaluate_codebook(
         coded = _coded_now(choice, codes, context, journal, progress)
         labels = GivenLabels.of(coded)
     with keeping(coded):
-        found = evaluated(choice, sample, codes, labels, level=level, path=path)
+        found = evaluate_labels(choice, sample, codes, labels, level=level, path=path)
     with keeping(found):
         warn_notes(found.notes)
     return found
 
 
-def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
+def codes_to_evaluate(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
     """Check that a choice fits the sample, and return the codes of "evaluate"."""
     record = record_of(gold)
     if choice.split_sha256 != record["sha256"]:
@@ -248,7 +250,7 @@ def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
         )
 
 
-def evaluated(
+def evaluate_labels(
     choice: CodebookChoice,
     gold: GoldSample,
     codes: PartCodes,
@@ -307,7 +309,7 @@ def _coded_now(
 ) -> Coded:
     """Code the texts of "evaluate" with the chosen codebook, settings and model."""
     check_chosen_model(choice, context)
-    coded: Coded = annotated(
+    coded: Coded = annotate_quietly(
         texts_of(codes), "text", choice.codebook, context,
         journal=journal, progress=progress, **choice.settings,
     )  # fmt: skip
@@ -361,30 +363,13 @@ def _notes(
     notes = []
     others = [each for each in before if each["choice"] != now["choice"]]
     if others:
-        listed = ", ".join(
-            f"{each['at']} for {each['name']!r} ({each['choice'][:12]})"
-            for each in others[-3:]
-        )
-        notes.append(
-            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. The results "
-            "may have led to this choice, whose value is then biased: report all "
-            "evaluations, or code new texts"
-        )
+        notes.append(note("opened_for_another", evaluations=others[-3:]))
     elif before:
-        notes.append(
-            "The part 'evaluate' was opened before for this same choice, "
-            f"{before[0]['at']}: the value is not new evidence"
-        )
+        notes.append(note("opened_for_this", at=before[0]["at"]))
     if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
-        notes.append(
-            "CODES OF EVALUATE CHANGED since it was opened: whoever changed them may "
-            "have seen the labels"
-        )
+        notes.append(note("evaluate_changed"))
     if changed:
-        notes.append(
-            "CODES OF SELECT CHANGED since the choice was frozen: with these codes "
-            "another candidate may be the best. Compare again"
-        )
+        notes.append(note("select_changed"))
     return notes
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.coding.annotation.annotate import annotated
+from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Codebook, Example
 from llamaherd.coding.annotation.texts import is_blank, same_rows
 from llamaherd.coding.selection.candidates import (
@@ -24,13 +24,14 @@ from llamaherd.coding.selection.measures import (
 )
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.coding.selection.split import opened_sample, part_of
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.progress import say
-from llamaherd.engine.core.words import call, setting
+from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     import os
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
     from llamaherd.coding.statistics.ratings import Floats
 
+note = Notes("llamaherd.coding.selection")
 _SIZE = 3  # number of characters of an n-gram
 _LEAST_NORM = 1e-12
 
@@ -181,11 +183,11 @@ def choose_examples(
         settings=settings,
     )
     if effect is not None:
-        note, is_gain = effect
+        told, is_gain = effect
         if is_gain:
-            say(f"llamaherd: {note}")
+            say(f"llamaherd: {told}")
         else:
-            warn_caller(note)
+            warn_caller(told)
     return book
 
 
@@ -232,10 +234,7 @@ def chosen_examples(
             code="too_few",
         )
     if len(chosen) < k:
-        warn_caller(
-            f"There are {count_of(len(chosen), 'example')} instead of {k}: explore has "
-            "no more coded texts that can be examples"
-        )
+        warn_caller(note("few_examples", n=len(chosen), k=k))
     made = [_example(codes, i, several=codes.several) for i in chosen]
     book = replace(codebook, examples=(*codebook.examples, *made))
     if context is None:
@@ -284,14 +283,11 @@ def _effect(
     """Code texts with and without examples; return a note, and True for a clear gain."""
     n = len(after.examples) - len(before.examples)
     if len(codes) < _LEAST:
-        note = (
-            f"The effect of the {count_of(n, 'example')} is not measured: explore has no "
-            "other coded texts. Compare the codebooks with and without them by "
-            f"{call('compare_codebooks')}"
-        )
-        return note, False
+        return note("unmeasured_effect", n=n), False
     labels = [
-        GivenLabels.of(annotated(texts_of(codes), "text", book, context, **settings))
+        GivenLabels.of(
+            annotate_quietly(texts_of(codes), "text", book, context, **settings)
+        )
         for book in (before, after)
     ]
     found = measured(codes, labels, measure, level=LEVEL, adjust="none")

@@ -14,6 +14,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import labels_in
 from llamaherd.coding.codes import number_in, text_of
 from llamaherd.coding.codes.coders import note_on_ties
+from llamaherd.coding.gold.used import probs_of_codes
 from llamaherd.coding.selection.measures import (
     Paired,
     UnitCodes,
@@ -22,7 +23,6 @@ from llamaherd.coding.selection.measures import (
     compare_numbers,
 )
 from llamaherd.coding.selection.split import part_of
-from llamaherd.coding.statistics.representative import answered
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.label_sets import Labels
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
     from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
 
@@ -294,7 +294,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
             argument="gold",
             code="missing",
         )
-    answers = answered(sample, np.array(kept, dtype=np.int64))
+    answers = probs_of_codes(sample, np.array(kept, dtype=np.int64))
     ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
     of_ties = note_on_ties(len(ties), len(kept), sample.coders)
     notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]

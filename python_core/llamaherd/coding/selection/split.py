@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from llamaherd.coding.annotation.texts import SPLIT, in_parts
-from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
-from llamaherd.coding.estimation.gold_read import read_gold
+from llamaherd.coding.gold.sample import GoldSample, sidecar
+from llamaherd.coding.gold.sheets import read_gold
+from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.statistics.sampling import Ints
 
+note = Notes("llamaherd.coding.selection")
 PartName = Literal["explore", "select", "evaluate"]
 PARTS: tuple[PartName, ...] = ("explore", "select", "evaluate")
 _LEAST = 2  # least number of texts of a part, to estimate a variance
@@ -254,8 +256,7 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
             few.append(f"{name} has {n}")
     if few:
         warnings.warn(
-            f"A part has few texts: {', '.join(few)}. {call('gold_size')} computes how "
-            "many you need for an accuracy, or for a difference of two codebooks",
+            note("few_texts", parts=few),
             UserWarning,
             stacklevel=4,
         )

@@ -27,8 +27,8 @@ from llamaherd.coding.statistics.ratings import (
     INTERVAL,
     Agreement,
     ModelAndPerson,
+    as_list,
     check_indexes,
-    listed,
     ratings_of,
     unit_weights_of,
 )
@@ -84,7 +84,7 @@ def cohen_kappa(
     level_of(level)
     is_model = isinstance(first, ModelAndPerson)
     if second is None:
-        both_coders = listed("first", "must be a list of two lists of codes", first)
+        both_coders = as_list("first", "must be a list of two lists of codes", first)
         if len(both_coders) != 2:
             raise ArgumentError(
                 f"must be codes of two coders, not {len(both_coders)}, if second is not "
@@ -94,8 +94,8 @@ def cohen_kappa(
         first, second = both_coders
     check_indexes([first, second])
     given = [
-        listed("first", "must be a list of codes", first),
-        listed("second", "must be a list of codes", second),
+        as_list("first", "must be a list of codes", first),
+        as_list("second", "must be a list of codes", second),
     ]
     if len(given[0]) != len(given[1]):
         raise ArgumentError(

@@ -96,7 +96,7 @@ def calibration_error(
     """
     level_of(level)
     checks.integer("n_bins", n_bins, 1, 1000)
-    sure, right, w = known(confidence, correct, unit_weights)
+    sure, right, w = without_missing(confidence, correct, unit_weights)
     if len(sure) == 0:
         return CalibrationError(ece=math.nan, overconfidence=math.nan, bins=(), n=0)
     w = w / w.sum()
@@ -163,7 +163,7 @@ def brier_score(
     return Measure(value=found.value, low=low, high=high, n=found.n)
 
 
-def known(
+def without_missing(
     confidence: Sequence[float] | Floats,
     correct: Sequence[bool] | Flags,
     unit_weights: Sequence[float] | Floats | None,
@@ -255,7 +255,7 @@ def coverage_curve(
         level: Confidence level.
     """
     level_of(level)
-    sure, right, w = known(confidence, correct, unit_weights)
+    sure, right, w = without_missing(confidence, correct, unit_weights)
     order = np.argsort(-sure, kind="stable")
     sure, right, w = sure[order], right[order], w[order]
     at = np.flatnonzero(np.diff(sure, append=-1.0))  # last unit of each confidence

@@ -27,7 +27,9 @@ Models", 2023 (arXiv 2306.04746), for labels as the outcome; the same authors, "
 Large Language Model Annotations for the Social Sciences", working paper, 2024, for labels
 on either side; Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv 2311.01453); Zrnic,
 Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for unequal pi; Hajek,
-"Asymptotic theory of rejective sampling with varying probabilities", 1964.
+"Asymptotic theory of rejective sampling with varying probabilities", 1964, for the
+variance of a draw of fixed size; for a part (domain) of the texts Särndal, Swensson,
+Wretman, "Model Assisted Survey Sampling", 1992, section 10.3.
 """
 
 from __future__ import annotations
@@ -40,22 +42,117 @@ import numpy as np
 from llamaherd.coding.statistics.regression import (
     Estimated,
     FitError,
-    fitted,
     information,
     means,
     sandwich,
     scores,
+    solve,
 )
-from llamaherd.coding.statistics.waves import hajek
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llamaherd.coding.statistics.ratings import Flags
     from llamaherd.coding.statistics.regression import Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
-    from llamaherd.coding.statistics.waves import Outside
 
 
 _MOST_LEVERAGE = 0.9  # upper bound of leverages, so that terms stay finite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outside:
+    """Coded texts of the same draw that do not belong to the texts of an estimate.
+
+    The sample has a fixed size, but the number of codes in a part of the texts is random.
+    The variance of the draw therefore counts all codes of a stratum; codes outside the
+    part have terms of 0.
+
+    Attributes:
+        strata: int64[k], strata of these texts.
+        left: float64[k], 1 - inclusion probability in the draw of the text.
+    """
+
+    strata: Ints
+    left: Floats
+
+    def of(self, stratum: int) -> tuple[int, float]:
+        """Return the number of these texts in a stratum, and the sum of their `left`."""
+        own = self.strata == stratum
+        return int(own.sum()), float(self.left[own].sum())
+
+
+def join_outside(parts: Sequence[Outside | None]) -> Outside | None:
+    """Join groups of texts outside an estimate; None if there are no such texts."""
+    known = [part for part in parts if part is not None and len(part.strata)]
+    if not known:
+        return None
+    return Outside(
+        strata=np.concatenate([part.strata for part in known]),
+        left=np.concatenate([part.left for part in known]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Centred:
+    """Terms of codes minus their means in the strata of a draw.
+
+    The means are weighted by `left`, 1 - inclusion probability. The mean is 0 in a
+    stratum with one code, and where the whole stratum was drawn.
+
+    Attributes:
+        away: float64[n, q], terms minus means.
+        at: int64[n], number of each code's stratum among h strata.
+        left: float64[h], sum of `left` of the codes of each stratum.
+        more: float64[h], the same of codes outside, whose terms are 0.
+        means: float64[h, q], means.
+    """
+
+    away: Floats
+    at: Ints
+    left: Floats
+    more: Floats
+    means: Floats
+
+    @classmethod
+    def of(
+        cls, terms: Floats, left: Floats, strata: Ints, outside: Outside | None
+    ) -> Centred:
+        """Centre the terms of the codes, float64[n, q]."""
+        names, at = np.unique(strata, return_inverse=True)
+        others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
+        n_more, more = np.array(others).reshape(-1, 2).T
+        own = np.asarray(np.bincount(at, left), dtype=np.float64)
+        whole = own + more
+        has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
+        sums = np.zeros((len(names), terms.shape[1]))
+        np.add.at(sums, at, left[:, None] * terms)
+        means = sums / np.where(has_mean, whole, np.inf)[:, None]
+        return cls(away=terms - means[at], at=at, left=own, more=more, means=means)
+
+
+def hajek(
+    terms: Floats, left: Floats, strata: Ints, outside: Outside | None = None
+) -> Floats:
+    """Return the variance of a sum of c_i / pi_i, for fixed sample sizes in strata.
+
+        sum_h sum_i (1 - pi_i) (c_i / pi_i - mean)^2
+
+    where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
+    this is exactly the variance of a stratified sample.
+
+    Args:
+        terms: float64[n, p], c_i / pi_i of the codes.
+        left: float64[n], 1 - pi_i.
+        strata: int64[n], strata of the codes.
+        outside: Codes of the same strata whose terms are 0.
+
+    Returns:
+        Covariances, float64[p, p].
+    """
+    centred = Centred.of(terms, left, strata, outside)
+    of_others = (centred.means * centred.more[:, None]).T @ centred.means
+    return np.asarray((centred.away * left[:, None]).T @ centred.away + of_others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -245,7 +342,7 @@ def gold_alone(problem: Problem) -> Estimated:
 def naive(problem: Problem) -> Estimated:
     """Estimate from the labels as if they were right, with robust standard errors."""
     v = problem.survey
-    theta = fitted(problem.kind, problem.x_hat, problem.y_hat, v)
+    theta = solve(problem.kind, problem.x_hat, problem.y_hat, v)
     terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta) * v[:, None]
     n_texts, p = problem.x_hat.shape
     meat = terms.T @ terms * (n_texts / max(n_texts - p, 1))
@@ -285,7 +382,7 @@ def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Flo
 def solution_at(problem: Problem, lam: float | Floats) -> Floats:
     """Return the coefficients with a given lam, float64[p]."""
     x, y, weights = _stacked(problem, lam)
-    return fitted(problem.kind, x, y, weights)
+    return solve(problem.kind, x, y, weights)
 
 
 def bread_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
@@ -309,7 +406,8 @@ def meat_at(
     terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta) * v
     change = scores(kind, problem.x, problem.y, theta) * v[rows] - terms[rows]
     wide = (
-        change * (unbiased(problem, lam, theta) if factors is None else factors)[:, None]
+        change
+        * (leverage_factors(problem, lam, theta) if factors is None else factors)[:, None]
     )
     if problem.clusters is not None:
         sums = problem.summed(terms, wide / probs)
@@ -330,7 +428,7 @@ def meat_at(
     return np.asarray(texts + drawn)
 
 
-def unbiased(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+def leverage_factors(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     """Return the factors 1 / sqrt(1 - h) of the codes' terms, float64[n].
 
     The leverage of a coded text is the influence of the text's weight in the fit on the
@@ -348,12 +446,5 @@ def unbiased(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
         weights = weights * middle * (1 - middle)
     own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
     own -= np.einsum("ij,jk,ik->i", lam * hat, inverse, hat)
-    return np.asarray(
-        1
-        / np.sqrt(
-            1
-            - np.clip(
-                np.maximum(own * weights, problem.stratum_leverage), 0, _MOST_LEVERAGE
-            )
-        )
-    )
+    leverage = np.maximum(own * weights, problem.stratum_leverage)
+    return np.asarray(1 / np.sqrt(1 - np.clip(leverage, 0, _MOST_LEVERAGE)))

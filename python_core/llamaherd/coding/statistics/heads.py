@@ -9,7 +9,7 @@ so that mean probabilities equal the weighted shares of the codes. The minimum i
 steps with a constant bound of the Hessian (Böhning), accelerated by Nesterov's momentum,
 for many weights and penalties together.
 
-`crossed` fits a head for each fold on the codes of the other folds. Cross-validation
+`cross_fit` fits a head for each fold on the codes of the other folds. Cross-validation
 among these codes alone chooses the penalty. So the prediction of a coded text does not
 depend on the code of this text.
 
@@ -121,7 +121,7 @@ def softmax(linear: Floats) -> Floats:
     return np.asarray(made / made.sum(axis=-1, keepdims=True))
 
 
-def dealt(
+def deal_folds(
     units: Sequence[Any], strata: Sequence[Any], n_folds: int, rng: np.random.Generator
 ) -> Ints:
     """Assign texts to folds at random within strata; texts of one unit share a fold.
@@ -143,7 +143,7 @@ def dealt(
     return np.array([fold_of[unit] for unit in units], dtype=np.int64)
 
 
-def crossed(
+def cross_fit(
     blocks: Sequence[Floats],
     codes: Ints,
     weights: Floats,
@@ -167,7 +167,7 @@ def crossed(
     probs = np.zeros((len(codes), n_labels))
     for fold in range(int(folds.max()) + 1):
         others = folds != fold
-        head = chosen(
+        head = best_head(
             [block[others] for block in blocks],
             codes[others],
             weights[others],
@@ -179,7 +179,7 @@ def crossed(
     return Crossed(heads=tuple(heads), folds=folds, probs=probs)
 
 
-def chosen(
+def best_head(
     blocks: Sequence[Floats],
     codes: Ints | Floats,
     weights: Floats,
@@ -192,7 +192,7 @@ def chosen(
     `codes` may also be probabilities of the labels, float64[n, k], see `fitted`.
     """
     likeliest = codes if codes.ndim == 1 else codes.argmax(axis=1)
-    inner = dealt(range(len(codes)), likeliest.tolist(), _INNER, rng)
+    inner = deal_folds(range(len(codes)), likeliest.tolist(), _INNER, rng)
     weights = weights / weights.mean()
     x = np.hstack(list(blocks))
     tried = _scales_of(blocks)
@@ -406,9 +406,9 @@ def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextH
     projection = Projection.of(vectors)
     x = projection.features(vectors)
     ones = np.ones(n)
-    head = chosen([x], probs, ones, rng, n_labels=k)
+    head = best_head([x], probs, ones, rng, n_labels=k)
     labels = probs.argmax(axis=1)
-    folds = dealt(range(n), labels.tolist(), N_FOLDS, rng)
+    folds = deal_folds(range(n), labels.tolist(), N_FOLDS, rng)
     parts = np.where(folds == np.arange(N_FOLDS)[:, None], 0.0, 1.0)
     penalties = np.full(N_FOLDS, head.penalty)
     made = fitted(x, probs, parts, penalties, n_labels=k)

@@ -52,14 +52,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.coding.statistics.dsl import bread_at
+from llamaherd.coding.statistics.dsl import Centred, bread_at
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
 from llamaherd.coding.statistics.uncertainty import (
     OTHER_KIND,
     Cases,
     Spread,
-    heaviest,
+    unseen_case,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class Influences:
         scale, left = problem.drawn_terms
         drawn, left = change * scale[:, None], left[:, None]
         if problem.strata is not None:
-            drawn = _centered(drawn, left, problem)
+            strata, outside = problem.strata, problem.outside
+            drawn = Centred.of(drawn, left[:, 0], strata, outside).away
         third = (left * (2 * left - 1) * drawn**3).sum(axis=0)
         variance = (left * drawn**2).sum(axis=0)
         if problem.target == "texts":
@@ -234,10 +235,7 @@ class Influences:
         squares = float((seen**2).sum())
         if squares >= ENOUGH * (sizes.max() * share) ** 2:
             return float(sizes.max()) * share, 0.0, squares
-        sizes = np.minimum(sizes, heaviest(sizes, probs, level))
-        weights = probs * sizes**2
-        size = float(np.sqrt(np.average(sizes**2, weights=weights)))
-        mean = float(np.average(np.sign(moves) * sizes, weights=weights))
+        size, mean = unseen_case(np.sign(moves) * sizes, probs, level)
         cap = min(share, float(np.abs(moves).sum()) / size)
         if problem.target == "texts":
             cap *= float(np.sqrt(max(1 - probs.min(), 0.0)))
@@ -316,19 +314,6 @@ def _typical(pulls: Floats) -> Floats:
     if (pulls > 0).all() or (pulls < 0).all():
         return pulls
     return np.asarray(np.sign(pulls) * np.sqrt((pulls**2).mean()))
-
-
-def _centered(drawn: Floats, left: Floats, problem: Problem) -> Floats:
-    """Return terms minus their weighted mean in the stratum, float64[n, q]."""
-    strata = np.zeros(0) if problem.strata is None else problem.strata
-    out = drawn.copy()
-    for h in np.unique(strata):
-        own = strata == h
-        more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
-        whole = float(left[own].sum()) + more
-        if whole > 0:
-            out[own] -= (left[own] * drawn[own]).sum(axis=0) / whole
-    return np.asarray(out)
 
 
 FAY = 0.5  # size of the changes; 1: weights could be 0

@@ -47,12 +47,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from llamaherd.coding.statistics.dsl import (
+    Centred,
     Problem,
     bread_at,
+    leverage_factors,
     meat_at,
     rectified,
     solution_at,
-    unbiased,
 )
 from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.intervals import normal_quantile
@@ -171,7 +172,7 @@ class VarianceParts:
         return bool((self.parts[self.probs < 1] > 0).any())
 
 
-def added(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
+def sum_of_parts(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
     """Return the parts of a sum of independent estimates with the given variances.
 
     Return None if the sum has no variance.
@@ -248,7 +249,7 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
     covariance = sandwich(bread, meat_at(problem, 0.0, theta))
     terms = scores(problem.kind, problem.x, problem.y, theta)
     terms *= problem.survey[problem.rows, None]
-    terms *= unbiased(problem, 0.0, theta)[:, None]
+    terms *= leverage_factors(problem, 0.0, theta)[:, None]
     terms = np.asarray(np.linalg.solve(bread, terms.T).T, dtype=np.float64)
     variances = {}
     for key, way in ways.items():
@@ -296,22 +297,19 @@ def _within_strata(problem: Problem, terms: Floats, left: Floats) -> Floats:
 
     See `hajek`. In a stratum that was drawn completely all codes count alike.
     """
-    strata = np.zeros(0) if problem.strata is None else problem.strata
-    out = np.zeros(len(terms))
-    for h in np.unique(strata):
-        own = strata == h
-        n_more, more = (0, 0.0)
-        if problem.outside is not None:
-            n_more, more = problem.outside.of(int(h))
-        weights = left[own]
-        if float(weights.sum()) + more <= 0:  # the whole stratum was drawn
-            weights, more = np.ones(int(own.sum())), float(n_more)
-        n, whole = int(own.sum()) + n_more, float(weights.sum()) + more
-        mean = float(weights @ terms[own]) / whole if n > 1 else 0.0
-        # codes outside the part have the same probabilities as those of the stratum
-        rest = more * mean**2 / max(float(weights.sum()), 1e-300)
-        out[own] = (terms[own] - mean) ** 2 + rest
-    return out
+    strata, outside = problem.strata, problem.outside
+    assert strata is not None  # noqa: S101 - callers have strata
+    plain = Centred.of(terms[:, None], left, strata, outside)
+    is_full = plain.left + plain.more <= 0
+    if is_full.any():
+        left = np.where(is_full[plain.at], 1.0, left)
+        if outside is not None:
+            full = np.isin(outside.strata, strata[is_full[plain.at]])
+            outside = replace(outside, left=np.where(full, 1.0, outside.left))
+        plain = Centred.of(terms[:, None], left, strata, outside)
+    # codes outside the part have the same probabilities as those of the stratum
+    rest = plain.more * plain.means[:, 0] ** 2 / np.maximum(plain.left, 1e-300)
+    return np.asarray(plain.away[:, 0] ** 2 + rest[plain.at])
 
 
 _TIMES = 10  # most texts per code; the variance of more texts is known

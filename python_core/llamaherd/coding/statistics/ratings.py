@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -139,9 +139,9 @@ def ratings_of(
             "as [data['anna'], data['ben']]",
             argument="codes",
         )
-    coders = listed("codes", must, codes)
+    coders = as_list("codes", must, codes)
     check_indexes(coders)
-    rows = [listed("codes", must, row) for row in coders]
+    rows = [as_list("codes", must, row) for row in coders]
     if len(rows) < least:
         raise ArgumentError(
             f"must be of at least {least} coders, not {len(rows)}",
@@ -160,7 +160,7 @@ def ratings_of(
             f"The codes have {len(rows)} coders of {len(rows[0])} units: a row is a "
             "coder, and a column a unit. Transpose a table with a row per unit (codes.T)"
         )
-    known = [] if levels is None else listed("levels", "must be a list", levels)
+    known = [] if levels is None else as_list("levels", "must be a list", levels)
     reading = read(rows, known)
     rows = reading.columns
     found = {code for row in rows for code in row if code is not None}
@@ -203,7 +203,7 @@ def check_indexes(coders: Sequence[Any]) -> None:
         )
 
 
-def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
     """Convert a collection of any library to a list.
 
     Args:
@@ -211,16 +211,10 @@ def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - o
         must: Requirement that the error states, such as "must be a list".
         values: Value of the argument.
     """
-    refused = ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
-    if isinstance(values, (str, bytes)):
-        raise refused
-    for method in ("to_list", "tolist", "to_pylist"):
-        if hasattr(values, method):
-            return list(getattr(values, method)())
-    try:
-        return list(values)
-    except TypeError:
-        raise refused from None
+    column: Any = checks.column_as_list(values)
+    if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
+        raise ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
+    return list(column)
 
 
 def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:

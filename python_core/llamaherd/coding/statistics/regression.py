@@ -59,7 +59,7 @@ class Estimated:
         return self.theta - reach, self.theta + reach
 
 
-def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
+def solve(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
     """Solve the estimating equation.
 
     Args:

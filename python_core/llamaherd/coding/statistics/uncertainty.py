@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
 
 OTHER_KIND = 0.5  # weight of cases seen of the other kind
+_UNSEEN = 1.5  # unseen cases of a statistic of units, if none is seen
 _MOST_SKEW = 1.0  # bound of the skewness M / V^1.5
 _NONE = 1e-18  # variances below this are rounding errors
 _NO_VARIANCE = 1e-30  # the same for numbers in any unit
@@ -74,18 +75,21 @@ class Cases:
             can be no case.
         mean: float64[q], mean influence of a case, with its sign.
         seen: float64[q], number of cases seen, in cases of this size.
+        unseen: Number of unseen cases if none is seen.
     """
 
     size: Floats
     mean: Floats
     seen: Floats
+    unseen: float = 1.0
 
     @classmethod
-    def of(cls, size: Floats, mean: Floats, squares: Floats) -> Cases:
+    def of(
+        cls, size: Floats, mean: Floats, squares: Floats, unseen: float = 1.0
+    ) -> Cases:
         """Return cases of which those seen have influences with this sum of squares."""
-        return cls(
-            size=size, mean=mean, seen=squares / np.where(size > 0, size, 1.0) ** 2
-        )
+        seen = squares / np.where(size > 0, size, 1.0) ** 2
+        return cls(size=size, mean=mean, seen=seen, unseen=unseen)
 
     @property
     def fade(self) -> Floats:
@@ -93,8 +97,8 @@ class Cases:
         return np.where(self.size > 0, np.clip(1 - self.seen / ENOUGH, 0, 1), 0.0)
 
     def moved(self, sign: int) -> tuple[Floats, Floats]:
-        """Return the shift and the variance by the case on one side of the estimates."""
-        f, mean = self.fade, sign * self.mean
+        """Return the shift and the variance by the cases on one side of the estimates."""
+        f, mean = self.unseen * self.fade, sign * self.mean
         return f * np.maximum(mean, 0), f * ((self.size + mean) / 2) ** 2
 
 
@@ -177,6 +181,21 @@ def heaviest(sizes: Floats, probs: Floats, level: float) -> float:
     last = int(np.searchsorted(summed, normal_quantile(level) ** 2))
     used = order[: min(last, len(order) - 1) + 1]
     return float(np.average(sizes[used], weights=probs[used]))
+
+
+def unseen_case(influences: Floats, probs: Floats, level: float) -> tuple[float, float]:
+    """Return the size and the mean of an unseen case of the greatest weight; see `Cases`.
+
+    Args:
+        influences: float64[m], influences of the texts that could be cases, not 0.
+        probs: float64[m], their inclusion probabilities.
+        level: Confidence level.
+    """
+    sizes = np.abs(influences)
+    sizes = np.minimum(sizes, heaviest(sizes, probs, level))
+    weights = probs * sizes**2
+    size = float(np.sqrt(np.average(sizes**2, weights=weights)))
+    return size, float(np.average(np.sign(influences) * sizes, weights=weights))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -284,6 +303,7 @@ class UnitStatistic:
                     np.array([size]),
                     np.array([mean]),
                     np.array([seen + (both - seen) * OTHER_KIND]),
+                    _UNSEEN,
                 )
                 for size, mean, seen in kinds
             ),
@@ -344,12 +364,8 @@ class UnitStatistic:
         possible = sizes > 0
         if not possible.any():
             return 0.0, 0.0, squares
-        sizes = sizes[possible]
         probs = self.weights.mean() / self.weights[possible]
-        sizes = np.minimum(sizes, heaviest(sizes, probs, level))
-        weights = probs * sizes**2
-        size = float(np.sqrt(np.average(sizes**2, weights=weights)))
-        return size, sign * float(np.average(sizes, weights=weights)), squares
+        return *unseen_case(sign * sizes[possible], probs, level), squares
 
 
 def mean(values: Floats, weights: Floats, level: float) -> Measure:

@@ -13,7 +13,7 @@ import numpy as np
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
     in_order,
-    joined,
+    joined_labels,
     labels_in,
     none_of,
     words_for_none,
@@ -193,7 +193,7 @@ def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code],
     """Return the labels of each text by the majority, and the number of ties."""
     decided = [majority_of_sets(each) for each in zip(*codes, strict=True)]
     right: list[Code] = [
-        None if labels is None else labels_in(joined(labels), names)
+        None if labels is None else labels_in(joined_labels(labels), names)
         for labels, _ in decided
     ]
     return right, sum(is_tie for _, is_tie in decided)
@@ -201,7 +201,7 @@ def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code],
 
 def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tuple, or None
     """Return a tuple of labels as text."""
-    return None if label is None else joined(label) or none_of(map(str, names))
+    return None if label is None else joined_labels(label) or none_of(map(str, names))
 
 
 def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.joins import (
-    SampleRows,
-    current_rows,
-    filtered,
-    note_on_left_out,
-    relabelled,
-)
-from llamaherd.coding.annotation.texts import locked_note, open_parts
+from llamaherd.coding.annotation.texts import open_parts
 from llamaherd.coding.codes import (
     check_coders,
     check_names,
@@ -25,8 +18,9 @@ from llamaherd.coding.codes import (
     read,
     text_of,
 )
-from llamaherd.coding.statistics.ratings import listed
-from llamaherd.coding.statistics.representative import answered
+from llamaherd.coding.gold.joins import Matched, SampleRows
+from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
@@ -261,16 +255,10 @@ def codes_of(
             gold = gold.coded_waves()
         frame = getattr(coded, "frame", coded)
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
-        note = note_on_left_out(gold, n)
-        gold = filtered(gold, data)
-        new_rows = current_rows(gold, data)
-        codes = _of_sample(gold, answers.labels, new_rows)
-        notes = (*locked_note(gold), *relabelled(gold, data, new_rows))
-        return replace(
-            codes,
-            response=(*codes.response, *notes),
-            left_out=note.format(n_drawn=len(gold.rows)),
-        )
+        found = Matched.of(gold, data)
+        codes = _of_sample(found.gold, answers.labels, found.new_rows)
+        response = (*codes.response, *found.notes)
+        return replace(codes, response=response, left_out=found.left_out)
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -376,7 +364,7 @@ def _of_sample(
     is_by_label = False
     if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
         own = gold.with_labels([_text_or_none(labels[row]) for row in given])
-        found = answered(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
+        found = probs_of_codes(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
         inclusion = found.probs
         is_by_label = found.is_by_label
         response = tuple(found.notes if found.is_by_label else found.notes[1:])
@@ -402,4 +390,4 @@ def _text_or_none(label: Code) -> str | None:
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    return listed(argument, "must be a list", values)
+    return as_list(argument, "must be a list", values)

@@ -10,10 +10,10 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
-from llamaherd.coding.annotation.survey import weights_of
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.codes import are_measured, number_in, text_of
 from llamaherd.coding.codes.coders import REMOVED, majority_codes
+from llamaherd.coding.frames import weights_of
 from llamaherd.coding.statistics import (
     accuracy_of,
     brier_score,
@@ -43,11 +43,11 @@ from llamaherd.coding.validation.inputs import (
     in_one_form,
     label_column_of,
 )
+from llamaherd.coding.validation.notes import warnings_of
 from llamaherd.coding.validation.validation import (
     Validation,
     Wrong,
 )
-from llamaherd.coding.validation.validation_page import warnings_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import removed
 from llamaherd.engine.core.errors import ArgumentError

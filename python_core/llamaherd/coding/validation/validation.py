@@ -7,10 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.statistics import Agreement, for_people
-from llamaherd.coding.validation.validation_page import page_of
+from llamaherd.coding.validation.page import page_of
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -189,8 +188,8 @@ class Validation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the validation as JSON types; NaN becomes None."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        fields: dict[str, Any] = plain(self)
+        return fields
 
     def __repr__(self) -> str:
         return page_of(self)
@@ -257,18 +256,3 @@ def _of_rest(found: Validation) -> list[Row]:
             value = getattr(found.calibration, name)
             rows.append(("calibration", name, "", value, nan, nan, n))
     return rows
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - a field's
-    """Convert a value to JSON types; NaN becomes None."""
-    if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

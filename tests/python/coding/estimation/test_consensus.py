@@ -9,7 +9,8 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.coding.estimation.consensus import agreement_line, fitted
+from llamaherd.coding.estimation.inputs import agreement_line
+from llamaherd.coding.validation.dawid_skene import fitted
 
 # The samples are small, so estimate() warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llamaherd.coding.statistics import dsl, sampling, waves
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.waves import Wave
+from llamaherd.coding.statistics import dsl, sampling
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.uncertainty import heaviest
-from llamaherd.coding.statistics.waves import Wave
 from scipy.stats import norm, t
 
 N = 3000
@@ -317,8 +318,8 @@ def test_a_rate_without_cases_has_a_limit_that_draws_can_exclude(
     none, drawn, made = np.ones(n), np.zeros(0, dtype=np.int64), []
     for _ in range(n_waves):
         left = np.setdiff1d(np.arange(n), drawn)
-        most = waves.highest([*(wave.n for wave in made), size], n)
-        own = waves.bounded(rng.gamma(1.0, size=len(left)), size, 0.3, most)
+        most = waves.highest_of_wave([*(wave.n for wave in made), size], n)
+        own = waves.bounded_probs(rng.gamma(1.0, size=len(left)), size, 0.3, most)
         probs = np.zeros(n)
         probs[left] = own
         rows = left[sampling.draw_unequal(own, rng).rows]
@@ -326,7 +327,7 @@ def test_a_rate_without_cases_has_a_limit_that_draws_can_exclude(
         made.append(Wave(rows=rows, probs=probs, strata=strata, n=size, n_left=len(left)))
         drawn = np.concatenate([drawn, rows])
         none *= 1 - probs
-    all_probs = waves.combined(made).all_probs
+    all_probs = waves.combine(made).all_probs
     heavy = heaviest(1 / all_probs, all_probs, 0.95)
     high = heavy * (1 + norm.ppf(0.975))  # V = 0: one unseen case, and its variance
     missed = np.prod(np.sort(none)[::-1][: int(np.ceil(high))])

@@ -15,7 +15,7 @@ from llamaherd.coding.pairs.bradley_terry import (
     fit_strengths,
     next_pairs,
     random_pairs,
-    spread,
+    variances_of_differences,
 )
 from llamaherd.coding.pairs.design import ComparedPair, PairDesign
 from scipy.optimize import minimize
@@ -91,11 +91,13 @@ def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> Non
     p = 1 / (1 + np.exp(-x @ (found.strengths[1:] - found.strengths[0])))
     bread = np.linalg.inv((x.T * (p * (1 - p))) @ x)
     plain = np.diag(bread)
-    np.testing.assert_allclose(spread(found.information, zeros, others), plain, rtol=1e-6)
+    np.testing.assert_allclose(
+        variances_of_differences(found.information, zeros, others), plain, rtol=1e-6
+    )
     h = np.einsum("ij,jk,ik->i", x, bread, x) * p * (1 - p)
     meat = (x.T * ((y - p) / (1 - h)) ** 2) @ x
     sandwich = np.diag(bread @ meat @ bread)
-    own = spread(found.covariance, zeros, others)
+    own = variances_of_differences(found.covariance, zeros, others)
     np.testing.assert_allclose(own, sandwich, rtol=1e-6)
 
 

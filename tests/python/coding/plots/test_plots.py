@@ -21,8 +21,8 @@ from llamaherd.coding.plots import (
     fitting,
     intervals,
 )
+from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.plots.plot import plot_of
-from llamaherd.coding.plots.result_dicts import label_summary
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.engine.core.stats import RequestStats
 from plotted import notes, the, values
@@ -109,8 +109,8 @@ def estimates() -> lh.Estimates:
 
 
 def robustness(coded: lh.Coded, n: int = 9) -> lh.Robustness:
-    from llamaherd.coding.annotation.variants import Variant  # noqa: PLC0415
-    from llamaherd.coding.estimation.robustness_result import compared  # noqa: PLC0415
+    from llamaherd.coding.selection.robustness_result import compared  # noqa: PLC0415
+    from llamaherd.coding.selection.variants import Variant  # noqa: PLC0415
 
     rng = np.random.default_rng(3)
     labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]
@@ -542,9 +542,9 @@ def test_names_of_rows_stay_different_and_fit() -> None:
     same = [f"{'the same beginning of all labels ' * 4}{i}" for i in range(2)]
     assert len(set(fitting.in_one_line(same, 26))) == 2
     assert fitting.in_one_line(["abc", "abcdefghijkl"], 9) == ["abc", "abc...jkl"]
-    assert fitting.wrapped("a\nb\tc") == "a b c"
-    assert fitting.wrapped("") == " "
-    lines = fitting.wrapped("x" * 200).split("\n")
+    assert fitting.wrap("a\nb\tc") == "a b c"
+    assert fitting.wrap("") == " "
+    lines = fitting.wrap("x" * 200).split("\n")
     assert [len(line) for line in lines] == [26, 26, 26]
     assert lines[-1].endswith("...")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -10,11 +12,10 @@ from llamaherd.coding.references import GUIDELINES
 from llamaherd.coding.reports.methods import (
     PARTS,
     ChecklistItem,
-    checklist_blocks,
     checklist_of,
     facts_of,
-    methods_of,
 )
+from llamaherd.coding.reports.page import page_of
 from llamaherd.coding.reports.report_data import sha256_of
 from llamaherd.coding.reports.report_file import read_report
 
@@ -209,12 +210,11 @@ def test_a_ready_codebook_answers_for_its_concept(contents: dict[str, Any]) -> N
 def test_each_guideline_asks_something_and_is_listed(contents: dict[str, Any]) -> None:
     asked = {source for item in answers(contents).values() for source in item.sources}
     assert asked == {each.short for each in GUIDELINES}
-    blocks = checklist_blocks(methods_of(contents).checklist)
-    table, last = blocks[1], blocks[-1]
-    assert table is not None
-    assert last is not None
+    page = unescape(page_of(contents))
+    section = page.split('<section id="checklist">')[1].split("</section>")[0]
     for number, each in enumerate(GUIDELINES, start=1):
-        assert f"[{number}] {each.short} ({each.address})" in last["text"]
-    rows = {row[0]: row for row in table["rows"]}
-    assert rows["Was each text coded independently of the other texts?"][3] == "3"
-    assert len(rows) == len(answers(contents))
+        assert f"[{number}] {each.short} ({each.address})" in section
+    rows = [re.findall("<bdi>(.*?)</bdi>", row) for row in section.split("<tr>")[2:]]
+    asked_by = {row[0]: row[3] for row in rows}
+    assert asked_by["Was each text coded independently of the other texts?"] == "3"
+    assert len(asked_by) == len(answers(contents))

@@ -13,7 +13,7 @@ import pytest
 from llamaherd.coding.codes.span_files import Unit
 from llamaherd.coding.plots.counts import Passage, passage_counts, passages_of
 from llamaherd.coding.plots.plot import plot_of
-from llamaherd.coding.reports.report_sections import pieces_of
+from llamaherd.coding.reports.page import pieces_of
 from plotted import notes, values
 
 if TYPE_CHECKING:
@@ -56,20 +56,18 @@ def shown(page: str) -> list[str]:
 
 
 def test_a_text_is_cut_at_overlapping_passages() -> None:
-    pieces = pieces_of(
-        "abcdef", [Passage(1, 4, "x"), Passage(3, 9, "y"), Passage(2, 2, "z")]
-    )
+    passages = [Passage(1, 4, "x"), Passage(3, 9, "y"), Passage(2, 2, "z")]
+    pieces = pieces_of("abcdef", passages, ["x", "y"])
     assert [(piece.text, piece.labels) for piece in pieces] == [
-        ("a", ()),
-        ("bc", ("x",)),
-        ("d", ("x", "y")),
-        ("ef", ("y",)),
+        ("a", ""),
+        ("bc", "x"),
+        ("d", "x, y"),
+        ("ef", "y"),
     ]
-    assert [piece.starts for piece in pieces] == [(), ("x",), ("y",), ()]
-    assert (
-        "".join(piece.text for piece in pieces_of(EVIL, [Passage(-3, 99, "a")])) == EVIL
-    )
-    assert pieces_of("", [Passage(0, 1, "a")]) == []
+    assert [piece.starts for piece in pieces] == ["", "x", "y", ""]
+    whole = pieces_of(EVIL, [Passage(-3, 99, "a")], [])
+    assert "".join(piece.text for piece in whole) == EVIL
+    assert pieces_of("", [Passage(0, 1, "a")], []) == []
     assert passages_of(None) == []
 
 
@@ -99,6 +97,18 @@ def test_a_report_highlights_passages_and_escapes_all(
     assert "Passages in 2 texts" in page
     words = " ".join(re.sub("<[^<>]*>", " ", page).split())
     assert "place 2 2 100.0% 17" in words
+
+
+def test_a_document_has_the_passages_in_bold(coded: lh.Coded, tmp_path: Path) -> None:
+    docx = pytest.importorskip("docx")
+    found = docx.Document(str(lh.report(coded, tmp_path / "a.docx")))
+    (told,) = [p for p in found.paragraphs if p.text.startswith("2 actorPeter sang")]
+    assert [run.text for run in told.runs if run.bold] == [
+        "actor",
+        "Peter",
+        "place",
+        "Paris",
+    ]
 
 
 def test_a_report_without_texts_has_no_passages(coded: lh.Coded, tmp_path: Path) -> None:

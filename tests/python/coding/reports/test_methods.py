@@ -14,10 +14,9 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.cli.gold import _DESIGNS
-from llamaherd.coding.estimation.gold_use import WAVES
-from llamaherd.coding.plots.result_dicts import estimates_dict
+from llamaherd.coding.gold.draw import DESIGNS
+from llamaherd.coding.gold.pooling import WAVES
 from llamaherd.coding.reports.methods import methods_of
-from llamaherd.coding.reports.prose import DESIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,7 +135,7 @@ def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
 def test_regressions_cite_labels_on_either_side(
     contents: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
 ) -> None:
-    estimates = estimates_dict(results[1])
+    estimates = results[1].to_dict()
     assert "egami2024" not in methods_of({**contents, "estimates": estimates}).references
     regression = {**estimates, "formula": "age ~ label", "model": "ols"}
     found = methods_of({**contents, "estimates": regression})

@@ -14,7 +14,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
-from llamaherd.coding.plots.result_dicts import in_bands
+from llamaherd.coding.plots.counts import in_bands
 from llamaherd.coding.reports.report_file import read_report
 
 if TYPE_CHECKING:

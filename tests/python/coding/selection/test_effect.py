@@ -53,7 +53,7 @@ def right_with(
         made = {"names": ("a", "b"), "probs": None, "expected": None, "thoughts": None}
         return GivenLabels(**coded, **made, codebook=None, run={})
 
-    monkeypatch.setattr(examples, "annotated", annotated)
+    monkeypatch.setattr(examples, "annotate_quietly", annotated)
     monkeypatch.setattr(examples, "GivenLabels", type("Given", (), {"of": given}))
 
 

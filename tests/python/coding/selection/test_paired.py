@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llamaherd.coding.gold.size import gold_size
 from llamaherd.coding.selection import measures as paired
 from llamaherd.coding.statistics import accuracy_of, cohen_kappa
-from llamaherd.coding.statistics.gold_size import gold_size
 
 K = 3
 

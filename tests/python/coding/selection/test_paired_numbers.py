@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llamaherd.coding.gold.size import gold_size
 from llamaherd.coding.selection.measures import UnitNumbers, compare_numbers
-from llamaherd.coding.statistics.gold_size import gold_size
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from statsmodels.stats.power import TTestPower
 

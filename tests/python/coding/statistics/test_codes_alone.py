@@ -13,8 +13,8 @@ import pytest
 from llamaherd.coding.statistics.dsl import Problem, gold_alone
 from llamaherd.coding.statistics.label_weight import (
     VarianceParts,
-    added,
     codes_alone,
+    sum_of_parts,
 )
 
 SIZES, DRAWN = (60, 600), (30, 60)  # half and a tenth of two strata
@@ -151,11 +151,11 @@ def test_the_parts_are_those_of_the_variance(
 def test_parts_of_a_sum_are_weighted_by_the_variances() -> None:
     one = VarianceParts(fixed=0.0, probs=np.array([0.5]), parts=np.array([2.0]))
     two = VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
-    both = added([(one, 3.0), (two, 1.0)])
+    both = sum_of_parts([(one, 3.0), (two, 1.0)])
     assert both is not None
     assert both.ratio(1.0) == pytest.approx(1)
     assert both.ratio(2.0) == pytest.approx(0.25)
-    assert added([(one, 0.0)]) is None
+    assert sum_of_parts([(one, 0.0)]) is None
 
 
 @pytest.mark.filterwarnings("ignore:.*code more texts:UserWarning")

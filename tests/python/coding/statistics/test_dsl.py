@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from llamaherd.coding.statistics import dsl, label_weight, sampling
-from llamaherd.coding.statistics.regression import FitError, fitted
+from llamaherd.coding.statistics.regression import FitError, solve
 from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
 from thorough import sized
@@ -81,7 +81,7 @@ def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None
     )
     named = {name: made for name, made, _ in coverage.problems(texts, draw)}
     made = named[name]
-    wanted = fitted(made.kind, made.x, made.y, np.ones(n))
+    wanted = solve(made.kind, made.x, made.y, np.ones(n))
     for method in (dsl.dsl, dsl.gold_alone):
         np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
     exact = dataclasses.replace(made, target="texts")
@@ -234,9 +234,9 @@ def test_large_log_odds_are_not_separated(seed: int) -> None:
     best = linprog(-sides.sum(axis=0), -sides, np.zeros(n), bounds=[(-1, 1)] * 3).fun
     if best < -1e-9:
         with pytest.raises(FitError, match=r"separated.*column 3 of"):
-            fitted("logit", x, y, np.ones(n))
+            solve("logit", x, y, np.ones(n))
         return
-    found = fitted("logit", x, y, np.ones(n))
+    found = solve("logit", x, y, np.ones(n))
     wanted = GLM(y, x, family=families.Binomial()).fit(tol=1e-12).params
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
@@ -277,8 +277,8 @@ def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str)
     ones = np.ones((coverage.N_TEXTS, 1))
     groups = np.column_stack([ones, texts.group])
     truths = {
-        "mean": fitted("ols", ones, texts.code, ones[:, 0]),
-        "difference": fitted("ols", groups, texts.code, ones[:, 0])[1:],
+        "mean": solve("ols", ones, texts.code, ones[:, 0]),
+        "difference": solve("ols", groups, texts.code, ones[:, 0])[1:],
     }
     draws = sized(60, 300)
     held = dict.fromkeys(truths, 0)

@@ -51,21 +51,21 @@ def test_mean_probabilities_are_the_weighted_shares_of_the_codes() -> None:
 
 
 def test_no_prediction_depends_on_its_own_code() -> None:
-    folds = heads.dealt(range(N), [0] * N, 5, np.random.default_rng(1))
+    folds = heads.deal_folds(range(N), [0] * N, 5, np.random.default_rng(1))
     changed = CODES.copy()
     own = folds == 2
     changed[own] = (CODES[own] + 1) % K
 
     def crossed(codes: np.ndarray) -> heads.Crossed:
         rng = np.random.default_rng(7)
-        return heads.crossed([X], codes, WEIGHTS, folds, rng, n_labels=K)
+        return heads.cross_fit([X], codes, WEIGHTS, folds, rng, n_labels=K)
 
     before, after = crossed(CODES), crossed(changed)
     assert (before.probs[folds == 0] != after.probs[folds == 0]).any()
-    first = heads.chosen(
+    first = heads.best_head(
         [X[~own]], CODES[~own], WEIGHTS[~own], np.random.default_rng(3), n_labels=K
     )
-    second = heads.chosen(
+    second = heads.best_head(
         [X[~own]], changed[~own], WEIGHTS[~own], np.random.default_rng(3), n_labels=K
     )
     assert (first.probs(X[own]) == second.probs(X[own])).all()
@@ -76,14 +76,14 @@ def test_no_prediction_depends_on_its_own_code() -> None:
 
 def test_folds_are_even_within_strata_and_keep_units_together() -> None:
     strata = [0] * 23 + [1] * 17
-    folds = heads.dealt(range(40), strata, 5, np.random.default_rng(2))
+    folds = heads.deal_folds(range(40), strata, 5, np.random.default_rng(2))
     assert np.bincount(folds).tolist() == [8] * 5
     assert set(np.bincount(folds[:23])) <= {4, 5}
     assert set(np.bincount(folds[23:])) <= {3, 4}
     units = [i // 4 for i in range(40)]
-    together = heads.dealt(units, [0] * 40, 5, np.random.default_rng(2))
+    together = heads.deal_folds(units, [0] * 40, 5, np.random.default_rng(2))
     assert all(len(set(together[4 * i : 4 * i + 4])) == 1 for i in range(10))
-    again = heads.dealt(units, [0] * 40, 5, np.random.default_rng(2))
+    again = heads.deal_folds(units, [0] * 40, 5, np.random.default_rng(2))
     assert (together == again).all()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from llamaherd.coding.estimation.design_checks import clustering_column
-from llamaherd.coding.statistics.representative import label_check
+from llamaherd.coding.statistics.sampling import label_check
 from scipy import stats
 
 

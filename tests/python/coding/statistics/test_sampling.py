@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from llamaherd.coding.estimation.estimate import estimate
+from llamaherd.coding.gold.size import gold_size
 from llamaherd.coding.statistics import dsl, sampling
-from llamaherd.coding.statistics.gold_size import gold_size
 
 DRAWS = 2500
 Z = 1.959963984540054

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.coding.statistics import waves
-from llamaherd.coding.statistics.waves import Wave
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.waves import Wave
 
 CODES = np.array([1.0, 0.0, 3.0, 2.0, 5.0, 1.0])
 N = len(CODES)
@@ -38,7 +38,7 @@ def test_the_total_is_unbiased_although_the_second_wave_depends_on_codes() -> No
     for drawn in first:
         probs = by_codes(drawn)
         for i in np.flatnonzero(probs):
-            found = waves.combined(
+            found = waves.combine(
                 [wave(list(drawn), np.full(N, 2 / N), N), wave([i], probs, N - 2)]
             )
             total = float(found.weights @ CODES[found.rows])
@@ -71,7 +71,7 @@ def test_simple_waves_are_one_simple_sample() -> None:
         probs = np.where(np.isin(np.arange(n_texts), left), n / len(left), 0.0)
         made.append(wave(rows.tolist(), probs, len(left)))
         left = np.setdiff1d(left, rows)
-    found = waves.combined(made)
+    found = waves.combine(made)
     assert found.weights == pytest.approx(np.full(35, 100 / 35))
     assert found.all_probs == pytest.approx(np.full(100, 0.35))
     assert (np.diff(found.rows) > 0).all()
@@ -83,7 +83,7 @@ def test_simple_waves_are_one_simple_sample() -> None:
 
 def test_all_texts_drawn_leaves_nothing_to_estimate() -> None:
     probs = np.array([0, 0, 1.0, 1.0])
-    found = waves.combined([wave([0, 1], np.full(4, 0.5), 4), wave([2, 3], probs, 2)])
+    found = waves.combine([wave([0, 1], np.full(4, 0.5), 4), wave([2, 3], probs, 2)])
     assert found.weights == pytest.approx(np.ones(4))
 
 
@@ -98,8 +98,8 @@ def test_bounds_hold_and_no_text_weighs_less_than_one(
 ) -> None:
     m = len(sizes)
     n = max(1, min(m - 1, round(share * m)))
-    most = waves.highest([before, n], m + before)
-    probs = waves.bounded(np.array(sizes), n, floor, most)
+    most = waves.highest_of_wave([before, n], m + before)
+    probs = waves.bounded_probs(np.array(sizes), n, floor, most)
     assert probs.sum() == pytest.approx(n)
     assert (probs <= most + 1e-9).all()
     assert (probs >= floor * n / m * (1 - 1e-9)).all()
@@ -109,9 +109,9 @@ def test_bounds_hold_and_no_text_weighs_less_than_one(
 
 def test_a_size_must_be_a_number_above_0() -> None:
     with pytest.raises(ValueError, match="above 0"):
-        waves.bounded(np.array([0.0, 1.0, 2.0]), 1, 0.0, 0.9)
+        waves.bounded_probs(np.array([0.0, 1.0, 2.0]), 1, 0.0, 0.9)
     with pytest.raises(ValueError, match="finite"):
-        waves.bounded(np.array([np.nan, 1.0]), 1, 0.5, 0.9)
+        waves.bounded_probs(np.array([np.nan, 1.0]), 1, 0.5, 0.9)
 
 
 def test_waves_of_one_text_have_the_weights_of_r_lure() -> None:
@@ -128,6 +128,6 @@ def test_waves_of_one_text_have_the_weights_of_r_lure() -> None:
         v = 1 + (n_texts - n) / (n_texts - m) * (1 / ((n_texts - m + 1) * probs[i]) - 1)
         expected[i] = n_texts / n * v
         left = np.setdiff1d(left, [i])
-    found = waves.combined(made)
+    found = waves.combine(made)
     assert found.weights == pytest.approx(expected[found.rows], rel=1e-12)
     assert np.ptp(found.weights) > 0.1

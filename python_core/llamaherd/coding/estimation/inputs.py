@@ -1,0 +1,346 @@
+"""Texts, codes and rows that an estimate uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.label_sets import has_several, scale_of
+from llamaherd.coding.estimation import formula_terms
+from llamaherd.coding.estimation.design_checks import clusters_of, note_on_copies
+from llamaherd.coding.estimation.fitting import settings_of
+from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.outcomes import (
+    checked_labels,
+    in_one_form,
+    labels_of,
+    note_on_undeclared,
+    number_outcome,
+    scores_of,
+)
+from llamaherd.coding.estimation.predictions import cluster_notes
+from llamaherd.coding.frames import mean_one, weights_of
+from llamaherd.coding.gold.population import by_columns, codes_and_probs, match_sample
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.used import used_gold
+from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
+from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.engine.core.caller import warn_caller
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from llamaherd.coding.estimation.estimates import Method
+    from llamaherd.coding.estimation.fitting import FitSettings
+    from llamaherd.coding.estimation.outcomes import Outcome
+    from llamaherd.coding.gold.population import Population
+    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.statistics.ratings import Scale
+    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inputs:
+    """Texts and codes of a call.
+
+    Attributes:
+        texts: N texts, with labels in the form of the codes.
+        gold: The sample, or one code for each text.
+        prob: Inclusion probabilities of codes that are not a sample.
+        several: True if a text may have several labels.
+        are_numbers: True if labels are measurements.
+        kept: int64[m], rows of the texts that are used.
+        used: Codes of these texts.
+        survey: float64[N], survey weights; None for equal weights.
+        clusters: int64[m], clusters of these texts; None if they are independent.
+        notes: Notes for the user.
+    """
+
+    texts: Population
+    gold: Any
+    prob: Any
+    several: bool
+    are_numbers: bool
+    kept: Ints
+    used: GoldUsed
+    survey: Floats | None
+    clusters: Ints | None
+    notes: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        coded: Any,  # noqa: ANN401 - see estimate
+        gold: Any,  # noqa: ANN401 - see estimate
+        *,
+        label: str | None,
+        text: str | None,
+        prob: Any,  # noqa: ANN401 - see estimate
+        several: bool | None,
+        weights: Any = None,  # noqa: ANN401 - see estimate
+        cluster: str | None = None,
+        target: Target = "population",
+        formula: str | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Inputs:
+        """Read the arguments of `estimate` that name texts and codes."""
+        several = has_several(coded, gold) if several is None else several
+        texts, gold, notes = match_sample(coded, gold, label, text, several=several)
+        gold, prob = codes_and_probs(texts, gold, prob, weights)
+        texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+        survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
+        kept = kept_rows(texts, formula, by, cluster, survey)
+        used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
+        clusters, of_copies = clusters_of(texts, cluster, kept, target)
+        return cls(
+            texts=texts,
+            gold=gold,
+            prob=prob,
+            several=several,
+            are_numbers=are_numbers,
+            kept=kept,
+            used=used.among(kept, len(texts)),
+            survey=survey,
+            clusters=clusters,
+            notes=[
+                *notes,
+                *note_on_copies(texts, gold),
+                *note_on_undeclared(texts, gold, several=several),
+                *cluster_notes(coded, cluster),
+                *of_copies,
+            ],
+        )
+
+    @classmethod
+    def of_rows(
+        cls,
+        coded: Any,  # noqa: ANN401 - see estimate
+        gold: Any,  # noqa: ANN401 - see estimate
+        kept: Ints,
+        clusters: Ints | None,
+        *,
+        label: str | None,
+        text: str | None,
+        prob: Any,  # noqa: ANN401 - see estimate
+        several: bool,
+        weights: Any,  # noqa: ANN401 - see estimate
+        target: Target,
+    ) -> Inputs:
+        """Read labels and codes of one form, for rows that the caller chose.
+
+        Args:
+            coded: Data frame with labels as texts.
+            gold: Codes as texts.
+            kept: int64[m], rows of the texts that are used.
+            clusters: int64[m], clusters of these texts; None if they are independent.
+            label: See `estimate`.
+            text: See `estimate`.
+            prob: See `estimate`.
+            several: See `estimate`.
+            weights: See `estimate`.
+            target: See `estimate`.
+        """
+        texts, gold, notes = match_sample(coded, gold, label, text, several=several)
+        used = used_gold(
+            gold, prob, len(texts), kept, is_clustered=clusters is not None
+        ).among(kept, len(texts))
+        of_copies: list[str] = []
+        if clusters is None:
+            clusters, of_copies = clusters_of(texts, None, kept, target)
+        notes += [
+            *note_on_copies(texts, gold),
+            *note_on_undeclared(texts, gold, several=several),
+        ]
+        return cls(
+            texts=texts,
+            gold=gold,
+            prob=prob,
+            several=several,
+            are_numbers=False,
+            kept=kept,
+            used=used,
+            survey=None if weights is None else weights_of(None, weights, len(texts)),
+            clusters=clusters,
+            notes=[*notes, *of_copies],
+        )
+
+    def settings(
+        self, methods: Sequence[Method], level: float, target: Target
+    ) -> FitSettings:
+        """Check the settings of estimates from these texts and codes."""
+        return settings_of(
+            self.used,
+            methods=methods,
+            level=level,
+            target=target,
+            clusters=self.clusters,
+            weights=None if self.survey is None else mean_one(self.survey[self.kept]),
+        )
+
+    @property
+    def all_values(self) -> set[str]:
+        """All labels and codes that occur."""
+        labels = {label for label in self.texts.labels if label is not None}
+        return {*self.used.codes, *labels}
+
+    def measured(
+        self,
+        coded: Any,  # noqa: ANN401 - see estimate
+        outcome: Outcome | None,
+        label: str | None,
+    ) -> tuple[GoldUsed, Outcome | None, bool]:
+        """Return codes and outcome, as numbers if a mean or median is estimated.
+
+        Args:
+            coded: See `estimate`.
+            outcome: See `estimate`.
+            label: See `estimate`.
+
+        Returns:
+            The codes, averaged if several people gave numbers; the outcome, a mapping
+            from labels to numbers for a mean; True if labels are numbers of a scale.
+        """
+        by_coders = {code for codes in self.used.by_coders for code in codes}
+        is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
+        by_default = self.are_numbers or is_scale
+        there = self.all_values | by_coders
+        numbers = number_outcome(outcome, there, by_default=by_default)
+        if self.several or not isinstance(numbers, Mapping):
+            return self.used, numbers, is_scale
+        used, scores = mean_codes(self.used, scores_of(numbers, by_coders))
+        return used, scores, is_scale
+
+
+def mean_codes(
+    used: GoldUsed, scores: Mapping[str, float]
+) -> tuple[GoldUsed, dict[str, float]]:
+    """Return the sample with the mean number of each text's codes, and all numbers.
+
+    Args:
+        used: The sample, with the codes of all coders.
+        scores: Number of each label and code.
+    """
+    known = dict(scores)
+    codes = list(used.codes)
+    for i, given in enumerate(used.by_coders):
+        numbers = [scores[code] for code in given]
+        if len({*numbers}) < 2:
+            continue
+        mean = sum(numbers) / len(numbers)
+        codes[i] = _name_of(mean, known)
+        known[codes[i]] = mean
+    return replace(used, codes=codes, notes=used.notes_without_ties), known
+
+
+def _name_of(number: float, known: Mapping[str, float]) -> str:
+    """Return a name of a number that no label with another number has."""
+    name = repr(number)
+    while known.get(name, number) != number:
+        name += " "
+    return name
+
+
+def agreement_line(gold: object) -> str:
+    """Return a sentence on the agreement of a sample's coders; "" for one coder."""
+    if not isinstance(gold, GoldSample):
+        return ""
+    n_coders = sum(any(code is not None for code in column) for column in gold.codes)
+    if n_coders < 2 or gold.several:
+        return ""
+    weights = (1 / gold.probs).tolist()
+    by_coder = CodesByCoder(gold.codes)
+    alike = percent_agreement(by_coder, unit_weights=weights)
+    if alike.n_units == 0:
+        return note("no_shared_text", n_coders=n_coders)
+    codes = {code for column in gold.codes for code in column if code is not None}
+    is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
+    scale: Scale = "ordinal" if is_ordinal else "nominal"
+    alpha = krippendorff_alpha(
+        by_coder,
+        scale=scale,
+        levels=gold.names if is_ordinal else None,
+        unit_weights=weights,
+    )
+    return note("agreement", n_coders=n_coders, alike=alike, alpha=alpha, scale=scale)
+
+
+def kept_rows(
+    texts: Population,
+    formula: str | None,
+    by: str | Sequence[str] | None,
+    cluster: str | None,
+    survey: Floats | None,
+) -> Ints:
+    """Return the rows with a label, a weight above 0 and a value in every used column.
+
+    Warns:
+        UserWarning: A column has no value for some texts with a label.
+    """
+    there = np.array([label is not None for label in texts.labels], dtype=bool)
+    if survey is not None:
+        there &= survey > 0
+    kept = np.flatnonzero(there)
+    used = dict.fromkeys(by_columns(by), "by")
+    if formula is not None:
+        known = formula_terms.columns_in(formula) - {texts.label_column}
+        columns = sorted(known.intersection(frames.names(texts.frame)))
+        used = dict.fromkeys(columns, "formula")
+    if cluster is not None:
+        used[cluster] = "cluster"
+    complete = np.ones(len(kept), dtype=bool)
+    missing: dict[str, int] = {}
+    for name, argument in used.items():
+        values = frames.column(texts.frame, name, argument)
+        has_value = np.array([values[i] is not None for i in kept], dtype=bool)
+        complete &= has_value
+        if not has_value.all():
+            missing[name] = int((~has_value).sum())
+    if missing:
+        n, arguments = int((~complete).sum()), dict.fromkeys(used[k] for k in missing)
+        which = f"column {next(iter(missing))!r} has"
+        if len(missing) > 1:
+            counts = (f"{name!r} ({count:,})" for name, count in missing.items())
+            which = f"columns {', '.join(counts)} have"
+        warn_caller(
+            note(
+                "no_column_value",
+                columns=which,
+                n=n,
+                n_kept=len(kept),
+                is_weighted=survey is not None,
+                arguments=list(arguments),
+            )
+        )
+    kept = kept[complete]
+    if len(kept) == 0:
+        raise ArgumentError(
+            "must have at least one row with a label and a value in every column used",
+            argument="data",
+            code="no_rows",
+        )
+    return kept
+
+
+def with_outcome(
+    formula: str, outcome: Outcome, texts: Population, *, several: bool
+) -> str:
+    """Return the formula with `outcome` as its left side, if it has none."""
+    left, right = formula_terms.split(formula)
+    if left:
+        raise ArgumentError(
+            f"is for a formula without a left side, not {formula!r}", argument="outcome"
+        )
+    if not isinstance(outcome, str):
+        raise ArgumentTypeError(
+            "must be one label where there is a formula", argument="outcome"
+        )
+    labels = [label for label in texts.labels if label is not None]
+    there = [labels_of(label, several=several) for label in labels]
+    checked_labels(outcome, texts, frozenset().union(*there))
+    name = texts.label_column or ""
+    name = name if name.isidentifier() else f"`{name}`"
+    has = f"has_label({name}, {outcome!r})" if several else f"{name} == {outcome!r}"
+    return f"{has} ~ {right}"

@@ -1,0 +1,1 @@
+"""Gold samples: texts drawn with known probabilities, and the codes of people."""

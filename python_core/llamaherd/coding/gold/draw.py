@@ -1,0 +1,377 @@
+"""Drawing of gold-standard samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.label_sets import scale_of
+from llamaherd.coding.annotation.texts import same_rows
+from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.frames import weights_of
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.forms import listed_ids
+from llamaherd.coding.gold.joins import hash_of_labels, note
+from llamaherd.coding.gold.pooling import (
+    check_highest,
+    earlier_draw,
+    highest_prob,
+    is_same_design,
+    pool,
+)
+from llamaherd.coding.gold.population import Population, own_ids, own_labels, own_texts
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics import sampling
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import one_warning, warn_caller
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.phrases import count_of
+from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.annotation.codebook import Example
+    from llamaherd.coding.statistics.sampling import Allocation, Floats
+
+
+# How a gold-standard sample was drawn, by the kind of its design.
+DESIGNS = {
+    "simple": "at random, all with the same probability",
+    "stratified": "at random, a fixed number in each stratum",
+    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
+    "weights": "at random, with probabilities that grow with the survey weight",
+    "given": "at random, with given probabilities",
+    "waves": "in waves of different designs",
+}
+
+
+@one_warning()
+def gold_sample(
+    data: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    n: int,
+    by: str | Sequence[str] | None = None,
+    prob: str | Sequence[float] | None = None,
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    id: str | None = None,  # noqa: A002 - what the column is called
+    confidence: str | Sequence[float] | None = None,
+    floor: float = 0.3,
+    allocation: Allocation | Mapping[str, int] = "proportional",
+    names: Sequence[str] = (),
+    seed: int | None = None,
+    several: bool | None = None,
+    after: GoldSample | None = None,
+    weights: str | Sequence[float] | None = None,
+) -> GoldSample:
+    """Draw texts for human coding, with known inclusion probabilities.
+
+    Args:
+        data: Result of `annotate`, or a data frame with a row for each of N texts.
+        n: Number of texts to draw; `gold_size` computes a suitable number.
+        by: Columns; each combination of their values is a stratum. With
+            `prob="stratified"` and no columns, each label is a stratum.
+        prob: "simple": equal probabilities. "stratified": simple within strata.
+            "uncertainty": probability grows with 1 - `confidence`. "weights": probability
+            grows with survey weights. Or N probabilities that sum to n; with `after` only
+            the probabilities of texts that were not drawn before are used, scaled to sum
+            to n. None uses "stratified" if `by` is given, else "simple"; with `after`,
+            the design of the earlier sample.
+        text: Column of texts; None for the column that was coded, or for a data frame the
+            column "text" if it has texts.
+        label: Column of the model's labels; None for the column that `annotate` wrote,
+            or for a data frame the column "label", if there is one.
+        id: Column of unique identifiers; None for the column "id" if its values are
+            unique, otherwise row numbers from 1. With `after`, None uses the identifiers
+            of the earlier sample. Identifiers match codes to texts even after the data
+            were sorted or filtered.
+        confidence: For "uncertainty": a column, or N numbers from 0 to 1. None computes
+            the confidence from the probabilities. With one label per text it is the
+            margin between the two most probable labels. With several labels per text it
+            is 2 abs(p - 1/2) of the least certain label.
+            Missing values are read as 0.
+        floor: For "uncertainty" and "weights": share of the sample that is drawn with
+            equal probabilities. Every probability is at least floor * n / N.
+        allocation: For "stratified": "proportional" to the sizes of strata, "equal", or
+            the number of texts for each stratum by name. "proportional" and "equal" draw
+            at least 2 texts from each stratum that has 2 or more.
+        names: Labels that codes may have; () uses the labels of the codebook, or for a
+            data frame the labels that occur in the column `label`. If each of these
+            labels has a column of probabilities "p_<label>", codes may also be other
+            labels that have such a column.
+        seed: Seed of the draw; None for a random seed, which is recorded in `design`.
+        several: True if a text may have several labels, joined by "; ". None to use the
+            setting of `data`, or False for a data frame.
+        after: Sample of an earlier wave, with or without codes: n more texts are drawn
+            from the texts not drawn before, and the result is one sample of all waves.
+            Waves form one sample of the same design, with pooled probabilities, if all
+            are "simple", or if all are "stratified" by the same columns and `allocation`
+            is "proportional" or "equal". In other cases probabilities may depend on the
+            codes of earlier waves, and estimates weight waves as described in
+            `llamaherd.coding.gold.waves`. Decide the sizes of all waves before
+            you see any codes.
+        weights: For "weights": a column, or N survey weights.
+
+    Returns:
+        The sample. Missing and blank texts are never drawn.
+
+    Raises:
+        ValueError: An argument does not fit the data, or n does not fit the strata.
+        TypeError: An argument has the wrong type.
+
+    Warns:
+        UserWarning: Some drawn texts are examples of the codebook, or values of a column
+            "id" are missing or not unique, so that the column is not used.
+    """
+    frame = data.frame if isinstance(data, Coded) else data
+    names = _checked_names(names)
+    _check_after(after)
+    for name, values in (
+        ("prob", prob),
+        ("confidence", confidence),
+        ("weights", weights),
+    ):
+        frames.check_index(values, frame, name)
+    own = {} if after is None else after.design
+    there = frames.names(frame)
+    known = {
+        name: own[name] for name in ("text", "label", "id") if own.get(name) in there
+    }
+    texts = Population.of(
+        data,
+        text=text or known.get("text") or own_texts(data),
+        label=label
+        or (None if isinstance(data, Coded) else known.get("label") or own_labels(frame)),
+        id=_own_id(frame, after, known) if id is None else id,
+        names=names or (() if after is None else after.names),
+        several=own.get("several") if several is None else several,
+    )
+    if after is not None:
+        after, texts = earlier_draw(after, texts)
+        if prob is None and by is None:
+            prob, by = _again(after.design)
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**53))
+    checks.integer("seed", seed, 0, 2**53)
+    kind = prob if isinstance(prob, str) else None
+    if prob is None:
+        kind = "simple" if by is None else "stratified"
+    _check_used(kind, confidence=confidence, floor=floor, allocation=allocation)
+    _check_there(texts, n)
+    most = 1.0 if after is None else highest_prob(after, n)
+    draw, more, same = _drawn(
+        texts,
+        n,
+        kind,
+        np.random.default_rng(seed),
+        by=by,
+        sizes=prob if kind is None else weights,
+        confidence=confidence,
+        floor=floor,
+        allocation=allocation,
+        after=after,
+        most=most,
+    )
+    if by is not None and kind != "stratified":
+        raise ArgumentError(
+            f"is for {setting('prob', 'stratified')}, not {checks.shown(prob)}",
+            argument="by",
+        )
+    if weights is not None and kind != "weights":
+        raise ArgumentError(
+            f"is for {setting('prob', 'weights')}, not {checks.shown(prob)}",
+            argument="weights",
+        )
+    scale = scale_of(data, None, texts.label_column)
+    n_missing = len(texts) - len(texts.there) - len(texts.drawn)
+    design = {
+        "kind": kind or "given",
+        "n": n,
+        "N": len(texts),
+        "n_missing": n_missing,
+        "seed": seed,
+        "sha256": texts.sha256,
+        "labels_sha256": hash_of_labels(texts.labels),
+        "text": texts.text_column,
+        "label": texts.label_column,
+        "id": texts.id_column,
+        **texts.marks_of_order(),
+        **({"several": True} if texts.several else {}),
+        **({} if scale == "nominal" else {"scale": scale}),
+        **more,
+    }
+    drawn = texts.sample(draw, design)
+    if isinstance(data, Coded):
+        warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
+    if after is None:
+        return drawn
+    return pool(after, drawn, texts.there, is_same=same)
+
+
+def _own_id(
+    frame: object, after: GoldSample | None, known: Mapping[str, str]
+) -> str | None:
+    """Return the column of ids if the user named none; None for row numbers.
+
+    All waves have ids of the same kind: a warning about the column "id" is issued only
+    for the first wave, which does not use it.
+    """
+    return own_ids(frame) if after is None else known.get("id")
+
+
+def _checked_names(names: object) -> list[str]:
+    """Return the labels that codes may have."""
+    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
+        raise ArgumentTypeError(
+            f"must be a list of labels, not {checks.shown(names)}", argument="names"
+        )
+    found = [text_of(each) or "" for each in names]
+    for i, name in enumerate(found):
+        if not name.strip():
+            raise ArgumentError(
+                f"must not be empty: {name!r}", argument="names", place=(i,), code="empty"
+            )
+    checks.distinct("names", found)
+    return found
+
+
+def _check_after(after: object) -> None:
+    """Check the type of the earlier sample."""
+    if after is not None and not isinstance(after, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a gold sample, not {checks.shown(after)}", argument="after"
+        )
+
+
+def _check_there(texts: Population, n: int) -> None:
+    """Check that at least n texts can be drawn."""
+    if len(texts.there) == 0:
+        raise ArgumentError(
+            "has no text to draw: missing and blank texts are never drawn",
+            argument="data",
+            code="empty",
+        )
+    most = len(texts.there)
+    if checks.integer("n", n, 1) > most:
+        raise ArgumentError(
+            f"must be at most {most}, not {n}: {count_of(most, 'text')} can be drawn "
+            "(missing and blank texts are never drawn)",
+            argument="n",
+            code="out_of_range",
+        )
+
+
+def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of many kinds
+    """Check that arguments of one design are not given with another design."""
+    defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
+    users = {
+        "confidence": ("uncertainty",),
+        "floor": ("uncertainty", "weights"),
+        "allocation": ("stratified",),
+    }
+    for name, value in given.items():
+        is_default = (
+            isinstance(value, (str, float, type(None))) and value == defaults[name]
+        )
+        if not is_default and kind not in users[name]:
+            designs = " or ".join(setting("prob", user) for user in users[name])
+            raise ArgumentError(
+                f"has no effect in this design: it is for {designs}", argument=name
+            )
+
+
+def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
+    """Return `prob` and `by` of an earlier draw, to repeat its design."""
+    kind = str(design["kind"])
+    if kind not in {"simple", "stratified", "uncertainty"}:
+        raise ArgumentError(
+            f"must be given: the design {kind!r} of the earlier sample is not repeatable",
+            argument="prob",
+            code="missing",
+        )
+    by = design.get("by")
+    return kind, None if by == "label" else by
+
+
+def _drawn(
+    texts: Population,
+    n: int,
+    kind: str | None,
+    rng: np.random.Generator,
+    *,
+    by: str | Sequence[str] | None,
+    sizes: Any,  # noqa: ANN401 - N numbers, or a column
+    confidence: str | Sequence[float] | None,
+    floor: float,
+    allocation: Allocation | Mapping[str, int],
+    after: GoldSample | None,
+    most: float,
+) -> tuple[sampling.Draw, dict[str, Any], bool]:
+    """Draw from the texts that were not drawn before.
+
+    Returns:
+        The draw; its settings, to be recorded in the design; and True if it continues an
+        earlier sample of the same design.
+    """
+
+    def unequal(own: Floats, at_least: float) -> sampling.Draw:
+        if after is None:
+            probs = sampling.inclusion_probs(own, n, at_least)
+        else:
+            probs = waves.bounded_probs(own, n, at_least, most)
+        return sampling.draw_unequal(probs, rng)
+
+    if kind is None:
+        given = texts.of_rows(numbers_of(sizes, "prob"), "prob")
+        if after is not None:
+            return unequal(given, 0.0), {"given": True}, False
+        draw = sampling.draw_unequal(given, rng)
+        _check_n(n, draw)
+        return draw, {"given": True}, False
+    if kind == "uncertainty":
+        checks.real("floor", floor, 0, 1)
+        own = 1 - texts.confidence(confidence)
+        return unequal(own, floor), {"floor": floor}, False
+    if kind == "weights":
+        checks.real("floor", floor, 0, 1)
+        own = texts.of_rows(weights_of(texts.frame, sizes, len(texts)), "weights")
+        return unequal(own, floor), {"floor": floor}, False
+    if kind == "stratified":
+        strata = texts.strata(by)
+        draw = sampling.draw_stratified(strata, n, rng, allocation)
+        more = {
+            "kind": kind,
+            "by": by or "label",
+            "strata": dict(Counter(strata)),
+            "drawn": dict(Counter(strata[i] for i in draw.rows)),
+            "allocation": allocation if isinstance(allocation, str) else dict(allocation),
+        }
+        same = after is not None and is_same_design(after, draw, texts.there, more)
+        if after is not None and not same:
+            check_highest(draw, most, strata)
+        return draw, more, same
+    checks.choice("prob", kind, ("simple", "stratified", "uncertainty", "weights"))
+    draw = sampling.draw_simple(len(texts.there), n, rng)
+    same = after is not None and is_same_design(after, draw, texts.there, {"kind": kind})
+    return draw, {}, same
+
+
+def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
+    """Warn if sampled texts are examples of the codebook: the prompt has their labels."""
+    rows = same_rows(drawn.texts, [each.text for each in examples])
+    if rows:
+        ids = listed_ids(drawn.ids, rows)
+        warn_caller(note("examples", n=len(rows), n_drawn=len(drawn), ids=ids))
+
+
+def _check_n(n: int, draw: sampling.Draw) -> None:
+    if len(draw.rows) != n:
+        raise ArgumentError(
+            f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
+        )

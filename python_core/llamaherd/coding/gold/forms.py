@@ -1,0 +1,432 @@
+"""Codes as coders type them: single cells, lists and tables of them, and CSV files."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.label_sets import (
+    BETWEEN,
+    is_none,
+    joined_labels,
+    labels_in,
+    none_of,
+)
+from llamaherd.coding.codes import form_of, is_nothing, text_of
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.waves import Wave
+from llamaherd.coding.statistics.dsl import Outside
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import separator_in
+from llamaherd.engine.core.plain import DAMAGED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+_COMMANDS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # characters that make a spreadsheet execute a cell
+_ESCAPED = (*_COMMANDS, "'")
+_MAX_CELL = 10**9
+# suffix of a coder's name: the coder's column of notes from the coding page
+NOTE = " note"
+DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
+
+
+def csv_bytes(
+    rows: Sequence[Sequence[str]],
+    bom: bool,
+    delimiter: str = ",",
+    *,
+    spreadsheet: bool = False,
+) -> bytes:
+    """Return rows as UTF-8 CSV; all cells are quoted.
+
+    Args:
+        rows: Cells by row.
+        bom: Whether to write a byte order mark.
+        delimiter: Delimiter of cells.
+        spreadsheet: Whether to escape cells, see `escaped`.
+    """
+    out = io.StringIO()
+    writer = csv.writer(
+        out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
+    )
+    writer.writerows([map(escaped, row) for row in rows] if spreadsheet else rows)
+    return out.getvalue().encode("utf-8-sig" if bom else "utf-8")
+
+
+def rows_of_csv(content: bytes, path: str) -> list[list[str]]:
+    """Parse the rows of a CSV with any delimiter and Unicode encoding."""
+    is_wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        text = content.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unusable(
+            f"{path} is not in UTF-8: save it as 'CSV UTF-8' in the spreadsheet",
+            "not_unicode",
+        ) from error
+    first, _, rest = text.partition("\n")
+    separator = separator_in(first)
+    n_before = 0 if separator is None else 1  # lines before the header
+    if separator is not None:
+        text = rest
+    delimiter = separator or max(DELIMITERS, key=first.count)
+    csv.field_size_limit(_MAX_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        lines = list(reader)
+    except csv.Error as error:
+        line = n_before + reader.line_num
+        raise _unusable(
+            f"{path}, line {line} is not CSV: {error}", "no_csv", line
+        ) from error
+    rows = [line for line in lines if any(map(str.strip, line))]
+    if not rows:
+        raise _unusable(f"{path} is empty", "no_csv")
+    return rows
+
+
+def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError:
+    """Return the error of a file that is not a coding sheet; lines count from 1."""
+    place = () if line is None else (line - 1,)
+    return ArgumentError(
+        problem, argument="path", place=place, code=code, form="{problem}"
+    )
+
+
+def without_notes(columns: Sequence[str]) -> list[str]:
+    """Return the columns without the columns of notes that the coding page adds."""
+    notes = {f"{name}{NOTE}" for name in columns}
+    return [name for name in columns if name not in notes]
+
+
+def escaped(cell: str) -> str:
+    """Escape a cell so that no spreadsheet executes it; `unescaped` undoes it.
+
+    An apostrophe is put before a cell that starts like a formula, and before a cell that
+    starts with an apostrophe that `unescaped` would otherwise remove.
+    """
+    if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
+        return "'" + cell
+    return cell
+
+
+def unescaped(cell: str) -> str:
+    """Remove the escape that `escaped` added."""
+    if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
+        return cell[1:]
+    return cell
+
+
+def same_text(one: str, other: str) -> bool:
+    """Return True if texts differ at most in line ends, whitespace and doubled quotes.
+
+    Spreadsheets change line ends and whitespace. Some readers of CSV, such as R's
+    `data.table::fread()`, keep the doubled quotes of quoted cells.
+    """
+    return _lines(one) == _lines(other)
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace('""', '"').strip()
+
+
+_MAX_LISTED = 5
+
+
+class CodeReader:
+    """Reader of codes that ignores case and whitespace.
+
+    Args:
+        names: The labels; () if every text is a valid code.
+        several: True if a text may have several labels, separated by semicolons, or by
+            commas if no label contains a comma. The labels are returned joined, in the
+            order of `names`.
+    """
+
+    def __init__(self, names: Sequence[str], *, several: bool = False) -> None:
+        self.names = names
+        self.several = several
+        has_comma = any("," in name for name in names) or not names
+        self._between = re.compile(BETWEEN if has_comma else f"[{BETWEEN},]")
+        self._exact = frozenset(names)
+        n_alike = Counter(map(form_of, names))  # "A" and "a" may be different labels
+        self._by_form = {form_of(n): n for n in names if n_alike[form_of(n)] == 1}
+
+    def read(self, cell: str) -> tuple[str | None, str]:
+        """Return the label in a cell, or None; and the problem of the cell, or ""."""
+        if not self.several:
+            return self._read_one(cell)
+        if is_none(cell, self.names):
+            return "", ""
+        found = [self._read_one(part) for part in self._between.split(cell)]
+        problem = next((problem for _, problem in found if problem), "")
+        labels = [code for code, _ in found if code is not None]
+        if problem or not labels:
+            return None, problem
+        return joined_labels(labels_in(joined_labels(labels), self.names)), ""
+
+    def _read_one(self, cell: str) -> tuple[str | None, str]:
+        written = (text_of(cell) or "").strip()
+        if written not in self._exact:
+            written = unescaped(written)
+        if written in self._exact or (not is_nothing(written) and not self._exact):
+            return written, ""
+        if form_of(written) in self._by_form:
+            return self._by_form[form_of(written)], ""
+        if is_nothing(written):
+            return None, ""
+        more = f" and {len(self.names) - 20} more" if len(self.names) > 20 else ""
+        there = ", ".join(self.names[:20]) + more
+        hint = checks.meant(written, self.names)
+        return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
+
+    def are_notes(self, cells: Sequence[str]) -> bool:
+        """Return True if some cell is not empty, and no cell is a label."""
+        found = [self.read(cell) for cell in cells]
+        is_something = any(problem for _, problem in found)
+        return is_something and all(code is None for code, _ in found)
+
+
+def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
+    """List the ids of the first five of these rows, and the number of further rows."""
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return ", ".join(ids[i] for i in rows[:5]) + more
+
+
+def summary_of_problems(problems: Sequence[str]) -> str:
+    """Return a message with the first problem of a sheet and the number of problems."""
+    if len(problems) == 1:
+        return problems[0]
+    more = len(problems) - _MAX_LISTED
+    first = "; ".join(problems[:_MAX_LISTED])
+    return f"{len(problems)} problems: {first}" + (
+        f"; and {more} more" if more > 0 else ""
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Identifiers and row numbers of the n texts of a sample, to match an index."""
+
+    ids: Sequence[str]
+    rows: Sequence[int]
+
+    def order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
+        """Return indices that sort codes into the sample's order, by their pandas index.
+
+        None if there is no index, or if the codes are already in the sample's order.
+        """
+        index = frames.index_of(codes)
+        n = len(self.ids)
+        if index is None or len(index) != n or index == list(range(n)):
+            return None
+        texts = [text_of(each) or "" for each in index]
+        for expected in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
+            if set(texts) == set(expected) and len(set(texts)) == n:
+                at = {each: i for i, each in enumerate(texts)}
+                return [at[each] for each in expected]
+        raise ArgumentError(
+            "have an index that is neither the sample's ids nor its rows: give "
+            "codes.to_numpy() if they are in the sample's order",
+            argument="codes",
+        )
+
+
+def read_codes(
+    codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
+    coder: str,
+    places: Places,
+    reader: CodeReader,
+) -> dict[str, list[str | None]]:
+    """Return the codes of each coder, in the sample's order.
+
+    Args:
+        codes: See `GoldSample.with_codes`.
+        coder: Name of the coder if there is a single coder.
+        places: Texts of the sample.
+        reader: Reader of single codes.
+    """
+    order = places.order_of(codes)
+    if isinstance(codes, Mapping) or hasattr(codes, "columns"):
+        given = {
+            name: frames.column(codes, name, "codes") for name in frames.names(codes)
+        }
+    else:  # includes pandas Series, which also have items
+        given = {coder: codes}
+    if isinstance(codes, Mapping):  # may contain Series
+        given = {
+            name: _ordered(frames.column(codes, name, "codes"), places.order_of(each))
+            for name, each in codes.items()
+        }
+    elif order is not None:
+        given = {name: _ordered(list(each), order) for name, each in given.items()}
+    return {
+        str(name): _checked(each, str(name), places, reader)
+        for name, each in given.items()
+    }
+
+
+def _checked(
+    codes: Sequence[Any], coder: str, places: Places, reader: CodeReader
+) -> list[str | None]:
+    n = len(places.ids)
+    if not hasattr(codes, "__len__") or isinstance(codes, (bytes, Mapping)):
+        raise ArgumentTypeError(
+            f"of {coder!r} must be a list, not {checks.shown(codes)}", argument="codes"
+        )
+    if isinstance(codes, str) or len(codes) != n:
+        raise ArgumentError(
+            f"of {coder!r} must be {n}, one for each text of the sample",
+            argument="codes",
+            code="wrong_length",
+        )
+    made: list[str | None] = []
+    problems = []
+    for i, code in enumerate(codes):
+        text = text_of(code)
+        if reader.several and text == "":
+            text = none_of(reader.names)
+        label, problem = reader.read(text or "")
+        made.append(label)
+        if problem:
+            where = f"codes of {coder!r}, row {i + 1} (id {places.ids[i]})"
+            problems.append(f"{where}: {problem}")
+    if problems:
+        raise ArgumentError(summary_of_problems(problems), code="unknown_codes")
+    return made
+
+
+def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
+    return values if order is None else [values[i] for i in order]
+
+
+_FORMAT = 1
+
+
+def json_of(sample: Mapping[str, Any]) -> str:
+    """Return JSON of the fields of a `GoldSample`; floats are exact."""
+    known = {name: _stored(sample[name]) for name in _READERS}
+    stored = {
+        name: value
+        for name, value in known.items()
+        if name not in _OPTIONAL or value not in (None, [])
+    }
+    checksum = _probs_sha256(sample["all_probs"])
+    return json.dumps(
+        {"llamaherd_gold": _FORMAT, **stored, "probs_sha256": checksum},
+        ensure_ascii=False,
+    )
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """Return the fields of the `GoldSample` that `text_of` stored."""
+    try:
+        stored = json.loads(text)
+        made = {
+            name: read(stored[name])
+            for name, read in _READERS.items()
+            if name not in _OPTIONAL or stored.get(name) is not None
+        }
+        checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
+    except DAMAGED as error:
+        raise ArgumentError(
+            f"is not a stored gold sample: {error!r}", argument="text"
+        ) from error
+    if form != _FORMAT:
+        raise ArgumentError(
+            f"is a gold sample of another format, {form!r}", argument="text"
+        )
+    is_other = bool(made.get("waves")) and not np.allclose(
+        waves.combine(made["waves"]).all_probs, made["all_probs"], rtol=1e-9, atol=0
+    )
+    if is_other or checksum != _probs_sha256(made["all_probs"]):
+        raise ArgumentError(
+            "the inclusion probabilities of the stored gold sample were changed: it "
+            "gives no valid estimates; use the sample as it was drawn",
+            argument="gold",
+            code="changed",
+            form="{name}: {problem}",
+        )
+    return made
+
+
+def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
+    """Return a value as JSON types; fields of dataclasses that are None are left out."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if is_dataclass(value):
+        given = {each.name: _stored(getattr(value, each.name)) for each in fields(value)}
+        return {name: each for name, each in given.items() if each is not None}
+    return [_stored(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _floats(values: Any) -> Floats:  # noqa: ANN401 - of JSON
+    return np.array(values, dtype=np.float64)
+
+
+def _ints(values: Any) -> Ints:  # noqa: ANN401 - of JSON
+    return np.array(values, dtype=np.int64)
+
+
+def _texts(values: Any) -> list[str]:  # noqa: ANN401 - of JSON
+    return list(map(str, values))
+
+
+def _outside(stored: Mapping[str, Any]) -> Outside:
+    return Outside(strata=_ints(stored["strata"]), left=_floats(stored["left"]))
+
+
+def _wave(stored: Mapping[str, Any]) -> Wave:
+    outside = stored.get("outside")
+    return Wave(
+        rows=_ints(stored["rows"]),
+        probs=_floats(stored["probs"]),
+        strata=_ints(stored["strata"]),
+        n=int(stored["n"]),
+        n_left=int(stored["n_left"]),
+        outside=None if outside is None else _outside(outside),
+    )
+
+
+# Fields of a sample in the order of the text, with the function that reads each.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda values: [int(row) for row in values],
+    "ids": _texts,
+    "texts": list,
+    "all_probs": _floats,
+    "strata": _ints,
+    "names": tuple,
+    "labels": list,
+    "design": dict,
+    "codes": lambda columns: [list(each) for each in columns],
+    "coders": list,
+    "all_ids": _texts,
+    "label_marks": _ints,
+    "waves": lambda stored: tuple(map(_wave, stored)),
+    "outside": _outside,
+}
+_OPTIONAL = ("all_ids", "label_marks", "waves", "outside")
+
+
+def _probs_sha256(probs: Floats) -> str:
+    return hashlib.sha256(np.ascontiguousarray(probs, dtype="<f8").tobytes()).hexdigest()

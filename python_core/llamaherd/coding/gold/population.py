@@ -1,0 +1,407 @@
+"""Texts from which a gold sample is drawn, read from any form of input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.label_sets import confidence_of, labels_in
+from llamaherd.coding.annotation.texts import is_blank, marks_of, open_parts, sha256_of
+from llamaherd.coding.codes import are_measured, form_of, numbers_of, text_of
+from llamaherd.coding.gold.joins import (
+    Matched,
+    SampleRows,
+    column_hashes,
+    label_forms,
+    note,
+)
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_caller
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.phrases import count_of
+
+if TYPE_CHECKING:
+    from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
+
+
+ID = "id"  # default column of identifiers
+TEXT = "text"  # default column of texts
+LABEL = "label"  # default column of labels
+_NO_LABEL = "(none)"  # stratum of texts without a label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """N texts with labels.
+
+    Attributes:
+        data: Input data.
+        frame: Data frame of the input.
+        ids: N identifiers.
+        texts: N texts; None for missing texts.
+        labels: N labels as texts; None for missing labels.
+        names: Labels that codes may have.
+        several: True if a text may have several labels.
+        text_column: Name of the column of texts; None if there is none.
+        label_column: Name of the column of labels.
+        id_column: Name of the column of identifiers; None for row numbers.
+        drawn: Rows that were drawn in earlier waves.
+    """
+
+    data: Any
+    frame: Any
+    ids: list[str]
+    texts: list[str | None]
+    labels: list[str | None]
+    names: tuple[str, ...]
+    several: bool
+    text_column: str | None
+    label_column: str | None
+    id_column: str | None
+    drawn: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,  # noqa: ANN401 - see gold_sample
+        *,
+        text: str | None,
+        label: str | None,
+        id: str | None,  # noqa: A002 - as gold_sample calls it
+        names: Sequence[str] = (),
+        several: bool | None = None,
+    ) -> Population:
+        """Read data in the forms that `gold_sample` accepts."""
+        frame = data
+        if isinstance(data, Coded):
+            if label is None:
+                data.check_frame()
+            frame = data.frame
+            text = text or data.text
+            label = label or data.columns.get("label")
+            names = names or data.names
+            if several is None:
+                several = getattr(data.codebook, "type", "label") == "multiple"
+        elif isinstance(data, Mapping):  # R's columns, with the codebook of the labels
+            names = names or getattr(getattr(data, "codebook", None), "names", ())
+        n_texts = frames.n_rows(frame)
+        texts = _texts(frame, text, n_texts)
+        labels = _strings(frames.column(frame, label, "label")) if label else None
+        if labels and not several:
+            labels = [None if not form_of(each or "") else each for each in labels]
+        there = {each for each in labels or () if each is not None}
+        if label and are_measured(frames.column(frame, label, "label")):
+            there = set()  # any number is allowed as a code
+        elif label and not several and frames.are_ordered(frame, label):
+            # Agreement on an ordinal scale depends on the order of the names.
+            names = names or frames.categories(frame, label) or ()
+        if several:
+            there = {part for each in there for part in labels_in(each, ())}
+        there |= _with_probabilities(frame, label, there)
+        ids = [str(i + 1) for i in range(n_texts)]
+        if id is not None:
+            ids = [
+                _id(value, i) for i, value in enumerate(frames.column(frame, id, "id"))
+            ]
+            _check_unique(ids)
+        return cls(
+            data=data,
+            frame=frame,
+            ids=ids,
+            texts=texts,
+            labels=labels or [None] * n_texts,
+            names=tuple(text_of(each) or "" for each in names) or tuple(sorted(there)),
+            several=bool(several),
+            text_column=text,
+            label_column=label,
+            id_column=id,
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def there(self) -> Ints:
+        """Rows with a text to code; all rows if the column of texts is unknown.
+
+        Rows that were drawn in earlier waves are left out.
+        """
+        has_text = np.ones(len(self), dtype=bool)
+        if self.text_column is not None:
+            has_text = np.array(
+                [bool(text) and not is_blank(text) for text in self.texts]
+            )
+        has_text[list(self.drawn)] = False
+        return np.flatnonzero(has_text)
+
+    def marks_of_order(self) -> dict[str, Any]:
+        """Return hashes of all columns, if no id, text or label shows the order of rows.
+
+        A column with the same values in another order shows that rows were sorted.
+        """
+        if (self.text_column, self.label_column, self.id_column) != (None, None, None):
+            return {}
+        return {"columns": column_hashes(self.frame, frames.names(self.frame))}
+
+    @cached_property
+    def sha256(self) -> str:
+        """Return the SHA-256 of all ids and texts."""
+        return sha256_of(self.ids, self.texts)
+
+    def of_rows(self, values: Floats, name: str) -> Floats:
+        """Return the values of the rows with a text."""
+        if values.shape != (len(self),):
+            raise ArgumentError(
+                f"must have {len(self)} values, one for each text",
+                argument=name,
+                code="wrong_length",
+            )
+        return np.asarray(values[self.there])
+
+    def strata(self, by: str | Sequence[str] | None) -> list[str]:
+        """Return the stratum of each row with a text, such as "a / b" for two columns."""
+        if by is None and self.label_column is None:
+            raise ArgumentError(
+                "must name the columns of strata: the data have no column of labels",
+                argument="by",
+                code="unknown_argument",
+            )
+        names = by_columns(by)
+        columns = [_strings(frames.column(self.frame, name, "by")) for name in names]
+        columns = columns or [self.labels]
+        rows = list(zip(*columns, strict=True))
+        return [
+            " / ".join(_NO_LABEL if part is None else part or "none" for part in rows[i])
+            for i in self.there
+        ]
+
+    def confidence(self, given: str | Sequence[float] | None) -> Floats:
+        """Return the confidence of the model for each row with a text, in [0, 1]."""
+        if given is None and isinstance(self.data, Coded):
+            given = self.data.columns.get("margin") or self.data.columns.get("prob")
+            if self.several and self.data.probs is not None:
+                given = confidence_of(self.data.probs).tolist()
+        if given is None:
+            raise ArgumentError(
+                "must be a column with the confidence of the model, from 0 to 1",
+                argument="confidence",
+            )
+        values = (
+            frames.column(self.frame, given, "confidence")
+            if isinstance(given, str)
+            else given
+        )
+        numbers = self.of_rows(numbers_of(values, "confidence"), "confidence")
+        numbers = np.nan_to_num(numbers, nan=0.0)
+        if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
+            raise ArgumentError(
+                "must be between 0 and 1", argument="confidence", code="out_of_range"
+            )
+        return np.asarray(np.minimum(numbers, 1.0))
+
+    def sample(self, draw: Draw, design: dict[str, Any]) -> GoldSample:
+        """Return the sample drawn from the rows with a text."""
+        all_probs = np.zeros(len(self))
+        all_probs[self.there] = draw.all_probs
+        strata = np.full(len(self), -1, dtype=np.int64)
+        strata[self.there] = draw.strata
+        rows = self.there[draw.rows].tolist()
+        return GoldSample(
+            rows=rows,
+            ids=[self.ids[i] for i in rows],
+            texts=[self.texts[i] for i in rows],
+            all_probs=all_probs,
+            strata=strata,
+            names=self.names,
+            labels=[self.labels[i] for i in rows],
+            design=design,
+            all_ids=None if self.id_column is None else self.ids,
+            label_marks=marks_of(label_forms(self.labels)),
+        )
+
+
+def own_ids(frame: object) -> str | None:
+    """Return "id" if this column exists and its values are unique, else None.
+
+    Warns:
+        UserWarning: The column exists, and values are missing or not unique.
+    """
+    if ID not in frames.names(frame):
+        return None
+    values = [text_of(value) for value in frames.column(frame, ID, "id")]
+    if None not in values and len(set(values)) == len(values):
+        return ID
+    twice = Counter(values).most_common(1)[0]
+    problem = "has no value for some texts"
+    if None not in values:
+        problem = f"has the value {twice[0]!r} {count_of(twice[1], 'time')}"
+    warn_caller(note("bad_ids", column=ID, problem=problem))
+    return None
+
+
+def own_texts(data: object) -> str | None:
+    """Return "text" if a data frame has this column with texts, else None."""
+    if isinstance(data, Coded) or TEXT not in frames.names(data):
+        return None
+    values = frames.column(data, TEXT, "text")
+    are_texts = all(value is None or isinstance(value, str) for value in values)
+    return TEXT if are_texts and any(value is not None for value in values) else None
+
+
+def own_labels(data: object) -> str | None:
+    """Return "label" if a data frame has this column with labels, else None."""
+    if LABEL not in frames.names(data):
+        return None
+    values = frames.column(data, LABEL, "label")
+    return LABEL if any(text_of(value) is not None for value in values) else None
+
+
+def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:
+    """Return the labels whose probabilities are in columns of the data.
+
+    People may give a label that the model never gave; only its column of probabilities
+    shows that it exists. `annotate` writes a column p_<label> for each label, with the
+    prefix of the column "label". The columns are used only if every label that
+    occurs has such a column.
+    """
+    if label is None or not there:
+        return set()
+    each = f"{label.removesuffix('label')}p_" if label.endswith("label") else "p_"
+    found = {
+        name.removeprefix(each)
+        for name in frames.names(frame)
+        if name.startswith(each) and name != each
+    }
+    return found if there <= found else set()
+
+
+def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
+    if text is None:
+        return [None] * n_texts
+    values = frames.column(frame, text, "text")
+    for i, value in enumerate(values):
+        if value is not None and not isinstance(value, str):
+            raise ArgumentTypeError(
+                f"must be a text or missing, not {checks.shown(value)}",
+                argument="text",
+                place=(i,),
+            )
+    return values
+
+
+def _strings(values: Sequence[Any]) -> list[str | None]:
+    return [text_of(value) for value in values]
+
+
+def _id(value: object, i: int) -> str:
+    made = text_of(value)  # R and pandas may store integers as floats
+    if made is None:
+        raise ArgumentError(
+            "is missing: each text needs an id", argument="id", place=(i,), code="missing"
+        )
+    return made
+
+
+def _check_unique(ids: Sequence[str]) -> None:
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise ArgumentError(
+            f"must differ from text to text: {twice!r} occurs twice",
+            argument="id",
+            code="duplicate",
+        )
+
+
+def by_columns(by: object, argument: str = "by") -> list[str]:
+    """Return one column name, or several, as a list."""
+    if by is None:
+        return []
+    if isinstance(by, str):
+        return [by]
+    what = checks.no_list(by)
+    if what or not isinstance(by, Iterable) or isinstance(by, (bytes, Mapping)):
+        raise ArgumentTypeError(
+            f"must be the name of a column, or a list of names, not "
+            f"{what or checks.shown(by)}",
+            argument=argument,
+        )
+    names = [checks.text(argument, each) for each in by]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ArgumentError(
+                f"names the column {name!r} twice", argument=argument, code="duplicate"
+            )
+    return names
+
+
+def match_sample(
+    coded: Any,  # noqa: ANN401 - see estimate
+    gold: Any,  # noqa: ANN401 - see estimate
+    label: str | None,
+    text: str | None,
+    *,
+    several: bool,
+) -> tuple[Population, Any, list[str]]:
+    """Match a sample to the texts; return both, and notes on texts that do not match."""
+    _check_gold(gold)
+    gold = open_parts(gold)
+    if isinstance(coded, Sequence) and not isinstance(coded, str):
+        coded = {"label": list(coded)}
+    design = gold.design if isinstance(gold, GoldSample) else {}
+    frame = coded.frame if isinstance(coded, Coded) else coded
+    there = frames.names(frame)
+    text = text or (design.get("text") if design.get("text") in there else None)
+    identifier = design.get("id") if design.get("id") in there else None
+    if label is None and frame is coded:
+        label = design.get("label") or "label"
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(
+        coded, text=text, label=label, id=identifier, names=names, several=several
+    )
+    if not isinstance(gold, GoldSample):
+        return texts, gold, []
+    known = texts.texts if texts.text_column is not None else None
+    data = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
+    found = Matched.of(gold, data)
+    gold = found.gold.moved(found.new_rows)
+    gold = gold.with_labels([texts.labels[row] for row in gold.rows])
+    return texts, gold, [*filter(None, [found.left_out]), *found.notes]
+
+
+def codes_and_probs(
+    texts: Population,
+    gold: Any,  # noqa: ANN401 - see estimate
+    prob: Any,  # noqa: ANN401 - see estimate
+    weights: object,
+) -> tuple[Any, Any]:
+    """Return `gold` and `prob`; for the name of a column, return the column's values.
+
+    A pandas object with another index than the data frame raises an error.
+    """
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
+    for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
+        frames.check_index(values, texts.frame, name)
+    return gold, prob
+
+
+def _check_gold(gold: object) -> None:
+    if isinstance(gold, (GoldSample, str)):
+        return
+    is_other = isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable)
+    what = checks.shown(gold) if is_other else checks.no_list(gold)
+    if what:
+        raise ArgumentTypeError(
+            f"must be a GoldSample, the name of a column, or a list of codes, not {what}",
+            argument="gold",
+        )

@@ -1,0 +1,399 @@
+"""Reading of completed coding sheets."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llamaherd.coding import frames
+from llamaherd.coding.codes import check_names, form_of, text_of
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.forms import CodeReader, listed_ids, summary_of_problems
+from llamaherd.coding.gold.joins import note
+from llamaherd.coding.gold.sample import GoldSample, sidecar
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import one_warning, warn_caller
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+_ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
+
+
+@one_warning()
+def read_gold(
+    path: Any,  # noqa: ANN401 - of one file, of several, or a data frame of any kind
+    sample: GoldSample | None = None,
+    *,
+    coders: Sequence[str] | None = None,
+) -> GoldSample:
+    """Read completed coding sheets.
+
+    Upper and lower case are not distinguished in labels and in the column names `id` and
+    `text`; whitespace in labels is ignored. An empty cell, "NA" or "N/A" means no code
+    yet. With several labels per text, a cell lists all labels that apply, in any order,
+    separated by semicolons, or "none" ("(none)" if a label has that name).
+
+    Args:
+        path: A file written by `GoldSample.write` and then completed, in part or in full;
+            or several files, one for each coder. Code columns with the same name in
+            several files are renamed to the files' names. A dict of files by coder names
+            the coders. Or a data frame with the same columns.
+        sample: The sample that was written; None to read it from the file `path`.json.
+        coders: Names of the code columns. None uses all columns that `GoldSample.write`
+            does not create itself, except columns of notes (in which no cell is a label)
+            and, in a data frame, the column of the model's labels.
+
+    Returns:
+        The sample with the codes.
+
+    Raises:
+        ValueError: The file has another format; ids, texts or inclusion probabilities
+            differ from the sample; or a code is not a label. The message names column,
+            row and id of the first five problems, and the number of all problems.
+        OSError: A file cannot be read.
+
+    Warns:
+        UserWarning: A column was read as notes, or texts of the sample are in none of the
+            files.
+    """
+    if isinstance(path, Mapping) and path and all(map(_is_path, path.values())):
+        return read_files(path.values(), list(path), sample, coders)
+    if isinstance(path, Mapping) or hasattr(path, "columns"):
+        if sample is None:
+            raise ArgumentError(
+                f"must be given: codes in a {words().frame} need it", argument="sample"
+            )
+        return _with_sheets(sample, [_of_frame(path, sample, coders)])
+    paths = checks.paths("path", path)
+    return read_files(paths, [""] * len(paths), sample, coders)
+
+
+def read_files(
+    paths: Iterable[Any],
+    names: Sequence[str],
+    sample: GoldSample | None,
+    coders: Sequence[str] | None,
+) -> GoldSample:
+    """Read completed coding sheets from files.
+
+    Args:
+        paths: Paths of the files.
+        names: Name of each file's coder, "" to use the name of its column.
+        sample: See `read_gold`.
+        coders: See `read_gold`.
+    """
+    files = [checks.path("path", path) for path in paths]
+    check_names(names, "path")
+    if sample is None:
+        sample = _of_sidecar(files[0])
+    sheets = [_of_file(path, sample, coders) for path in files]
+    for sheet, name in zip(sheets, names, strict=True):
+        sheet.rename(name)
+    return _with_sheets(sample, sheets)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
+    problems = [problem for sheet in sheets for problem in sheet.problems]
+    if problems:
+        raise ArgumentError(
+            summary_of_problems([problem.text for problem in problems]),
+            argument="path",
+            place=problems[0].place,
+            code="unknown_codes",
+            form="{problem}",
+        )
+    for sheet in sheets:
+        for column in sheet.notes:
+            warn_caller(note("column_of_notes", column=column, sheet=sheet.name))
+    _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
+    columns = [name for sheet in sheets for name in sheet.codes]
+    known = dict(zip(sample.coders, sample.codes, strict=True))
+    for sheet in sheets:
+        is_one = len(sheet.codes) == 1
+        named = {
+            name
+            if columns.count(name) == 1
+            else sheet.stem + ("" if is_one else f".{name}"): values
+            for name, values in sheet.codes.items()
+        }
+        for name, values in named.items():
+            for i, code in enumerate(known.get(name, ())):
+                if i not in sheet.rows:  # a sheet of another wave
+                    values[i] = code
+        sample = sample.with_codes(named)
+    return sample
+
+
+def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
+    lines = forms.rows_of_csv(path.read_bytes(), str(path))
+    return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
+
+
+def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
+    """Return a data frame's columns as a sheet, without the model's labels."""
+    asked, model = coders or (), sample.design.get("label")
+    kept = [name for name in frames.names(frame) if name != model or name in asked]
+    columns = [frames.column(frame, name, "path") for name in kept]
+    cells = [[text_of(cell) or "" for cell in row] for row in zip(*columns, strict=True)]
+    lines = [kept, *cells]
+    return _Sheet(f"the {words().frame}", "", lines, sample, coders, first_row=1)
+
+
+def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
+    beside = sidecar(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)!r} in {Path.cwd()}")
+    try:
+        return GoldSample.from_json(beside.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise ArgumentError(
+            f"must be given: there is no {beside} with the inclusion "
+            "probabilities next to the file",
+            argument="sample",
+            code="conflict",
+        ) from error
+
+
+def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
+    """Warn if texts of the sample have no row; `there` lists the texts with a row."""
+    coded = sample.gold
+    missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
+    if not missing:
+        return
+    ids = listed_ids(sample.ids, missing)
+    warn_caller(note("missing_rows", n=len(missing), n_drawn=len(sample), ids=ids))
+
+
+class _Problem(NamedTuple):
+    """A problem found in a sheet.
+
+    Attributes:
+        text: Message about the problem.
+        place: Index of the row; if the problem concerns one cell, the row and the column.
+    """
+
+    text: str
+    place: tuple[int | str, ...]
+
+
+class _Sheet:
+    """Completed coding sheet: a file or a data frame.
+
+    Args:
+        name: Name of the sheet in messages.
+        stem: Name of the sheet's coder if another sheet has a column of the same name.
+        lines: Cells by row, column names first.
+        sample: Sample that the sheet was written from.
+        coders: See `read_gold`.
+        first_row: Number of the first row below the column names, as shown in messages.
+
+    Attributes:
+        codes: Codes by coder, in the order of the sample.
+        rows: For each text of the sample in the sheet, its row in the file, from 1.
+        problems: Problems found in the sheet.
+        notes: Columns that contain no codes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stem: str,
+        lines: Sequence[Sequence[str]],
+        sample: GoldSample,
+        coders: Sequence[str] | None,
+        *,
+        first_row: int,
+    ) -> None:
+        self.name, self.stem = name, stem
+        self.rows: dict[int, int] = {}
+        self.problems: list[_Problem] = []
+        self._first_row = first_row
+        self._sample = sample
+        self._reader = CodeReader(sample.names, several=sample.several)
+        self._index_of = {each.strip(): i for i, each in enumerate(sample.ids)}
+        self._numbers = _by_number(self._index_of)
+        self._is_escaped = False
+        lines = _without_empty_ends(name, lines, first_row)
+        header = _header(lines[0])
+        given = [
+            column for column in header if column and column not in sample.own_columns
+        ]
+        check_names(header, "path", name)
+        if "id" not in header or not given:
+            raise ArgumentError(
+                f"{name} must have a column id and one for each coder; "
+                f"it has {', '.join(map(checks.quoted, header))}",
+                argument="path",
+                code="unknown_columns",
+                form="{problem}",
+            )
+        cells = [dict(zip(header, line, strict=True)) for line in lines[1:]]
+        ids = [row.get("id", "").strip() for row in cells]
+        self._is_escaped = any(self._place(each) is None for each in ids)
+        if coders is None:
+            given = _begun(forms.without_notes(given), cells)
+        self.notes = self._notes(given, cells) if coders is None else []
+        chosen = _chosen(name, coders or given, given)
+        self.codes: dict[str, list[str | None]] = {
+            coder: [None] * len(sample) for coder in chosen if coder not in self.notes
+        }
+        for number, row in enumerate(cells, start=first_row):
+            if any(map(str.strip, row.values())):  # programs append blank rows
+                self._read(number, row)
+
+    def rename(self, coder: str) -> None:
+        """Give the sheet's codes the name of their coder, unless it is ""."""
+        if coder:
+            is_one = len(self.codes) == 1
+            self.codes = {
+                coder if is_one else f"{coder}.{column}": codes
+                for column, codes in self.codes.items()
+            }
+
+    def _notes(
+        self, given: Sequence[str], cells: Sequence[Mapping[str, str]]
+    ) -> list[str]:
+        """Return columns without any label; an empty list if no column has a label."""
+        found = [
+            name
+            for name in given
+            if self._reader.are_notes([row.get(name, "") for row in cells])
+        ]
+        return found if len(found) < len(given) else []
+
+    def _read(self, number: int, cells: Mapping[str, str]) -> None:
+        """Read one row: its id, codes and problems."""
+        identifier = cells.get("id", "").strip()
+        where, at = f"{self.name}, row {number}", number - self._first_row
+        i = self._place(identifier)
+        if i is None:
+            quoted = checks.quoted(identifier)
+            problem = f"{where}: id {quoted} is not in the sample"
+            self.problems.append(_Problem(problem, (at, "id")))
+            return
+        where = f"{where} (id {self._sample.ids[i]})"
+        if i in self.rows:
+            problem = f"{where}: that id is in row {self.rows[i]}, too"
+            self.problems.append(_Problem(problem, (at, "id")))
+            return
+        self.rows[i] = number
+        changed = _changed(cells, self._sample, i)
+        self.problems += [_Problem(f"{where}: {what}", (at,)) for what in changed]
+        for coder, codes in self.codes.items():
+            codes[i], problem = self._reader.read(cells.get(coder, ""))
+            if problem:
+                text = f"{where}, column {coder}: {problem}"
+                self.problems.append(_Problem(text, (at, coder)))
+
+    def _place(self, identifier: str) -> int | None:
+        """Return the index of a text by its id, which a spreadsheet's form may escape."""
+        if self._is_escaped:
+            without = self._index_of.get(forms.unescaped(identifier))
+            if without is not None:
+                return without
+        return self._index_of.get(identifier, self._numbers.get(_number(identifier)))
+
+
+def _without_empty_ends(
+    sheet: str, lines: Sequence[Sequence[str]], first_row: int
+) -> list[Sequence[str]]:
+    """Remove the nameless empty columns that spreadsheets append."""
+    n = len(lines[0])
+    while n and not any("".join(line[n - 1 : n]).strip() for line in lines):
+        n -= 1
+    for number, line in enumerate(lines[1:], start=first_row):
+        if any(map(str.strip, line[len(lines[0]) :])):
+            raise ArgumentError(
+                f"{sheet}, row {number} has {len(line)} cells, but there are "
+                f"{len(lines[0])} columns: put a cell that contains the delimiter in "
+                "quotes",
+                argument="path",
+                place=(number - first_row,),
+                code="wrong_length",
+                form="{problem}",
+            )
+    return [line[:n] for line in lines]
+
+
+def _begun(given: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the columns that have content; all columns if none has content."""
+    found = [name for name in given if any(row.get(name, "").strip() for row in cells)]
+    return found or list(given)
+
+
+def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
+    """Return indices by numeric id, because spreadsheets write 25 for 025 or 25.0."""
+    found: dict[float, list[int]] = {}
+    for identifier, i in index_of.items():
+        if math.isfinite(number := _number(identifier)):
+            found.setdefault(number, []).append(i)
+    return {number: own[0] for number, own in found.items() if len(own) == 1}
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    """Return column names, with variant spellings of known names normalized."""
+    names = [forms.unescaped(cell.strip()) for cell in cells]
+    known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
+    return [name if known.get(name) in names else known.get(name, name) for name in names]
+
+
+def _chosen(sheet: str, coders: Sequence[str], given: Sequence[str]) -> list[str]:
+    for i, name in enumerate(coders):
+        if name not in given:
+            raise ArgumentError(
+                f"coders: {sheet} has no column {checks.shown(name)} for codes"
+                f"{checks.meant(name, given)}",
+                argument="coders",
+                place=(i,),
+                code="unknown_column",
+                form="{problem}",
+            )
+    return list(coders)
+
+
+def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
+    """Return messages about cells of a text that differ from the sample."""
+    found = []
+    text, prob = sample.texts[i], float(sample.probs[i])
+    if text is not None and not _same_text(cells.get("text", text), text):
+        found.append("text is not the one that was drawn: sort whole rows only")
+    label = sample.labels[i]
+    # Files of older versions have an empty cell if no label applies.
+    forms = {form_of(each or "") for each in (label, sample.word_of(label))}
+    told = cells.get("model_label")
+    if told is not None and not {form_of(each) for each in _readings(told)} & forms:
+        found.append("model_label is not the one that the model gave")
+    if "inclusion_prob" in cells and not math.isclose(
+        _number(cells["inclusion_prob"]), prob, rel_tol=_ROUNDED
+    ):
+        found.append(
+            f"inclusion_prob must be {prob!r}, with which the text was drawn, not "
+            f"{checks.quoted(cells['inclusion_prob'])}"
+        )
+    return found
+
+
+def _readings(cell: str) -> tuple[str, str]:
+    """Return a cell as it is, and without the apostrophe of a spreadsheet's form."""
+    return cell, forms.unescaped(cell)
+
+
+def _same_text(cell: str, text: str) -> bool:
+    return any(forms.same_text(each, text) for each in _readings(cell))
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return math.nan

@@ -1,0 +1,417 @@
+"""Codes of a gold sample as estimates use them, with the response rates of its texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.codes.coders import note_on_ties
+from llamaherd.coding.gold import waves
+from llamaherd.coding.gold.joins import note
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics.dsl import Drawing, Outside, join_outside
+from llamaherd.coding.statistics.intervals import normal_quantile
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.phrases import count_of, percents
+from llamaherd.engine.core.words import setting, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+_ROUNDING = 1e-9  # tolerance for rounding errors of rates
+_MOST_ERRORS = 4  # standard errors: more are hardly chance
+_HALF = 0.5 + 1e-6  # numbers of texts are whole numbers
+# Response rates of labels are treated as different if such a difference is improbable
+# with equal rates, over all labels that are tested together (Bonferroni). A label of
+# which fewer texts were drawn is not tested, because the normal approximation fails.
+_UNLIKELY = 0.05
+_LEAST_DRAWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GoldUsed:
+    """Codes and their inclusion probabilities.
+
+    Attributes:
+        rows: int64[n], indices of the coded texts.
+        codes: Codes of these texts.
+        probs: float64[n], inclusion probabilities of these texts.
+        strata: int64[n], strata of these texts; None if texts were drawn independently.
+        is_even: True if all texts had the same inclusion probability.
+        design: Description of the draw.
+        notes: Notes for the user.
+        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
+        all_strata: int64[N], strata of all texts; None if unknown.
+        names: Names of the strata by number.
+        drawing: Terms of the draw's variance if the sample was drawn in several waves.
+        outside: Codes of the sample that do not belong to these texts.
+        by_coders: Codes of each text by all coders; () if there is one code of each text.
+        tie_notes: Notes on ties of coders, which are among `notes`.
+    """
+
+    rows: Ints
+    codes: list[str]
+    probs: Floats
+    strata: Ints | None
+    is_even: bool
+    design: str
+    notes: list[str] = field(default_factory=list)
+    all_probs: Floats | None = None
+    all_strata: Ints | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    drawing: Drawing | None = None
+    outside: Outside | None = None
+    by_coders: list[tuple[str, ...]] = field(default_factory=list)
+    tie_notes: list[str] = field(default_factory=list)
+
+    @property
+    def notes_without_ties(self) -> list[str]:
+        """Notes for a sample whose codes are not those of the majority."""
+        return [note for note in self.notes if note not in self.tie_notes]
+
+    def among(self, kept: Ints, n_texts: int) -> GoldUsed:
+        """Return the sample for a subset of texts, with indices into the subset."""
+        new_rows = np.full(n_texts, -1, dtype=np.int64)
+        new_rows[kept] = np.arange(len(kept))
+        here = np.flatnonzero(new_rows[self.rows] >= 0)
+        return GoldUsed(
+            rows=new_rows[self.rows[here]],
+            codes=[self.codes[i] for i in here],
+            probs=self.probs[here],
+            strata=None if self.strata is None else self.strata[here],
+            is_even=self.is_even,
+            design=self.design,
+            notes=self.notes,
+            all_probs=None if self.all_probs is None else self.all_probs[kept],
+            all_strata=None if self.all_strata is None else self.all_strata[kept],
+            names=self.names,
+            drawing=None if self.drawing is None else self.drawing.of(here),
+            outside=join_outside([self.outside, self._other_than(here)]),
+            by_coders=[self.by_coders[i] for i in here] if self.by_coders else [],
+            tie_notes=self.tie_notes,
+        )
+
+    def _other_than(self, here: Ints) -> Outside | None:
+        """Return all codes except those at the indices `here`; None without strata."""
+        if self.strata is None:
+            return None
+        gone = np.setdiff1d(np.arange(len(self.rows)), here)
+        left = 1 - self.probs if self.drawing is None else self.drawing.left
+        return Outside(strata=self.strata[gone], left=left[gone])
+
+
+def used_gold(
+    gold: GoldSample | Sequence[Any],
+    prob: object,
+    n_texts: int,
+    kept: Ints,
+    *,
+    is_clustered: bool = False,
+) -> GoldUsed:
+    """Read a gold sample, or codes with probabilities from `prob`.
+
+    Args:
+        gold: A sample of these N texts; or N codes, with None for uncoded texts.
+        prob: "simple", or N inclusion probabilities; None to use the probabilities of the
+            sample.
+        n_texts: N, the number of texts in the data.
+        kept: int64[m], rows of the texts that the estimate describes.
+        is_clustered: Whether whole clusters of texts were drawn.
+    """
+    if isinstance(gold, GoldSample):
+        if prob is not None:
+            raise ArgumentError("must not be given: gold has a design", argument="prob")
+        if not len(kept):
+            raise ArgumentError(
+                "no text has a value in all columns of the formula",
+                argument="formula",
+                code="missing",
+                form="{name}: {problem}",
+            )
+        return _of_sample(gold, n_texts, kept)
+    if prob is None:
+        raise ArgumentError(
+            note("unknown_probabilities", simple=setting("prob", "simple")),
+            argument="prob",
+            code="missing",
+            form="{problem}",
+        )
+    codes = [text_of(code) for code in gold]
+    if len(codes) != n_texts:
+        raise ArgumentError(
+            f"must have {count_of(n_texts, 'code')}, one for each text and "
+            f"{words().constant(None)} for texts "
+            f"without one, not {len(codes)}",
+            argument="gold",
+            code="wrong_length",
+        )
+    rows = np.flatnonzero([code is not None for code in codes])
+    is_simple = isinstance(prob, str)
+    if is_simple:
+        checks.choice("prob", prob, ("simple",))
+        # The codes of any part of the texts are a simple sample of this part.
+        rows = rows[np.isin(rows, kept)]
+        probs = np.full(n_texts, len(rows) / max(len(kept), 1))
+    else:
+        probs = numbers_of(prob, "prob")
+        if probs.shape != (n_texts,):
+            raise ArgumentError(
+                f"must have {n_texts} values, one for each text",
+                argument="prob",
+                code="wrong_length",
+            )
+    if len(rows):
+        _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
+    _check_some(len(rows))
+    # The number of codes varies more if whole clusters are drawn.
+    is_known = is_simple or is_clustered
+    notes = [] if is_known else unlikely_number(probs[kept], rows[np.isin(rows, kept)])
+    warn_notes(notes)
+    return GoldUsed(
+        rows=rows,
+        notes=notes,
+        codes=[codes[i] or "" for i in rows],
+        probs=probs[rows],
+        strata=np.zeros(len(rows), dtype=np.int64) if is_simple else None,
+        is_even=bool(np.ptp(probs[kept]) == 0),
+        design="simple, as the caller says"
+        if is_simple
+        else "probabilities by the caller",
+        all_probs=probs,
+    )
+
+
+def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
+    ids = dict(zip(gold.rows, gold.ids, strict=True))
+    _check_positive(
+        gold.all_probs, kept, [ids.get(i, str(i + 1)) for i in range(n_texts)]
+    )
+    n_drawn = len(gold)
+    gold = gold.coded_waves()
+    codes = gold.gold
+    coded = np.flatnonzero([code is not None for code in codes])
+    _check_some(len(coded))
+    n_open = n_drawn - len(gold)
+    open_wave = [note("open_wave", n=n_open)] if n_open else []
+    rows = np.array(gold.rows, dtype=np.int64)[coded]
+    answers = probs_of_codes(gold, coded)
+    warn_notes(answers.notes)
+    names = gold.design.get("strata") or {}
+    return GoldUsed(
+        rows=rows,
+        codes=[codes[i] or "" for i in coded],
+        probs=answers.probs,
+        strata=gold.draw_strata[coded],
+        is_even=not gold.waves
+        and bool(np.ptp(gold.all_probs[kept]) == 0)
+        and answers.is_even,
+        design=str(gold.design["kind"]),
+        notes=[*answers.notes, *open_wave, *ties_note(gold)],
+        tie_notes=ties_note(gold),
+        by_coders=[
+            tuple(column[i] or "" for column in gold.codes if column[i] is not None)
+            for i in coded.tolist()
+        ],
+        all_probs=answers.all_probs,
+        all_strata=gold.strata,
+        names={h: str(name) for h, name in enumerate(names)},
+        drawing=_drawing(gold, coded, answers.probs),
+        outside=waves.combine(gold.waves).outside if gold.waves else gold.outside,
+    )
+
+
+def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
+    """Return the terms of the variance of a sample that was drawn in waves.
+
+    If codes are missing, response is treated as one more random draw. The variance term
+    of a code then has the whole weight of the code, 1 / probs.
+    """
+    if not gold.waves:
+        return None
+    rows = [gold.rows[i] for i in coded]
+    found = waves.combine(gold.waves).of(rows)
+    weights, left = found.weights, found.left
+    rates = probs * weights
+    is_full = rates > 1 - _ROUNDING
+    return Drawing(
+        scale=np.where(is_full, found.scale, 1 / probs),
+        left=np.where(is_full, left, 1 - (1 - left) * rates),
+    )
+
+
+def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
+    """Return a note if the number of codes does not fit the inclusion probabilities.
+
+    If texts are drawn independently, the number of codes has the mean sum(probs) and the
+    variance sum(probs * (1 - probs)); designs that draw texts from strata vary less.
+    """
+    expected = float(probs.sum())
+    error = float(np.sqrt((probs * (1 - probs)).sum()))
+    if abs(len(rows) - expected) <= _MOST_ERRORS * error + _HALF:
+        return []
+    return [note("unlikely_number", expected=expected, n=len(rows))]
+
+
+def ties_note(gold: GoldSample) -> list[str]:
+    """Return a note on the number of texts with ties among coders."""
+    decided = [gold.decided(each) for each in zip(*gold.codes, strict=True)]
+    n_coded = sum(code is not None for code, _ in decided)
+    return note_on_ties(sum(is_tie for _, is_tie in decided), n_coded, gold.coders)
+
+
+def _check_some(n_coded: int) -> None:
+    if n_coded < 2:
+        raise ArgumentError(
+            f"has no codes yet: {words().let_code}"
+            if n_coded == 0
+            else "has only one code: there must be more",
+            argument="gold",
+            code="no_codes",
+        )
+
+
+def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
+    values = probs[kept]
+    if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
+        raise ArgumentError(
+            "must be a probability between 0 and 1 for each text",
+            argument="prob",
+            code="out_of_range",
+        )
+    never = kept[values == 0]
+    if len(never) > 0:
+        first = [ids[i] for i in never[:5]]
+        raise ArgumentError(
+            note("never_drawn", n=len(never), ids=first, n_more=len(never) - 5),
+            argument="gold",
+            code="probability_0",
+            form="{name}: {problem}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answered:
+    """Probabilities that texts are both drawn and coded.
+
+    Attributes:
+        probs: float64[n], these probabilities for the coded texts.
+        all_probs: float64[N], these probabilities for all texts.
+        is_even: True if one response rate was assumed for the whole sample.
+        is_by_label: True if response rates differ by the model's label.
+        notes: Notes for the user.
+    """
+
+    probs: Floats
+    all_probs: Floats
+    is_even: bool = True
+    is_by_label: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def probs_of_codes(
+    gold: GoldSample, coded: Ints, *, has_empty_strata: bool = False
+) -> Answered:
+    """Return the probabilities that texts are drawn and coded, if some codes are missing.
+
+    Coded texts are assumed to be a random part of the drawn texts in their stratum. If
+    response rates differ by the model's label, coded texts are assumed to be a random
+    part of the drawn texts with the same stratum and label.
+
+    Args:
+        gold: Gold sample.
+        coded: int64[n], indices of its texts that have a code.
+        has_empty_strata: True to accept strata without a code, with a note; the
+            probabilities are then right for the texts of the other strata.
+
+    Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
+    "Model Assisted Survey Sampling", 1992, section 15.6.
+    """
+    rows = np.array(gold.rows, dtype=np.int64)
+    probs = gold.all_probs[rows[coded]]
+    n = len(rows)
+    if len(coded) == n:
+        return Answered(probs=probs, all_probs=gold.all_probs)
+    strata = gold.draw_strata
+    rates = _rates(strata, coded)
+    empty = np.unique(strata[rates[strata] == 0])
+    if len(empty) and not has_empty_strata:
+        raise ArgumentError(
+            "has a stratum, or a wave, of which no text is coded yet; code some texts of "
+            f"{_named(gold.design, empty)}",
+            argument="gold",
+        )
+    n_without = n - len(coded)
+    more = [note("empty_strata", n=len(empty))] if len(empty) else []
+    of_all = np.where(gold.strata >= 0, len(coded) / n, 0.0)
+    if not gold.waves:
+        of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
+    names = [label or "no label" for label in gold.labels]
+    cells = _numbered([(int(h), name) for h, name in zip(strata, names, strict=True)])
+    of_cell = _rates(cells, coded)
+    uneven = _uneven(names, strata, coded)
+    has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
+    by_label = bool(uneven) and has_all
+    used, by = (of_cell, cells) if by_label else (rates, strata)
+    is_even = not uneven and bool(np.ptp(rates[np.unique(strata)]) == 0)
+    head = note("without_code", n=n_without, n_drawn=n, uneven=uneven, by_label=by_label)
+    return Answered(
+        probs=np.asarray(probs * used[by[coded]]),
+        all_probs=np.asarray(gold.all_probs * of_all),
+        is_even=is_even,
+        is_by_label=bool(uneven),
+        notes=[head, *more],
+    )
+
+
+def _named(design: Mapping[str, Any], empty: Ints) -> str:
+    """Name strata by number, with the numbers of drawn texts; otherwise name waves."""
+    names = list(design.get("strata") or {})
+    if not names or max(empty) >= len(names):
+        return f"each: {design.get('history')}"
+    drawn = design.get("drawn") or {}
+    listed = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
+    return ", ".join(listed)
+
+
+def _numbered(keys: list[tuple[int, str]]) -> Ints:
+    known = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return np.array([known[key] for key in keys], dtype=np.int64)
+
+
+def _rates(cells: Ints, coded: Ints) -> Floats:
+    """Return the share of coded texts in each cell, float64[cells]; 1 for empty cells."""
+    drawn = np.bincount(cells)
+    there = np.bincount(cells[coded], minlength=len(drawn))
+    return np.where(drawn > 0, there / np.maximum(drawn, 1), 1.0)
+
+
+def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
+    """Describe response rates by label if they differ within strata; else return ""."""
+    expected = _rates(strata, coded)[strata]
+    is_coded = np.zeros(len(strata), dtype=bool)
+    is_coded[coded] = True
+    labels = np.array(names)
+    tested = [name for name, n in Counter(names).items() if n >= _LEAST_DRAWN]
+    unlikely = normal_quantile(1 - _UNLIKELY / max(len(tested), 1))
+    gaps = {}  # by label, in standard errors
+    for name in tested:
+        own = labels == name
+        rest = 1 - own.sum() / len(own)  # a label is compared with all others
+        error = float(np.sqrt((expected[own] * (1 - expected[own])).sum() * rest))
+        gap = abs(float(is_coded[own].sum() - expected[own].sum())) - 0.5
+        gaps[name] = gap / error if error > 0 else 0.0
+    if max(gaps.values(), default=0.0) <= unlikely:
+        return ""
+    listed = [
+        f"{percents(is_coded[labels == name].mean(), 0)} of {name!r}"
+        for name in sorted(gaps, key=lambda name: -gaps[name])
+    ]
+    return ", ".join(listed[:6])

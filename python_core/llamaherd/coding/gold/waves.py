@@ -1,0 +1,238 @@
+"""Samples drawn in waves, where later waves may depend on the codes of earlier waves.
+
+Wave t draws n_t of the M_t texts that no earlier wave drew, with probabilities pi_t.
+These probabilities may depend on everything that is known before the wave: on labels, on
+the texts drawn, and on their codes. Given that history, the codes of all earlier waves
+plus the weighted codes of wave t estimate the total of all texts without bias:
+
+    T_t = sum of earlier codes + sum_(i in wave t) c_i / pi_t(i).
+
+The differences T_t - T are martingale differences. These differences are uncorrelated,
+and
+
+    T = sum_t s_t T_t,    Var(T) = sum_t s_t^2 Var(T_t | history),
+
+for any s_t that sum to 1 and do not depend on codes. Here s_t is proportional to
+n_t / (M_t (M_t - n_t)), the inverse of the variance if all probabilities are equal. Then
+waves of equal probabilities together are exactly one simple sample. A text of wave t has
+the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate. If each wave
+has one text, the weights equal the weights of the estimator R_LURE (Farquhar and others).
+
+Sources: Des Raj, "Some estimators in sampling with varying probabilities without
+replacement", J. Am. Stat. Assoc. 51, 1956 (T_t of single draws); Farquhar, Gal,
+Rainforth, "On Statistical Bias In Active Learning: How and When To Fix It", ICLR 2021
+(arXiv 2101.11665), for the weights. Zrnic, Candes, "Active Statistical Inference", ICML
+2024 (arXiv 2403.03208), also let probabilities depend on earlier codes, but decide once
+about each text, in a sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.coding.statistics.dsl import Outside, join_outside
+from llamaherd.engine.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding.statistics.ratings import Flags
+    from llamaherd.coding.statistics.sampling import Floats, Ints
+
+_ROUNDS = 1000  # upper bound; each round fixes at least one text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wave:
+    """Draw from the texts that earlier waves did not draw.
+
+    Attributes:
+        rows: int64[n_t], indices of the drawn texts.
+        probs: float64[N], probabilities of this wave, given the earlier waves; 0 for
+            texts that earlier waves drew.
+        strata: int64[N], strata of this wave; -1 for texts that cannot be drawn.
+        n: Number of texts that the wave drew; unchanged in a subset.
+        n_left: Number of texts from which the wave was drawn; unchanged in a subset.
+        outside: In a subset the drawn texts that do not belong to it; None without any.
+    """
+
+    rows: Ints
+    probs: Floats
+    strata: Ints
+    n: int
+    n_left: int
+    outside: Outside | None = None
+
+    def among(self, kept: Ints, new_rows: Ints) -> Wave:
+        """Return the wave for a subset of texts.
+
+        Args:
+            kept: int64[m], rows of the subset.
+            new_rows: int64[N], index of each row in the subset; -1 for rows outside the
+                subset.
+        """
+        rows = new_rows[self.rows]
+        gone = self.rows[rows < 0]
+        more = Outside(strata=self.strata[gone], left=1 - self.probs[gone])
+        return replace(
+            self,
+            rows=rows[rows >= 0],
+            outside=join_outside([self.outside, more]),
+            probs=self.probs[kept],
+            strata=self.strata[kept],
+        )
+
+    def moved(self, new_rows: Ints) -> Wave:
+        """Return the wave for data in another order; see `GoldSample.moved`."""
+        probs, strata = np.empty_like(self.probs), np.empty_like(self.strata)
+        probs[new_rows], strata[new_rows] = self.probs, self.strata
+        return replace(self, rows=new_rows[self.rows], probs=probs, strata=strata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Combined:
+    """Drawn texts of all waves, ordered by row.
+
+    Attributes:
+        rows: int64[n], indices of the drawn texts, ascending.
+        weights: float64[n], weights of the texts in the estimate of a total.
+        scale: float64[n], part of the weight that is due to the text's draw: s_t / pi_t.
+        left: float64[n], 1 - pi_t of the text's wave.
+        strata: int64[n], strata; each stratum of each wave has its own number.
+        all_probs: float64[N], for drawn texts 1 / weight; for other texts the probability
+            of being drawn by any wave.
+        outside: Drawn texts that do not belong to the N texts; None if there are none.
+    """
+
+    rows: Ints
+    weights: Floats
+    scale: Floats
+    left: Floats
+    strata: Ints
+    all_probs: Floats
+    outside: Outside | None = None
+
+    def of(self, rows: Sequence[int]) -> Combined:
+        """Return some of the drawn texts, in the order of `rows`."""
+        at = np.searchsorted(self.rows, np.array(rows, dtype=np.int64))
+        return Combined(
+            rows=self.rows[at],
+            weights=self.weights[at],
+            scale=self.scale[at],
+            left=self.left[at],
+            strata=self.strata[at],
+            all_probs=self.all_probs,
+            outside=self.outside,
+        )
+
+
+def shares(sizes: Sequence[int], n_texts: int) -> Floats:
+    """Return the weights of the waves in the estimate, which sum to 1, float64[T].
+
+    Args:
+        sizes: Number of texts that each wave drew.
+        n_texts: Number of texts from which the first wave was drawn.
+    """
+    n = np.array(sizes, dtype=np.float64)
+    left = n_texts - np.concatenate([[0.0], np.cumsum(n)[:-1]])
+    if n[-1] >= left[-1]:  # all texts were drawn: nothing remains to estimate
+        return np.asarray((np.arange(len(n)) == len(n) - 1).astype(np.float64))
+    raw = n / (left * (left - n))
+    return np.asarray(raw / raw.sum())
+
+
+def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
+    """Return the highest inclusion probability that the last wave may use.
+
+    Up to this probability no text has a weight below 1 in the estimate.
+    """
+    each = shares(sizes, n_texts)
+    return float(each[-1] / each.sum())
+
+
+def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
+    """Return probabilities that grow with a size, between a lower and an upper bound.
+
+    Args:
+        sizes: float64[M], non-negative; if all are 0 they are treated as equal.
+        n: Number of texts to draw.
+        floor: Share of the sample that is drawn with equal probabilities.
+        most: Upper bound, at least n / M.
+
+    Returns:
+        Inclusion probabilities, float64[M], which sum to n.
+    """
+    if not (np.isfinite(sizes) & (sizes >= 0)).all():
+        raise ArgumentError(
+            "must be finite and at least 0", argument="prob", code="out_of_range"
+        )
+    even = np.full(len(sizes), 1 / len(sizes))
+    total = sizes.sum()
+    parts = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
+    if (parts <= 0).any():
+        raise ArgumentError(
+            "must be above 0 for each text that was not drawn yet",
+            argument="prob",
+            code="probability_0",
+        )
+    full = np.zeros(len(parts), dtype=bool)
+    probs = n * parts
+    for _ in range(_ROUNDS):
+        if not (probs[~full] > most).any():
+            break
+        full |= probs > most
+        probs[full] = most
+        rest = parts[~full].sum()
+        probs[~full] = (n - most * full.sum()) * parts[~full] / rest
+    return np.asarray(np.minimum(probs * (n / probs.sum()), 1.0))
+
+
+def combine(waves: Sequence[Wave]) -> Combined:
+    """Return the texts of all waves with their weights."""
+    of = shares([wave.n for wave in waves], waves[0].n_left)
+    later = np.concatenate([np.cumsum(of[::-1])[::-1][1:], [0.0]])
+    rows, scale, weights, left, strata = [], [], [], [], []
+    outside: list[Outside | None] = []
+    first = 0
+    none = np.ones(len(waves[0].probs))
+    for t, wave in enumerate(waves):
+        probs = wave.probs[wave.rows]
+        rows.append(wave.rows)
+        scale.append(of[t] / probs)
+        weights.append(of[t] / probs + later[t])
+        left.append(1 - probs)
+        strata.append(wave.strata[wave.rows] + first)
+        highest_stratum = int(wave.strata.max(initial=-1))
+        if wave.outside is not None:
+            gone = wave.outside
+            outside.append(Outside(strata=gone.strata + first, left=gone.left))
+            highest_stratum = max(highest_stratum, int(gone.strata.max()))
+        first += highest_stratum + 1
+        none *= 1 - wave.probs
+    order = np.argsort(np.concatenate(rows), kind="stable")
+    drawn = np.concatenate(rows)[order]
+    all_probs = 1 - none
+    all_probs[drawn] = 1 / np.maximum(np.concatenate(weights)[order], 1.0)
+    return Combined(
+        rows=drawn,
+        weights=np.concatenate(weights)[order],
+        scale=np.concatenate(scale)[order],
+        left=np.concatenate(left)[order],
+        strata=np.concatenate(strata)[order].astype(np.int64),
+        all_probs=np.asarray(all_probs),
+        outside=join_outside(outside),
+    )
+
+
+def with_codes(waves: Sequence[Wave], is_coded: Flags) -> tuple[Wave, ...]:
+    """Return the waves up to the last wave that has a code; all waves if none has.
+
+    Args:
+        waves: The waves.
+        is_coded: bool[N], True for texts with a code.
+    """
+    known = [t for t, wave in enumerate(waves) if is_coded[wave.rows].any()]
+    return tuple(waves[: known[-1] + 1]) if known else tuple(waves)

@@ -1,0 +1,324 @@
+"""First variant of `robustness`: the settings with which the labels were made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.calls.api.scoring import open_context
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.annotate import annotate_quietly
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.record import model_record
+from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.selection.compare import progress_of_all
+from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
+from llamaherd.coding.selection.variants import named, variants_of
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.caller import one_warning
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.keeping import keep_made, keeping
+from llamaherd.engine.core.progress import reporter
+from llamaherd.engine.core.sampling import DEFAULT_SEED
+from llamaherd.engine.core.thinking import checked_thinking
+from llamaherd.engine.core.words import call, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.coding.estimation.outcomes import Outcome
+    from llamaherd.coding.gold.sample import GoldSample
+    from llamaherd.coding.selection.variants import Variant
+    from llamaherd.engine.core.stats import ProgressOption
+    from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
+    from llamaherd.engine.model.model import Model
+
+    Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
+
+
+_OWN = "coded"  # name of the codebook that made the labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Codebooks, settings and seeds of all variants.
+
+    The first variant uses the first codebook and the first seed.
+
+    Attributes:
+        codebooks: Codebooks by name.
+        settings: Arguments of `annotate` that affect labels.
+        seeds: Seeds of sampling.
+    """
+
+    codebooks: dict[str, Codebook]
+    settings: dict[str, Any]
+    seeds: list[int]
+
+    @property
+    def is_drawn(self) -> bool:
+        """True if labels are generated with a temperature, and so depend on seeds."""
+        is_written = self.settings.get("method") == "generate"
+        return is_written and bool(self.settings.get("temperature"))
+
+
+def start_from(
+    run: Mapping[str, Any],
+    codebooks: Mapping[str, Codebook],
+    settings: Mapping[str, Any],
+    seeds: Sequence[int],
+) -> Start:
+    """Return the settings that made the labels, followed by the variants to try.
+
+    Args:
+        run: Provenance of the labels, see `Coded.run`.
+        codebooks: Further codebooks to try; the codebook of the labels may be among them.
+        settings: Settings that replace the recorded settings in all variants.
+        seeds: Further seeds to try.
+    """
+    own = Codebook.from_dict(run["codebook"]["content"])
+    name = next((name for name, b in codebooks.items() if b.hash == own.hash), _OWN)
+    others = {key: book for key, book in codebooks.items() if book.hash != own.hash}
+    merged = {**run["settings"], **settings}
+    if seeds and merged.get("seed") is not None:
+        seeds = list(dict.fromkeys((merged["seed"], *seeds)))
+    return Start(codebooks={name: own, **others}, settings=merged, seeds=list(seeds))
+
+
+def check_variants(variants: Sequence[Variant], settings: Mapping[str, Any]) -> None:
+    """Check the settings of all variants before the first one is coded.
+
+    Args:
+        variants: The variants.
+        settings: Arguments of `annotate` that all variants share.
+    """
+    for each in variants:
+        checked_settings(each.codebook, "model", {**settings, **each.settings})
+
+
+def thinking_levels(given: object) -> list[ThinkingWanted]:
+    """Return the values of `thinking` to try; [] for None."""
+    if given is None:
+        return []
+    values = given if isinstance(given, (list, tuple)) else [given]
+    found = [
+        checked_thinking(Argument("thinking", (i,)), each) or False
+        for i, each in enumerate(values)
+    ]
+    for i, each in enumerate(found):
+        if each in found[:i]:
+            raise ArgumentError(
+                "occurs twice", argument="thinking", place=(i,), code="duplicate"
+            )
+    return list(found)
+
+
+def own_first(
+    settings: Mapping[str, Any], levels: Sequence[ThinkingWanted]
+) -> list[ThinkingWanted]:
+    """Return the values of `thinking` to try; the value in `settings` comes first."""
+    if "thinking" not in settings:
+        return list(levels)
+    own = checked_thinking("thinking", settings["thinking"]) or False
+    return [own, *(each for each in levels if each != own)]
+
+
+def check_model(run: Mapping[str, Any], model: Model) -> None:
+    """Check that the first context has the model that produced the labels."""
+    recorded, found = run["model"], model_record(model)
+    if (recorded.get("sha256"), recorded.get("file")) != (found["sha256"], found["file"]):
+        raise ArgumentError(
+            f"must begin with a context of the model that made the labels, "
+            f"{recorded.get('file')}, not of {found['file']}",
+            argument="contexts",
+            code="other_model",
+        )
+
+
+def robustness(
+    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    text: str | None = None,
+    codebooks: Codebook | Sequence[Codebook] | Mapping[str, Codebook] | None = None,
+    contexts: Contexts | None = None,
+    *,
+    orders: int | Sequence[Sequence[str]] = 0,
+    seeds: Sequence[int] = (),
+    thinking: ThinkingOption | Sequence[ThinkingOption] = None,
+    n_texts: int | None = None,
+    seed: int = DEFAULT_SEED,
+    crossed: bool = False,
+    gold: GoldSample | None = None,
+    formula: str | None = None,
+    outcome: Outcome | None = None,
+    progress: ProgressOption = False,
+    **settings: Any,  # noqa: ANN401 - those of annotate
+) -> Robustness:
+    """Code the same texts in several variants and measure how many labels change.
+
+    With a gold sample, also measure how much the estimates, corrected by its codes,
+    differ between variants. The estimates should differ less than the shares of labels.
+
+    Args:
+        frame: Result of `annotate`, or a data frame as for `annotate`. With a result of
+            `annotate`, the first variant has its codebook, settings and seed, and
+            `report` accepts the variants as part of its report.
+        text: Column of texts, as in `annotate`; not needed for a result of `annotate`.
+        codebooks: Codebooks with the same labels but another wording; all are compared
+            with the first. Pass a mapping to name them. Not needed for a result of
+            `annotate`, whose codebook is the first.
+        contexts: One context, or several with different models; the first must have the
+            model that made the labels. Pass a mapping to name them.
+        orders: Further orders of the labels to try: a number of random orders, drawn with
+            `seed`, or lists of the labels. Not for an ordinal scale.
+        seeds: Seeds of generation to try, with method="generate" and a temperature.
+        thinking: Values of `thinking` to try, such as [False, 128, 512]; the result's
+            `costs` gives the cost of each. A single value applies to all variants.
+        n_texts: Number of texts to draw with `seed` from the available texts; None for
+            all texts.
+        seed: Seed of random orders and of the draw of texts.
+        crossed: True to try all combinations; False to vary one setting at a time, with
+            all other settings as in the first variant.
+        gold: A sample with codes, drawn from `frame`. The result then contains for each
+            variant an estimate by design-based supervised learning, from the variant's
+            labels and the same codes. With `n_texts`, the codes of texts that are not
+            drawn are not used.
+        formula: As in `estimate`; in the formula the labels are called `label`.
+        outcome: Outcome to estimate, as in `estimate`.
+        progress: As in `annotate`; reports the progress over all variants.
+        **settings: Further arguments of `annotate`. If `frame` is a result of `annotate`,
+            these arguments replace the settings of that result.
+
+    Returns:
+        The labels of each variant, and measures of their differences.
+
+    Warns:
+        UserWarning: A variant's labels give no estimate.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample was drawn from other texts, or has too few codes; codebooks
+            have different labels; there is only one variant; seeds are given without a
+            temperature; or see `annotate`.
+        Interrupted: Ctrl-C was pressed; `results` contains the finished variants, and
+            `inner_results` the `Coded` of the variant that was running. If no variant is
+            finished, this `Coded` is in `results`.
+    """
+    for name in ("columns", "journal"):
+        if name in settings:
+            raise ArgumentTypeError(
+                f"is not an argument of {call('robustness')}, which returns no "
+                f"{words().frame}",
+                argument=name,
+                code="unknown_argument",
+            )
+    if contexts is None:
+        raise ArgumentTypeError("must be a context, or several", argument="contexts")
+    budgets = thinking_levels(thinking)
+    own = {**settings, "thinking": budgets[0]} if len(budgets) == 1 else settings
+    named_contexts = named("contexts", contexts, object)
+    given = list(named_contexts.values())
+    books = {} if codebooks is None else named("codebooks", codebooks, Codebook)
+    if isinstance(frame, Coded):
+        check_model(frame.run, open_context(given[0]).model)
+        start = start_from(frame.run, books, own, seeds)
+    else:
+        start = Start(codebooks=books, settings=own, seeds=list(seeds))
+    frame, text = _data(frame, text, books)
+    made = variants_of(
+        start.codebooks,
+        list(named_contexts),
+        orders=orders,
+        seeds=start.seeds,
+        thinking=own_first(start.settings, budgets) if len(budgets) > 1 else (),
+        seed=seed,
+        crossed=crossed,
+        is_drawn=start.is_drawn,
+    )
+    check_variants(made, start.settings)
+    column = checked_texts(frames.column(frame, text, "text"), text)
+    rows = drawn_rows(column, n_texts, seed)
+    texts = {text: [column[row] for row in rows]}
+    judge = None if gold is None else Judge.of(frame, text, gold, rows)
+    if judge is None and not (formula is None and outcome is None):
+        raise ArgumentError(
+            "and outcome are for estimates: these need gold", argument="formula"
+        )
+
+    def result() -> Robustness:
+        done = made[: len(labels)]
+        with keeping({each.name: own for each, own in zip(done, labels, strict=True)}):
+            found = compared(done, labels, rows, runs, texts[text])
+        return _estimated(found, labels, judge, made[0].codebook, formula, outcome)
+
+    labels: list[list[str | None]] = []
+    runs: list[dict[str, Any]] = []
+    with reporter(progress) as report:
+        for i, variant in enumerate(made):
+            drawn = {} if variant.seed is None else {"seed": variant.seed}
+            try:
+                coded = annotate_quietly(
+                    texts,
+                    text,
+                    variant.codebook,
+                    given[variant.context],
+                    progress=progress_of_all(report, i, len(made)) if progress else False,
+                    **{**start.settings, **drawn, **variant.settings},
+                )
+            except BaseException as error:
+                keep_made(error, lambda: result() if labels else None, converted=False)
+                raise
+            labels.append(coded.labels)
+            runs.append(coded.run)
+    return result()
+
+
+def _estimated(  # noqa: PLR0917 - arguments of `Judge.estimates`
+    found: Robustness,
+    labels: Sequence[list[str | None]],
+    judge: Judge | None,
+    codebook: Codebook,
+    formula: str | None,
+    outcome: Outcome | None,
+) -> Robustness:
+    """Add the estimates from the labels of each variant, if there are codes."""
+    if judge is None:
+        return found
+    with keeping(found), one_warning():
+        by = [
+            judge.estimates(name, each, codebook, formula, outcome)
+            for name, each in zip(found.variants, labels, strict=True)
+        ]
+    return replace(found, estimates=tuple(by))
+
+
+def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, str]:  # noqa: ANN401
+    """Return the data frame and the name of its column of texts."""
+    if isinstance(frame, Coded):
+        if text not in (None, frame.text):
+            raise ArgumentError(
+                f"must be {frame.text!r}, which was coded, not {text!r}", argument="text"
+            )
+        return frame.frame, frame.text
+    if text is None or not books:
+        raise ArgumentTypeError(
+            f"and codebooks must be given for a {words().frame}", argument="text"
+        )
+    return frame, text
+
+
+def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
+    """Return the rows that have a text, in order: all, or `n_texts` drawn at random."""
+    there = [i for i, text in enumerate(texts) if text is not None]
+    if n_texts is None:
+        return there
+    n = min(checks.integer("n_texts", n_texts, 1), len(there))
+    drawn = np.random.default_rng(seed).choice(len(there), size=n, replace=False)
+    return [there[i] for i in sorted(drawn.tolist())]

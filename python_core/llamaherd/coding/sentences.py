@@ -1,0 +1,83 @@
+"""Sentences of notes in Jinja templates, and words for numbers in them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from llamaherd.engine.core.phrases import (
+    count_of,
+    decimals,
+    limits,
+    part_of,
+    percent,
+    percents,
+    verb,
+)
+from llamaherd.engine.core.words import call, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names with commas, and the last two with "and"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+WORDS: dict[str, Any] = {
+    "call": call,
+    "count": count_of,
+    "decimals": decimals,
+    "limits": limits,
+    "listed": listed,
+    "part": part_of,
+    "percent": percent,
+    "percents": percents,
+    "setting": setting,
+    "verb": verb,
+}
+FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": repr}
+
+
+class Notes:
+    """Sentences of one template, by name.
+
+    The template has a macro for each sentence. A line that begins with spaces continues
+    the line before it.
+
+    Args:
+        package: Package with a folder `templates`.
+        template: Name of the template.
+    """
+
+    def __init__(self, package: str, template: str = "notes.txt.j2") -> None:
+        self._macros = partial(_macros, package, template)
+
+    def __call__(self, name: str, /, **values: object) -> str:
+        """Return a sentence with these values."""
+        macro: Callable[..., str] = getattr(self._macros(), name)
+        return macro(**values).strip()
+
+
+@cache
+def _macros(package: str, template: str) -> object:
+    loader = jinja2.PackageLoader(package)
+
+    def source(name: str) -> str:
+        text, _, _ = loader.get_source(environment, name)
+        return re.sub(r"\n +", " ", text)
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(source),
+        autoescape=False,  # noqa: S701 - no HTML
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.globals |= WORDS
+    environment.filters |= FILTERS
+    return environment.get_template(template).module

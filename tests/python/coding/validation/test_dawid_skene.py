@@ -1,0 +1,87 @@
+"""Tests of Dawid and Skene's model, against expectation maximization in loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from llamaherd.coding.validation.dawid_skene import fitted
+
+N, NAMES, RIGHT = 60, 3, (0.9, 0.7, 0.6, 0.8)
+
+
+def codes(n: int = N, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return codes of four coders, a fifth of them missing, and the true labels."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice(NAMES, n, p=[0.5, 0.3, 0.2])
+    given = [
+        np.where(rng.random(n) < p, truth, (truth + rng.integers(1, NAMES, n)) % NAMES)
+        for p in RIGHT
+    ]
+    out = np.where(rng.random((len(RIGHT), n)) < 0.2, -1, np.array(given))
+    out[0, out.max(axis=0) < 0] = 0
+    return out, truth
+
+
+def plain(given: np.ndarray, n_steps: int, *, one_coin: bool) -> list[list[float]]:
+    """Compute the algorithm as published: with loops over texts, coders and labels."""
+    n_coders, n = given.shape
+    z = []
+    for i in range(n):
+        votes = [sum(given[j, i] == k for j in range(n_coders)) for k in range(NAMES)]
+        z.append([v / sum(votes) for v in votes])
+    for _ in range(n_steps):
+        prior = [sum(z[i][k] for i in range(n)) / n for k in range(NAMES)]
+        pi = [[[0.0] * NAMES for _ in range(NAMES)] for _ in range(n_coders)]
+        for j in range(n_coders):
+            for k in range(NAMES):
+                there = [i for i in range(n) if given[j, i] >= 0]
+                total = sum(z[i][k] for i in there)
+                for c in range(NAMES):
+                    hits = sum(z[i][k] for i in there if given[j, i] == c)
+                    pi[j][k][c] = hits / total
+            if one_coin:
+                p = sum(z[i][given[j, i]] for i in there) / len(there)
+                for k in range(NAMES):
+                    for c in range(NAMES):
+                        pi[j][k][c] = p if k == c else (1 - p) / (NAMES - 1)
+        for i in range(n):
+            joint = [
+                prior[k]
+                * math.prod(
+                    pi[j][k][given[j, i]] for j in range(n_coders) if given[j, i] >= 0
+                )
+                for k in range(NAMES)
+            ]
+            z[i] = [each / sum(joint) for each in joint]
+    return z
+
+
+@pytest.mark.parametrize("one_coin", [False, True])
+def test_labels_are_those_of_the_algorithm_in_loops(one_coin: bool) -> None:
+    given, _ = codes()
+    found = fitted(
+        given, NAMES, one_coin=one_coin, smoothing=0.0, n_steps=12, tolerance=-1.0
+    )
+    assert found.n_steps == 12
+    assert found.posteriors == pytest.approx(
+        np.array(plain(given, 12, one_coin=one_coin)), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("one_coin", [False, True])
+def test_the_likelihood_grows_and_errors_are_found(one_coin: bool) -> None:
+    given, truth = codes(600)
+    by_steps = [
+        fitted(given, NAMES, one_coin=one_coin, smoothing=0.0, n_steps=n, tolerance=-1.0)
+        for n in (1, 2, 5, 20)
+    ]
+    values = [each.log_likelihood for each in by_steps]
+    assert values == sorted(values)
+    found = fitted(given, NAMES, one_coin=one_coin)
+    right = np.einsum("k,jkk->j", found.prior, found.errors)
+    assert right == pytest.approx(RIGHT, abs=0.08)
+    votes = np.array([np.bincount(c[c >= 0], minlength=NAMES).argmax() for c in given.T])
+    by_model = found.posteriors.argmax(axis=1)
+    assert (by_model == truth).mean() >= (votes == truth).mean()
