@@ -5,6 +5,7 @@ python scripts/coding_page_picture.py
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from threading import Thread
@@ -15,7 +16,6 @@ from llamaherd.coding_page.sheet import make_sheet
 from playwright.sync_api import sync_playwright
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs/images/coding-page.png"
-_SIZE = {"width": 900, "height": 620}
 _TOPICS = lh.Codebook(
     "What is the topic of the headline?",
     {
@@ -46,8 +46,10 @@ def draw() -> None:
         thread = Thread(target=page.run)
         thread.start()
         try:
-            browser = playwright.chromium.launch()
-            tab = browser.new_page(viewport=_SIZE, device_scale_factor=2)
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
+            tab = browser.new_page(viewport={"width": 900, "height": 440})
             tab.goto(page.links["anna"])
             tab.get_by_text("0 of 3 coded").wait_for()
             tab.keyboard.press("1")
