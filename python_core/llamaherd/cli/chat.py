@@ -18,7 +18,7 @@ from llamaherd.cli.model_flags import (
     variables_of,
 )
 from llamaherd.cli.table_options import declared_flags
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 
 from llamaherd.cli.conventions import WholeNumber, section
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from llamaherd.calls.structured.quoting import quote_rule
 from llamaherd.calls.structured.subschemas import (
     Subschema,
     is_null,
-    listed,
+    list_at,
     parts,
     resolved,
 )
@@ -58,7 +58,7 @@ def schema_fields(text: str) -> tuple[FormField, ...]:
             argument="codebook",
             code="unsupported",
         )
-    required = set(listed(record, "required"))
+    required = set(list_at(record, "required"))
     return tuple(
         _field(str(name), Subschema(schema, root), is_required=name in required)
         for name, schema in properties.items()
@@ -103,7 +103,7 @@ def _fields_of(every: Sequence[Subschema]) -> tuple[FormField, ...]:
     if kinds != {"object"} or len(described) != 1 or any(map(_has_more_names, every)):
         return ()
     (node,) = described
-    required = {name for part in every for name in listed(part.schema, "required")}
+    required = {name for part in every for name in list_at(part.schema, "required")}
     if not required <= _properties(node).keys():
         return ()
     fields = tuple(
@@ -172,7 +172,7 @@ def _levels(node: Subschema) -> tuple[Level, ...]:
     if "const" in schema or isinstance(schema.get("enum"), list):
         return _scalars((value, "") for value in _values(schema))
     for key in ("oneOf", "anyOf"):
-        choices = [resolved(choice, node.root) for choice in listed(schema, key)]
+        choices = [resolved(choice, node.root) for choice in list_at(schema, key)]
         choices = [choice for choice in choices if not is_null(choice)]
         if choices and all(isinstance(one, dict) and _values(one) for one in choices):
             return _scalars(
@@ -186,7 +186,7 @@ def _levels(node: Subschema) -> tuple[Level, ...]:
 def _values(schema: dict[str, Any]) -> list[Any]:
     if "const" in schema:
         return [schema["const"]]
-    return listed(schema, "enum")
+    return list_at(schema, "enum")
 
 
 def _scalars(levels: Iterable[tuple[Any, str]]) -> tuple[Level, ...]:
@@ -212,7 +212,7 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
 
 
 def _takes_null(schema: dict[str, Any]) -> bool:
-    alternatives = [*listed(schema, "anyOf"), *listed(schema, "oneOf")]
+    alternatives = [*list_at(schema, "anyOf"), *list_at(schema, "oneOf")]
     is_value = None in _values(schema)
     return is_value or "null" in _kinds(schema) or any(map(is_null, alternatives))
 

@@ -16,7 +16,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, Model
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.model.model import Model
-from llamaherd.engine.native.quantize import Comparison
+from llamaherd.engine.native.models import Comparison
 from llamaherd.optimize import requantize
 from llamaherd.optimize.measure import Sample, Stop, Stopped, compare, race, sample_of
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose

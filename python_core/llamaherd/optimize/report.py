@@ -6,13 +6,13 @@ from dataclasses import astuple, dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.engine.core.decimals import percents
+from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from llamaherd.engine.native.quantize import Closeness
+    from llamaherd.engine.native.models import Closeness
     from llamaherd.optimize.measure import Speeds
 
 LEAST_SPEEDUP = 1.05  # a smaller speedup may be noise

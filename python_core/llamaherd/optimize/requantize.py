@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from llamaherd.engine.core.errors import ModelLoadError, QuantizeError
-from llamaherd.engine.native import quantize as native_quantize
+from llamaherd.engine.native import models as native_quantize
 
 _IS_WINDOWS = sys.platform == "win32"
 

@@ -8,8 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.errors import ArgumentError, Interrupted
-from llamaherd.engine.core.failure import is_cancelled
+from llamaherd.engine.core.errors import ArgumentError, Interrupted, is_cancelled
 from llamaherd.engine.core.keeping import kept
 from llamaherd.engine.core.progress import JobProgress, reporter
 

@@ -17,16 +17,19 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import numpy as np
 import psutil
 
-from llamaherd.calls.journal.disks import network_type
-from llamaherd.calls.journal.file import shown
-from llamaherd.calls.structured.arrow import valid_text
+from llamaherd.calls.journal.file import network_type, quoted
+from llamaherd.calls.structured.schema_columns import valid_text
 from llamaherd.coding.estimation.gold_forms import escaped
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import is_full, sha256_of, sync_folder
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.locks import LockHeldError, take_lock
-from llamaherd.engine.core.plain import cell_text, json_value
+from llamaherd.engine.core.files import (
+    LockHeldError,
+    is_full,
+    sha256_of,
+    sync_folder,
+    take_lock,
+)
+from llamaherd.engine.core.plain import DAMAGED, cell_text, json_value
 from llamaherd.tables.record import SAME
 from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
 from llamaherd.tables.table import METADATA_KEY
@@ -62,7 +65,7 @@ def locked(name: str, path: Path) -> Iterator[None]:
         lock = None if network_type(lock_path) else take_lock(lock_path)
     except LockHeldError as error:
         raise ArgumentError(
-            f"{shown(path)} is being written by another run, "
+            f"{quoted(path)} is being written by another run, "
             f"process {error.process or 'that just began'}: wait until it ends, or "
             "choose another name",
             argument=name,
@@ -92,7 +95,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
     old_record = record_in(path)
     if old_record is None:
         raise ArgumentError(
-            f"{shown(path)} exists already, and llamaherd did not write it, or it was "
+            f"{quoted(path)} exists already, and llamaherd did not write it, or it was "
             "edited later: choose another name, or replace it (--overwrite)",
             argument="output",
         )
@@ -114,7 +117,7 @@ def _check_beside(path: Path) -> None:
         is_own = False
     if not is_own:
         raise ArgumentError(
-            f"{shown(beside)} exists already, and llamaherd did not write it; the "
+            f"{quoted(beside)} exists already, and llamaherd did not write it; the "
             "metadata of the output would replace it: choose another name, or replace it "
             "(--overwrite)",
             argument="output",
@@ -337,15 +340,15 @@ def checked_output(spec: RunSpec) -> Path:
     shown = checks.shown(spec.output)
     if not path.parent.is_dir():
         raise ArgumentError(
-            f"{shown}: there is no folder {path.parent}",
+            f"{quoted}: there is no folder {path.parent}",
             argument="output",
             code="unknown_argument",
         )
     if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise ArgumentError(f"{shown} cannot be written", argument="output")
+        raise ArgumentError(f"{quoted} cannot be written", argument="output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
         raise ArgumentError(
-            f"{shown} is the input: choose another name", argument="output"
+            f"{quoted} is the input: choose another name", argument="output"
         )
     return path
 
