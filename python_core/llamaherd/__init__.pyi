@@ -169,8 +169,8 @@ from .engine.model.model import model_metadata as model_metadata
 from .engine.model.tokens import detokenize as detokenize
 from .engine.model.tokens import tokenize as tokenize
 from .optimize.fastest_files import optimized_model as optimized_model
-from .optimize.job import OptimizeJob as OptimizeJob
-from .optimize.job import OptimizeProgress as OptimizeProgress
+from .optimize.optimize import OptimizeJob as OptimizeJob
+from .optimize.optimize import OptimizeProgress as OptimizeProgress
 from .optimize.optimize import model_optimize as model_optimize
 from .optimize.optimize import start_optimize as start_optimize
 from .optimize.report import OptimizeReport as OptimizeReport

@@ -9,9 +9,9 @@ import llamaherd as lh
 from llamaherd._r.arguments import codebook as codebook_of
 from llamaherd._r.boundary import boundary, form_of
 from llamaherd._r.forms import Part, parts, table, vector
-from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
+from llamaherd.coding_page.code_texts import first_link, make_page, path_for
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.export import coded_notes
+from llamaherd.coding_page.results import coded_notes, results_of
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
 

@@ -9,9 +9,14 @@ import click
 
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, EmbedOptions, GenerateOptions
 from llamaherd.calls.asks.settings import help_of
-from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, WholeNumber, failed, section
-from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
+from llamaherd.cli.model_flags import (
+    gpu_options,
+    load_model,
+    take_gpu_options,
+    thinking_of,
+    variables_of,
+)
 from llamaherd.cli.table_options import declared_flags
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 from llamaherd.engine.core.sampling import SamplingParams

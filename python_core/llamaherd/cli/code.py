@@ -133,7 +133,7 @@ def code(
         opened,
         path_for,
     )
-    from llamaherd.coding_page.export import write_codes  # noqa: PLC0415
+    from llamaherd.coding_page.results import write_codes  # noqa: PLC0415
     from llamaherd.coding_page.sheet import make_sheet  # noqa: PLC0415
 
     book = None if codebook is None else read_codebook(codebook)

@@ -1,15 +1,385 @@
-"""`llamaherd doctor`: check this machine and give advice."""
+"""`llamaherd doctor`: check this machine, one function per topic, and give advice."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import textwrap
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
+from typing import TYPE_CHECKING, Literal
 
 import click
+import psutil
 
-from llamaherd.cli.checkups import CHECKUPS, Finding, State, look_at
 from llamaherd.cli.conventions import Command, ExitStatus, option
+from llamaherd.engine.core import checks, phrases
+from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
+from llamaherd.engine.hub.profile import cpu_features, cpu_name, gpus
+from llamaherd.engine.hub.quantizations import gigabytes
+from llamaherd.engine.loop.threads import trouble_with_threads
+from llamaherd.engine.memory import hardware
+from llamaherd.engine.native import abi, shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+State = Literal["ok", "note", "warning", "error"]
+
+# Name of each processor feature in libllama, by its name in Linux.
+_COMPILED = {
+    "avx": "AVX",
+    "avx2": "AVX2",
+    "fma": "FMA",
+    "f16c": "F16C",
+    "avx_vnni": "AVX_VNNI",
+    "avx512f": "AVX512",
+    "avx512_vnni": "AVX512_VNNI",
+    "avx512_bf16": "AVX512_BF16",
+    "amx_int8": "AMX_INT8",
+    "asimddp": "DOTPROD",
+    "i8mm": "MATMUL_INT8",
+    "sve": "SVE",
+    "sme": "SME",
+}
+_LITTLE_MEMORY = 1 << 30  # bytes
+_LITTLE_DISK = 5 << 30
+_SMALL_MODEL = 1 << 30  # bytes of a model that runs in seconds
+_RUN_S = 180
+_R_CODE = (
+    "has <- function(p) tryCatch(as.character(packageVersion(p)), "
+    'error = \\(e) "-"); cat(as.character(getRversion()), has("reticulate"), '
+    'has("llamaherd"))'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Result of one check.
+
+    Attributes:
+        topic: Topic in one word.
+        state: "note" for a possible improvement; "warning" if some work will fail;
+            "error" if llamaherd does not work.
+        text: Description of the finding.
+        advice: Advice to the user; "" without advice.
+    """
+
+    topic: str
+    state: State
+    text: str
+    advice: str = ""
+
+
+def versions() -> Finding:
+    """Check the versions of llamaherd and its dependencies."""
+    return Finding(
+        topic="llamaherd",
+        state="ok",
+        text=f"{version('llamaherd')}, Python {platform.python_version()} "
+        f"({sys.executable}), {platform.system()} {platform.release()}",
+    )
+
+
+def libllama() -> Finding:
+    """Check libllama, which the shim has loaded by now."""
+    text = (
+        f"llama.cpp {shim.ggml_commit()[:7]} of llama-cpp-python "
+        f"{shim.llama_cpp_python()}, in {abi.libllama_folder()}"
+    )
+    if abi.skipped():
+        return Finding(
+            topic="libllama",
+            state="warning",
+            text=f"{text}; LLAMAHERD_SKIP_ABI_CHECK=1: not compared with the version "
+            "that llamaherd was compiled for",
+            advice="unset LLAMAHERD_SKIP_ABI_CHECK",
+        )
+    return Finding(topic="libllama", state="ok", text=text)
+
+
+def processor() -> Finding:
+    """Check the processor features, and whether libllama was compiled for them."""
+    has = cpu_features()
+    compiled = abi.compiled_for(abi.libllama_folder())
+    amx = ", AMX multiplies" if shim.has_amx() else ""
+    text = f"{cpu_name()} ({' '.join(has) or 'no known features'}){amx}"
+    unused = [
+        name for name in has if compiled and _COMPILED.get(name, "") not in compiled
+    ]
+    unused = [name for name in unused if name in _COMPILED]
+    if not unused:
+        return Finding(topic="processor", state="ok", text=text)
+    return Finding(
+        topic="processor",
+        state="note",
+        text=f"{text}; libllama was compiled without {', '.join(unused)}",
+        advice="compiled on this machine it may be faster: "
+        + _reinstall("-DGGML_NATIVE=ON"),
+    )
+
+
+def threads() -> Finding:
+    """Check the number of threads, and whether other programs slow them down."""
+    n = hardware.n_cores()
+    text = f"{n} of {os.cpu_count()} logical processors, one for each core"
+    quotas = hardware.cpu_quotas()
+    if quotas:
+        text += f"; a control group allows {min(quotas):g}"
+    trouble = trouble_with_threads()
+    if trouble is not None:
+        return Finding(topic="threads", state="warning", text=text, advice=trouble)
+    granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if (checks.digits(granted) or n) < n:
+        return Finding(
+            topic="threads",
+            state="warning",
+            text=f"{text}; SLURM assigned {granted} to this task, without enforcing it",
+            advice=f"pass n_threads={granted}, or --n-threads {granted}",
+        )
+    return Finding(topic="threads", state="ok", text=text)
+
+
+def memory() -> Finding:
+    """Check the memory available for a model and its context."""
+    available = hardware.available_memory()
+    of_all = psutil.virtual_memory()
+    text = f"{gigabytes(available)} available of {gigabytes(of_all.total)}"
+    if available < of_all.available * 0.9:
+        text += (
+            f"; a control group leaves less than the {gigabytes(of_all.available)} free"
+        )
+    limit = _address_space()
+    if limit is not None:
+        return Finding(
+            topic="memory",
+            state="warning",
+            text=f"{text}; this process may map {gigabytes(limit)} (ulimit -v)",
+            advice="ulimit -v unlimited: files of models are mapped, too",
+        )
+    if available < _LITTLE_MEMORY:
+        return Finding(
+            topic="memory",
+            state="warning",
+            text=text,
+            advice="close other programs, or ask for more: models of more than "
+            f"{gigabytes(available * 0.9)} do not fit",
+        )
+    return Finding(topic="memory", state="ok", text=text)
+
+
+def gpu() -> Finding:
+    """Check for a GPU, and whether it can be used."""
+    found = gpus()
+    names = ", ".join(f"{x.name} ({gigabytes(x.memory_bytes)})" for x in found)
+    if found and not shim.supports_gpu():
+        return Finding(
+            topic="GPU",
+            state="note",
+            text=f"{names}; this build of llama-cpp-python cannot use it",
+            advice=f"{_reinstall('-DGGML_CUDA=on')}; then Model(..., n_gpu_layers=-1)",
+        )
+    if found:
+        text = f"{names}; Model(..., n_gpu_layers=-1) uses it"
+    else:
+        text = "none found; models run on the processor"
+    return Finding(topic="GPU", state="ok", text=text)
+
+
+def cache() -> Finding:
+    """Check whether models can be downloaded to the cache folder."""
+    folder = model_cache_dir()
+    there = next(x for x in (folder, *folder.parents) if x.exists())
+    models = list_cached_models()
+    size = gigabytes(sum(model.size_bytes for model in models))
+    free = shutil.disk_usage(there).free
+    text = f"{folder}: {gigabytes(free)} free; {len(models)} models here, {size}"
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        return Finding(
+            topic="cache",
+            state="error",
+            text=f"{there} cannot be written to: {error.strerror}",
+            advice="set LLAMAHERD_CACHE_DIR to a folder of yours",
+        )
+    if free < _LITTLE_DISK:
+        return Finding(
+            topic="cache",
+            state="warning",
+            text=text,
+            advice="make room, or set LLAMAHERD_CACHE_DIR to a folder on another disk: "
+            "models have some GB",
+        )
+    return Finding(topic="cache", state="ok", text=text)
+
+
+def extras() -> Finding:
+    """Check the optional packages."""
+    missing: dict[str, list[str]] = {}
+    for requirement in requires("llamaherd") or []:
+        match = re.match(r"([\w.-]+).*extra == ['\"](\w+)['\"]", requirement)
+        windows = "sys_platform != " in requirement and sys.platform == "win32"
+        if match is None or windows:
+            continue
+        lacking = missing.setdefault(match[2], [])
+        if not _is_installed(match[1]):
+            lacking.append(match[1])
+    here = ", ".join(name for name, lacking in missing.items() if not lacking) or "none"
+    gone = {name: lacking for name, lacking in missing.items() if lacking}
+    if not gone:
+        return Finding(topic="extras", state="ok", text=here)
+    without = "; ".join(f"{name} ({', '.join(x)})" for name, x in gone.items())
+    return Finding(
+        topic="extras",
+        state="note",
+        text=f"{here}; not {without}",
+        advice=f"if you need them: {phrases.install_command(*gone)}",
+    )
+
+
+def r() -> Finding:
+    """Check R and its packages, which only R users need."""
+    program = shutil.which("Rscript")
+    if program is None:
+        return Finding(
+            topic="R", state="ok", text="not in the path; only R users need it"
+        )
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of the system
+            [program, "--no-init-file", "-e", _R_CODE],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        own, reticulate, package = done.stdout.split()[-3:]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Finding(topic="R", state="note", text=f"{program} does not run: {error}")
+    text = f"{own}, reticulate {reticulate}, llamaherd {package}".replace(
+        " -", " missing"
+    )
+    if "-" in (reticulate, package):
+        advice = (
+            "install.packages('reticulate')"
+            if reticulate == "-"
+            else "R CMD INSTALL r_package; if it is in a separate library, as after "
+            "`make setup`, set R_LIBS=/path/to/.rlib"
+        )
+        return Finding(
+            topic="R", state="note", text=text, advice=f"for the R package: {advice}"
+        )
+    return Finding(topic="R", state="ok", text=text)
+
+
+def run() -> Finding:
+    """Run some prompts in a separate process, which may crash."""
+    models = sorted(list_cached_models(), key=lambda model: model.size_bytes)
+    paths = [str(x.path) for x in models if x.size_bytes <= _SMALL_MODEL]
+    command = [sys.executable, "-m", "llamaherd.cli.tiny_run", *paths]
+    try:
+        done = subprocess.run(  # noqa: S603 - this Python
+            command, capture_output=True, text=True, timeout=_RUN_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(
+            topic="run",
+            state="warning",
+            text=f"8 prompts through a small model took more than {_RUN_S} s",
+            advice="see what else runs here, and how many threads this process may use",
+        )
+    if done.returncode != 0:
+        return _failed_run(done.returncode, done.stderr)
+    seen = json.loads(done.stdout.splitlines()[-1])
+    name = seen["model"] or "a tiny model with random weights"
+    if not seen["is_same"]:
+        return Finding(
+            topic="run",
+            state="error",
+            text=f"{name} gave different answers to prompts together and one by one",
+            advice=f"libllama computes wrongly here: {_reinstall('-DGGML_NATIVE=ON')}",
+        )
+    return Finding(
+        topic="run",
+        state="ok",
+        text=f"{name} gave the same answers to 8 prompts together and one by one, "
+        f"{seen['prompts_per_s']:.1f} prompts/s",
+    )
+
+
+CHECKUPS: dict[str, Callable[[], Finding]] = {
+    "llamaherd": versions,
+    "libllama": libllama,
+    "processor": processor,
+    "threads": threads,
+    "memory": memory,
+    "GPU": gpu,
+    "cache": cache,
+    "extras": extras,
+    "R": r,
+    "run": run,
+}
+
+
+def look_at(topic: str) -> Finding:
+    """Return the finding of a topic; if the check raises an error, report the error."""
+    try:
+        return CHECKUPS[topic]()
+    except Exception as error:  # noqa: BLE001 - the other checks must still run
+        text = f"could not be checked: {type(error).__name__}: {error}"
+        return Finding(topic=topic, state="warning", text=text)
+
+
+_ILLEGAL_ON_WINDOWS = 0xC000001D  # STATUS_ILLEGAL_INSTRUCTION
+
+
+def _failed_run(status: int, stderr: str) -> Finding:
+    if status in {-signal.SIGILL, _ILLEGAL_ON_WINDOWS}:
+        text = "libllama was compiled for a processor with more features than this one"
+        advice = f"compile it here: {_reinstall('-DGGML_NATIVE=ON')}"
+    elif status == -9:  # SIGKILL, which Windows lacks
+        text = "the run was killed: there was not enough memory"
+        advice = "ask for more memory, or close other programs"
+    else:
+        last = (stderr.strip().splitlines() or [f"exit status {status}"])[-1]
+        text = f"a small model does not run: {last}"
+        advice = phrases.install_command(options="--force-reinstall --no-cache-dir")
+    return Finding(topic="run", state="error", text=text, advice=advice)
+
+
+def _reinstall(options: str) -> str:
+    return (
+        f"CMAKE_ARGS='{options}' pip install --force-reinstall --no-cache-dir --no-deps "
+        f"--no-binary llama-cpp-python llama-cpp-python=={shim.llama_cpp_python()}"
+    )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _address_space() -> int | None:
+    """Return the limit of mapped bytes for this process; None without a limit."""
+    if sys.platform == "win32":
+        return None
+    import resource  # noqa: PLC0415 - not on Windows
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
 
 _HELP = """\
 Check this machine for problems, and print what to do.

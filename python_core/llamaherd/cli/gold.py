@@ -34,6 +34,7 @@ Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was
 130 Ctrl-C; 143 SIGTERM.
 """
 _DESIGNS = ("simple", "stratified", "uncertainty", "weights")
+_OF_SHEET = ("coders", "overwrite", "uncoded", "spreadsheet")
 _MARGIN = "margin"  # difference of the two highest probabilities
 _drawn = section("How texts are drawn")
 _columns = section("Columns of the table")
@@ -104,9 +105,7 @@ def gold() -> None:
 @_columns(
     "--label", metavar="NAME", help="Column of labels. Default label, if it exists."
 )
-@_columns(
-    "--id", "id_", metavar="NAME", help="Column of identifiers. Default id, if unique."
-)
+@_columns("--id", metavar="NAME", help="Column of identifiers. Default id, if unique.")
 @_columns(
     "--confidence",
     metavar="NAME",
@@ -136,53 +135,50 @@ def gold() -> None:
     help="Write cells that spreadsheets do not read as formulas.",
 )
 @_sheet("--overwrite", is_flag=True, help="Replace an existing sheet.")
-def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
+def sample(table: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Draw a sample, write its sheet, and print its design."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.coding import frames  # noqa: PLC0415
     from llamaherd.tables.stored import is_stream  # noqa: PLC0415
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 
-    if given["prob"] is not None and given["prob_column"] is not None:
+    sheet = {name: options.pop(name) for name in _OF_SHEET}
+    output, prob_column = options.pop("output"), options.pop("prob_column")
+    by, prob, after = options.pop("by"), options.pop("prob"), options.pop("after")
+    if prob is not None and prob_column is not None:
         raise click.UsageError("--prob and --prob-column exclude each other.")
-    if is_stream(given["output"]):
+    if is_stream(output):
         raise click.UsageError(
-            f"-o {given['output']}: the design of the sample is written next to its "
+            f"-o {output}: the design of the sample is written next to its "
             "sheet (FILE.csv.json), so the sheet must be a file."
         )
-    check_free(given["output"], overwrite=given["overwrite"])
-    named = [given[each] for each in ("prob_column", "weights", "confidence")]
-    data = read_whole(table, [each for each in (*named, _MARGIN) if each is not None])
-    there = frames.names(data)
-    prob = given["prob"]
-    if given["prob_column"] is not None:
-        prob = frames.column(data, given["prob_column"], "prob")
+    check_free(output, overwrite=sheet["overwrite"])
+    numbers = (prob_column, options["weights"], options["confidence"], _MARGIN)
+    data = read_whole(table, [name for name in numbers if name is not None])
+    columns = frames.names(data)
     with shown_warnings():
-        after = lh.read_gold(list(given["after"])) if given["after"] else None
+        earlier = lh.read_gold(list(after)) if after else None
+        # A wave without its own design has the design of the earlier waves.
+        kind = prob
+        if earlier is not None and not (prob or by):
+            kind = earlier.design["kind"]
+        usual = {"text": "text", "label": "label"}
+        if kind == "uncertainty":
+            usual["confidence"] = _MARGIN
+        for name, column in usual.items():
+            if options[name] is None and column in columns:
+                options[name] = column
+        if prob_column is not None:
+            prob = frames.column(data, prob_column, "prob")
         drawn = lh.gold_sample(
             data,
-            given["n"],
-            _one_or_all(given["by"]),
+            options.pop("n"),
+            by[0] if len(by) == 1 else list(by) or None,
             prob,
-            text=given["text"] or _default("text", there),
-            label=given["label"] or _default("label", there),
-            id=given["id_"],
-            confidence=_confidence(given, there, after),
-            floor=given["floor"],
-            allocation=given["allocation"],
-            names=given["names"],
-            seed=given["seed"],
-            several=True if given["several"] else None,
-            after=after,
-            weights=given["weights"],
+            after=earlier,
+            **{**options, "several": options["several"] or None},
         )
-        drawn.write(
-            given["output"],
-            coders=given["coders"],
-            overwrite=given["overwrite"],
-            uncoded=given["uncoded"],
-            spreadsheet=given["spreadsheet"],
-        )
+        drawn.write(output, **sheet)
     _tell(drawn)
 
 
@@ -205,31 +201,8 @@ def show(sheets: Sequence[str]) -> None:
 def _tell(drawn: GoldSample) -> None:
     """Print a row for each draw, and the numbers of texts and codes."""
     click.echo("wave\tdesign\tdrawn\tfrom\tseed\tcoded_before")
-    for each in drawn.history:
-        row = (each[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
+    for draw in drawn.history:
+        row = (draw[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
         click.echo("\t".join(map(str, row)))
     n_coded = sum(code is not None for code in drawn.gold)
     say(f"{len(drawn)} texts, {n_coded} coded")
-
-
-def _confidence(
-    given: dict[str, Any], there: Sequence[str], after: GoldSample | None
-) -> str | None:
-    """Return the column of confidence, by default `margin` in uncertainty samples.
-
-    A wave without its own design has the design of the earlier waves.
-    """
-    again = after is not None and given["prob"] is None and not given["by"]
-    kind = after.design["kind"] if again and after is not None else given["prob"]
-    if given["confidence"] is not None or kind != "uncertainty":
-        name: str | None = given["confidence"]
-        return name
-    return _default(_MARGIN, there)
-
-
-def _default(name: str, there: Sequence[str]) -> str | None:
-    return name if name in there else None
-
-
-def _one_or_all(names: Sequence[str]) -> str | list[str] | None:
-    return names[0] if len(names) == 1 else list(names) or None

@@ -31,8 +31,8 @@ from llamaherd.engine.core.words import spoken_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Commands in the order of the help, with their short help; "" for a command that was
-# removed. The module `llamaherd.cli.NAME` has a command `NAME`.
+# Commands in the order of the help, with their short help. A command is in the module of
+# its name, or in that of `_MODULES`.
 COMMANDS = {
     "run": "Ask about each row of a table, or execute a run's TOML file.",
     "classify": "Label each row of a table, with probabilities.",
@@ -55,8 +55,19 @@ COMMANDS = {
     "optimize": "Find the type of a model that is fastest on this machine.",
     "bench": "Measure how fast a model is on this machine.",
     "doctor": "Check this machine for problems, and print what to do.",
-    "slurm": "",
-    "keep-journal": "",
+}
+_MODULES = {
+    **dict.fromkeys(("classify", "annotate", "embed"), "run"),
+    **dict.fromkeys(("validate", "recalibrate"), "estimate"),
+    **dict.fromkeys(("bench", "optimize"), "speed"),
+    "methods": "report",
+    "spans": "merge",
+}
+# Commands that were removed: for one version they say what to use instead.
+_REMOVED = {
+    "slurm": "docs/cluster.md has an array script of some lines for `llamaherd run "
+    "RUN.toml --shard I/N`, whose parts `llamaherd merge` combines",
+    "keep-journal": "`cp` copies a journal when its run has ended",
 }
 _EXAMPLES = """\
 llamaherd doctor
@@ -72,16 +83,15 @@ status: 0 success; 1 failed while running; 2 invalid arguments, nothing was comp
 
 class _LazyCommands(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - interface of click
-        return list(COMMANDS)
+        return [*COMMANDS, *_REMOVED]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in _REMOVED:
+            return _removed(cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        if not COMMANDS[cmd_name]:
-            from llamaherd.cli.removed import removed  # noqa: PLC0415 - rarely needed
-
-            return removed(cmd_name)
-        module = importlib.import_module(f"llamaherd.cli.{cmd_name}")
+        name = _MODULES.get(cmd_name, cmd_name)
+        module = importlib.import_module(f"llamaherd.cli.{name}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -97,7 +107,39 @@ class _LazyCommands(Commands):
         formatter: click.HelpFormatter,
     ) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, what) for name, what in COMMANDS.items() if what])
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _removed(name: str) -> click.Command:
+    """Return a command that accepts any arguments, and ends with an error."""
+
+    @click.command(
+        name,
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def command(arguments: tuple[str, ...]) -> None:  # noqa: ARG001 - of any form
+        raise click.UsageError(f"`llamaherd {name}` was removed: {_REMOVED[name]}.")
+
+    return command
+
+
+def _complete_files() -> None:
+    """Let shells complete the name of a file where a command suggests nothing."""
+    from click import shell_completion as shells  # noqa: PLC0415 - only for a shell
+
+    class WithFiles(shells.ShellComplete):
+        def get_completions(
+            self, args: list[str], incomplete: str
+        ) -> list[shells.CompletionItem]:
+            items = super().get_completions(args, incomplete)
+            if items or incomplete.startswith("-"):
+                return items
+            return [shells.CompletionItem(incomplete, type="file")]
+
+    for shell in (shells.BashComplete, shells.ZshComplete, shells.FishComplete):
+        completed: Any = type(shell.__name__, (WithFiles, shell), {})
+        shells.add_completion_class(completed)
 
 
 @click.group(
@@ -126,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name_stdout()
     escape_unknown_characters()
     if "_LLAMAHERD_COMPLETE" in os.environ:  # a shell completes a command
-        importlib.import_module("llamaherd.cli.completion").complete_files()
+        _complete_files()
     has_started()
     with Termination() as termination:
         try:

@@ -1,4 +1,4 @@
-"""Options of commands that load a model: its layers in GPU memory."""
+"""Options of commands that load a model: GPUs, and chat templates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from llamaherd.cli.conventions import WholeNumber, section
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
+    from collections.abc import Sequence
 
 _MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
 GPU_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
@@ -167,3 +170,39 @@ def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Mod
     from llamaherd.engine.model.model import Model  # noqa: PLC0415 - keeps the help fast
 
     return Model(path_of_model(source, loading, name), **loading)
+
+
+_SWITCHES = {"on": True, "off": False, "true": True, "false": False}
+
+
+def thinking_of(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> bool | int | None:
+    """Parse `--thinking`: a number of tokens, on or off."""
+    if value is None:
+        return None
+    if value.lower() in _SWITCHES:
+        return _SWITCHES[value.lower()]
+    number = checks.digits(value)
+    if number is not None:
+        return number
+    raise click.BadParameter(f"{value!r} is neither a number nor on or off.", ctx, param)
+
+
+def variables_of(
+    ctx: click.Context, param: click.Parameter, value: Sequence[str]
+) -> dict[str, Any] | None:
+    """Parse `--var NAME=VALUE`; the value is read as JSON, or as text if that fails."""
+    found: dict[str, Any] = {}
+    for text in value:
+        name, equals, given = text.partition("=")
+        if not equals or not name.strip().isidentifier():
+            message = f"{text!r} is not NAME=VALUE, such as reasoning_effort=low."
+            raise click.BadParameter(message, ctx, param)
+        try:
+            found[name.strip()] = read_json(given)
+        except DuplicateKeyError as error:
+            raise click.BadParameter(f"{name.strip()}: {error}.", ctx, param) from None
+        except (ValueError, RecursionError):
+            found[name.strip()] = given
+    return found or None

@@ -89,7 +89,7 @@ def list_(as_json: bool) -> None:
 @option("--json", "as_json", is_flag=True, help="Print JSON, with sizes in bytes.")
 def suggest(memory: float | None, as_json: bool) -> None:
     """Print the suggestions."""
-    rows = [asdict(each) for each in recommended_models(memory)]
+    rows = [asdict(model) for model in recommended_models(memory)]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return

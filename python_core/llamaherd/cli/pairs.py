@@ -11,13 +11,14 @@ import click
 
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.settings import help_of
-from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import (
     gpu_options,
     load_model,
     model_option,
     take_gpu_options,
+    thinking_of,
+    variables_of,
 )
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import (
     Command,
     ExitStatus,
@@ -20,7 +19,7 @@ from llamaherd.cli.conventions import (
     section,
     warn,
 )
-from llamaherd.cli.model_flags import gpu_options
+from llamaherd.cli.model_flags import gpu_options, thinking_of, variables_of
 from llamaherd.cli.serve_models import (
     check_goes_with_several,
     given_loras,

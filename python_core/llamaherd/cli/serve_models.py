@@ -73,7 +73,7 @@ def one_model(
         click.UsageError: Several models are given as arguments.
     """
     if len(models) > 1:
-        more = " ".join(f"--model {each}" for each in models[1:])
+        more = " ".join(f"--model {model}" for model in models[1:])
         raise click.UsageError(
             f"Only one model may be given without an option; add more with {more}."
         )
@@ -106,7 +106,7 @@ def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[Give
         click.UsageError: An adapter is not given as NAME=FILE, has the name of another
             adapter or of a model, or names an unknown model.
     """
-    names = [each.name for each in models]
+    names = [model.name for model in models]
     found = []
     for text in texts:
         name, source = _split(text)
@@ -148,14 +148,14 @@ def specs_of(
     from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
 
     found = []
-    for each in models:
-        path = path_of_model(each.source, loading, "--model")
+    for model in models:
+        path = path_of_model(model.source, loading, "--model")
         adapters = tuple(
             AdapterSpec(lora.name, checked_path("--lora", lora.path))
             for lora in loras
-            if lora.parent == each.name
+            if lora.parent == model.name
         )
-        found.append(ModelSpec(each.name, path, adapters))
+        found.append(ModelSpec(model.name, path, adapters))
     return found
 
 

@@ -10,10 +10,10 @@ import click
 
 from llamaherd.calls.asks.options import EmbedOptions, GenerateOptions
 from llamaherd.calls.asks.settings import help_of
-from llamaherd.cli.chat_flags import thinking_of as _thinking
-from llamaherd.cli.chat_flags import variables_of as _variables
 from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import gpu_options, model_option
+from llamaherd.cli.model_flags import thinking_of as _thinking
+from llamaherd.cli.model_flags import variables_of as _variables
 from llamaherd.cli.tables import EXIT, run_table
 from llamaherd.engine.core import checks, values
 from llamaherd.engine.core.declaration import options_of
@@ -68,6 +68,14 @@ _COMMON = [
         "--delimiter",
         metavar="CHAR",
         help="Delimiter of CSV. Default: comma. In .tsv it is a tab.",
+    ),
+    _files(
+        "--no-header",
+        "header",
+        flag_value=False,
+        default=None,
+        help="The first row of CSV is no header: columns are column_1, column_2 and so "
+        "on; a single column is text.",
     ),
     _files(
         "--limit",

@@ -1,8 +1,12 @@
-"""The ASGI application of the coding page."""
+"""The ASGI application of the coding page, and the keys of its users."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import sqlite3
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -13,11 +17,9 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llamaherd.coding_page import export
 from llamaherd.coding_page.desk import CHANGED
-from llamaherd.coding_page.overview import overview
-from llamaherd.coding_page.values import are_spans
-from llamaherd.coding_page.views import codebook_view, text_view
+from llamaherd.coding_page.results import are_spans, exported, exports
+from llamaherd.coding_page.views import codebook_view, overview, text_view
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware, Guard
@@ -27,17 +29,17 @@ from llamaherd.server.protocol import Bodies, ClientGoneError, dumps, read_objec
 from llamaherd.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
 
     from llamaherd.coding_page.desk import Desk
-    from llamaherd.coding_page.keys import CoderKeys
     from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.serving import ServedState
     from llamaherd.server.settings import Hosts
 
 _MAX_BODY = 1 << 20
+_OWNER = "owner"
 _PAGES = {
     "/": "coding.html",
     "/owner": "owner.html",
@@ -51,6 +53,68 @@ _PAGES = {
     "/icon.svg": "icon.svg",
 }
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+class CoderKeys:
+    """Keys of a file of codes.
+
+    Args:
+        secret: Secret of the file.
+        people: Names of the coders.
+        are_needed: Whether coders must send their key. The person who runs the coding
+            always needs a key.
+
+    Attributes:
+        are_needed: As in the arguments.
+    """
+
+    def __init__(self, secret: str, people: Sequence[str], *, are_needed: bool) -> None:
+        self._secret = secret.encode()
+        self._people = tuple(people)
+        self.are_needed = are_needed
+
+    @property
+    def of_owner(self) -> str:
+        """Key of the person who runs the coding."""
+        return self._key(_OWNER)
+
+    def of_coder(self, coder: str) -> str:
+        """Return the key of a coder."""
+        return self._key(f"coder:{coder}")
+
+    def check_owner(self, key: str) -> None:
+        """Check the key of the person who runs the coding.
+
+        Raises:
+            ApiError: The key is wrong.
+        """
+        if not hmac.compare_digest(key.encode(), self.of_owner.encode()):
+            raise _refused()
+
+    def coder(self, key: str, name: str) -> str:
+        """Return the coder who sent a request.
+
+        Args:
+            key: Key in the request; "" without a key.
+            name: Name in the request, used if no key is needed; "" without a name.
+
+        Raises:
+            ApiError: The key belongs to no coder, or no coder has this name.
+        """
+        if key:
+            for coder in self._people:
+                if hmac.compare_digest(key.encode(), self.of_coder(coder).encode()):
+                    return coder
+            raise _refused()
+        if self.are_needed:
+            raise _refused()
+        if name not in self._people:
+            raise ApiError(403, "there is no coder of this name", code="unknown_coder")
+        return name
+
+    def _key(self, purpose: str) -> str:
+        digest = hmac.new(self._secret, purpose.encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest[:18]).decode()
 
 
 class _NoQueue:
@@ -158,44 +222,45 @@ class _Api:
         is_known = self._keys.are_needed or bool(_key_of(request))
         coder = self._coder(request) if is_known else None
         coders = [coder] if coder else list(self._desk.sheet.people)
-        codebook = codebook_view(self._desk.sheet.codebook)
+        codebook = codebook_view(self._desk.sheet)
         return _json({"coder": coder, "coders": coders, **codebook})
 
     async def text(self, request: Request) -> Response:
         """Return the next text, or the text at a position in the coder's order."""
         coder = self._coder(request)
-        given = request.query_params.get("position", "")
-        position = checks.digits(given)
-        if given and position is None:
+        asked = request.query_params.get("position", "")
+        position = checks.digits(asked)
+        if asked and position is None:
             raise ApiError(400, "position must be a whole number", param="position")
         return _json(await run_in_threadpool(self._shown, coder, position))
 
     async def code(self, request: Request) -> Response:
         """Store a code; return the next text."""
         coder, body = self._coder(request), await self._body(request)
-        at = await run_in_threadpool(
-            self._desk.code,
-            coder,
-            body.get("i"),
-            body.get("value"),
-            body.get("note", ""),
-            body.get("seconds"),
-            seen=body.get("seen"),
-        )
-        return _json(await run_in_threadpool(self._after, coder, at))
+        code = partial(self._desk.code, coder, body.get("i"), body.get("value"))
+        return await self._stored(coder, body, code)
 
     async def skip(self, request: Request) -> Response:
         """Store a skip; return the next text."""
         coder, body = self._coder(request), await self._body(request)
-        at = await run_in_threadpool(
-            self._desk.skip,
-            coder,
-            body.get("i"),
-            body.get("note", ""),
-            body.get("seconds"),
-            seen=body.get("seen"),
+        return await self._stored(
+            coder, body, partial(self._desk.skip, coder, body.get("i"))
         )
-        return _json(await run_in_threadpool(self._after, coder, at))
+
+    async def _stored(
+        self, coder: str, body: dict[str, object], store: Callable[..., int]
+    ) -> Response:
+        """Store a code or skip with its note; return the next text."""
+
+        def next_text() -> dict[str, Any]:
+            at = store(
+                note=body.get("note", ""),
+                seconds=body.get("seconds"),
+                seen=body.get("seen"),
+            )
+            return text_view(self._desk, coder, self._desk.next_text(coder, at))
+
+        return _json(await run_in_threadpool(next_text))
 
     async def undo(self, request: Request) -> Response:
         """Undo the coder's last code or skip; return the text."""
@@ -214,14 +279,14 @@ class _Api:
     async def export(self, request: Request) -> Response:
         """Return the codes so far as a file, only for the person who runs the coding."""
         self._keys.check_owner(_key_of(request))
-        asked = request.query_params.get("field")
-        made = [e for e in export.exports(self._desk) if e.field_name == asked]
-        if not made:
+        form, asked = self._desk.sheet.form, request.query_params.get("field", "")
+        files = {file.field.name: file for file in exports(form)}
+        if asked not in files:
             raise ApiError(
                 404, "the codebook has no such field", param="field", code="not_found"
             )
-        content = await run_in_threadpool(export.exported, self._desk, made[0])
-        is_lines = are_spans(self._desk.sheet.codebook)
+        content = await run_in_threadpool(exported, self._desk, files[asked])
+        is_lines = are_spans(form)
         media = "application/x-ndjson" if is_lines else "text/csv; charset=utf-8"
         return Response(content, headers={**_PRIVATE, "content-type": media})
 
@@ -249,9 +314,6 @@ class _Api:
                 415, "the body must be application/json", code="unsupported_media_type"
             )
         return (await read_object(request.scope, request.receive, self._bodies))[0]
-
-    def _after(self, coder: str, at: int) -> dict[str, Any]:
-        return text_view(self._desk, coder, self._desk.next_text(coder, at))
 
     def _shown(self, coder: str, position: int | None) -> dict[str, Any]:
         if position is None:
@@ -288,4 +350,13 @@ async def _http_error(_request: Request, error: Exception) -> Response:
         ApiError(
             error.status_code, error.detail, headers=tuple((error.headers or {}).items())
         )
+    )
+
+
+def _refused() -> ApiError:
+    return ApiError(
+        401,
+        "the key is missing or wrong: use the link that was printed for you",
+        code="invalid_api_key",
+        headers=(("www-authenticate", "Bearer"),),
     )

@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.run.job import Job
-from llamaherd.coding import frames
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.export import (
-    coded_columns,
-    coded_fields,
-    coded_sample,
-    coded_spans,
-)
+from llamaherd.coding_page.results import results_of
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
-from llamaherd.coding_page.values import are_fields, are_spans
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import install_command
@@ -177,23 +170,11 @@ def path_for(data: object, sheet: Sheet, path: object) -> Path:
         raise ArgumentTypeError(
             f"must be a path, not {checks.shown(path)}", argument="path"
         )
-    made = Path(os.fsdecode(path))
-    if made.is_dir() or not made.parent.is_dir():
+    file = Path(os.fsdecode(path))
+    if file.is_dir() or not file.parent.is_dir():
         raise ArgumentError(
-            f"must be a file in a folder that exists, not {checks.shown(str(made))}",
+            f"must be a file in a folder that exists, not {checks.shown(str(file))}",
             argument="path",
             code="not_found",
         )
-    return made
-
-
-def results_of(desk: Desk, data: object) -> Any:  # noqa: ANN401 - of the kind of the data
-    """Return the codes; see `code_texts`."""
-    if are_spans(desk.sheet.codebook):
-        return coded_spans(desk)
-    if desk.sheet.sample is not None:
-        codebook = desk.sheet.codebook
-        return coded_fields(desk) if are_fields(codebook) else coded_sample(desk)
-    if isinstance(data, (str, os.PathLike)):
-        data = {"id": list(desk.sheet.ids), "text": list(desk.sheet.texts)}
-    return frames.with_columns(data, coded_columns(desk))
+    return file

@@ -13,13 +13,13 @@ import numpy as np
 
 from llamaherd.coding_page.sheet import with_coders_of
 from llamaherd.coding_page.store import NewAct
-from llamaherd.coding_page.values import Value, checked_value, is_tie, plain_value
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from llamaherd.coding_page.form import Code
     from llamaherd.coding_page.sheet import Sheet
     from llamaherd.coding_page.store import CodeStore, Entry
 
@@ -38,7 +38,7 @@ class Act:
     """
 
     entry: Entry
-    value: Value | None
+    value: Code | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class Desk:
 
     def act(self, coder: str, i: int) -> Act | None:
         """Return the latest code or skip of a text that was not undone, or None."""
-        found = self._by_text.get((coder, i))
-        return found[-1] if found else None
+        acts = self._by_text.get((coder, i))
+        return acts[-1] if acts else None
 
-    def values(self, coder: str) -> list[Value | None]:
+    def values(self, coder: str) -> list[Code | None]:
         """Return a coder's codes of all texts, in the order of the sheet."""
         self._read()
         acts = [self.act(coder, i) for i in range(len(self.sheet.ids))]
@@ -181,11 +181,10 @@ class Desk:
                 valid code, or the coder coded the text elsewhere since it was shown.
         """
         at = self._checked_text(coder, i)
-        checked = checked_value(self.sheet.codebook, self.sheet.texts[at], value)
+        code = self.sheet.form.checked(self.sheet.texts[at], value)
         remark = _checked_note(note), _checked_seconds(seconds)
-        plain = plain_value(checked)
-        act = NewAct(coder, self.sheet.ids[at], "code", plain, *remark)
-        return self._add(at, act, seen)
+        new = NewAct(coder, self.sheet.ids[at], "code", code, *remark)
+        return self._add(at, new, seen)
 
     def skip(
         self,
@@ -260,8 +259,8 @@ class Desk:
 
     def _is_tie(self, i: int) -> bool:
         acts = (self.act(coder, i) for coder in self.sheet.coders)
-        values = [act.value for act in acts if act and act.value is not None]
-        return is_tie(self.sheet.codebook, values)
+        codes = [act.value for act in acts if act and act.value is not None]
+        return self.sheet.form.is_tie(codes)
 
     def _read(self) -> None:
         """Read new entries from the store."""
@@ -285,14 +284,14 @@ class Desk:
         if self.sheet.tie_coder is not None:
             (self._ties.add if self._is_tie(at) else self._ties.discard)(at)
 
-    def _stored(self, at: int, act: NewAct) -> Value:
+    def _stored(self, at: int, act: NewAct) -> Code:
         """Return a stored code.
 
         Raises:
             ArgumentError: The code was stored with a codebook with other labels.
         """
         try:
-            return checked_value(self.sheet.codebook, self.sheet.texts[at], act.value)
+            return self.sheet.form.checked(self.sheet.texts[at], act.value)
         except ArgumentError as error:
             raise ArgumentError(
                 f"does not fit the stored code {checks.shown(act.value)} of the text "

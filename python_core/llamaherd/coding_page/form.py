@@ -1,34 +1,36 @@
-"""Form of a codebook with fields: the questions that a coder answers about a text."""
+"""Form of a codebook: the fields that a coder answers about a text, and checked answers.
+
+A codebook with labels is a form with one field, whose answer is the whole code.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from llamaherd.calls.structured.quoting import quote_rule
-from llamaherd.calls.structured.subschemas import (
-    Subschema,
-    is_null,
-    list_at,
-    parts,
-    resolved,
-)
-from llamaherd.coding.annotation.answer_types import JOINED
+from llamaherd.calls.structured.check import violation
+from llamaherd.coding.annotation.answer_types import JOINED, TYPES
+from llamaherd.coding.annotation.label_sets import in_order, joined, none_of
+from llamaherd.coding.annotation.spans import PLACE, SPANS
+from llamaherd.coding.codes.span_files import Unit
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
+    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.statistics.ratings import Scale
 
-# Input elements. "choice": one level; "choices": any number of levels; "lines": texts,
-# one a line; "passage" and "passages": parts of the text; "object": an input element
-# for each field of an object; "json": anything else.
+# Input elements. "choice": one level; "choices": any number of levels; "spans": passages,
+# each with a level; "lines": texts, one a line; "passage" and "passages": parts of the
+# text; "object": an input element for each field of an object; "json": anything else.
 Input = Literal[
     "choice",
     "choices",
+    "spans",
     "integer",
     "number",
     "text",
@@ -39,14 +41,7 @@ Input = Literal[
     "json",
 ]
 Number = int | float
-
-_MOST_LEVELS = 11  # whole numbers in a range that are shown as levels
-_TYPES: dict[str, Input] = {"string": "text", "integer": "integer", "number": "number"}
-# Input elements for the fields of an object.
-_IN_OBJECTS = ("choice", "choices", "integer", "number", "text", "lines")
-# Keywords with the schema of fields whose names are not listed.
-_OF_MORE_NAMES = ("additionalProperties", "patternProperties", "unevaluatedProperties")
-_YES_OR_NO = {True: "yes", False: "no"}
+Code = Any  # JSON: an answer, or a mapping of answers by the names of fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +64,22 @@ class FormField:
     """A field of a codebook as coders fill it in.
 
     Attributes:
-        name: Name, as in the schema.
+        name: Name, as in the schema; "" for the field of a codebook with labels.
         title: Name on the page.
         definition: Description; "" without a description.
         kind: Input element.
-        levels: Possible values of "choice" and "choices".
+        levels: Possible values of "choice" and "choices", labels of "spans".
         fields: Fields of "object".
         is_required: Whether every answer has the field.
         is_nullable: Whether a value may be null: the field does not apply to the text.
         low: Minimum of a number; None without a minimum.
-        high: Maximum of a number; None without a maximum.
+        high: Maximum of a number, or of the number of "spans"; None without a maximum.
+        measured: Scale of measurement.
     """
 
     name: str
     title: str
-    definition: str
+    definition: str = ""
     kind: Input
     levels: tuple[Level, ...] = ()
     fields: tuple[FormField, ...] = ()
@@ -91,6 +87,7 @@ class FormField:
     is_nullable: bool = False
     low: Number | None = None
     high: Number | None = None
+    measured: Scale = "nominal"
 
     @property
     def is_several(self) -> bool:
@@ -100,218 +97,202 @@ class FormField:
 
     @property
     def is_coded(self) -> bool:
-        """Whether coders' answers are compared (not for free text, passages and JSON)."""
-        return self.kind in ("choice", "choices", "integer", "number")
+        """Whether answers are compared between coders; texts and JSON are not."""
+        return self.kind in ("choice", "choices", "spans", "integer", "number")
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether answers are parts of the text."""
+        return self.kind in ("passage", "passages", "spans")
 
     @property
     def names(self) -> tuple[str, ...]:
         """Texts of the levels in cells of a table."""
-        return tuple(scalar_cell(each.value) for each in self.levels)
+        return tuple(scalar_cell(level.value) for level in self.levels)
 
-    @property
-    def measured(self) -> Scale:
-        """Scale of measurement."""
-        numbers = [type(each.value) in (int, float) for each in self.levels]
-        is_number = self.kind in ("integer", "number") or (numbers and all(numbers))
-        return "interval" if is_number else "nominal"
+    def cell(self, answer: Code) -> str:
+        """Return an answer as a cell of a table; "" without an answer."""
+        if answer is None:
+            return ""
+        if self.kind == "passage":
+            return str(answer["quote"])
+        if self.is_several:
+            labels = [scalar_cell(label) for label in answer]
+            return joined(labels) if labels else none_of(self.names)
+        return scalar_cell(answer)
+
+    def compared(self, answer: Code) -> Hashable:
+        """Return an answer in a form in which equal answers compare as equal, or None."""
+        if answer is None:
+            return None
+        if self.kind == "spans":
+            return self.units(answer)
+        if self.kind == "choices":
+            labels = {scalar_cell(label) for label in answer}
+            return tuple(name for name in self.names if name in labels)
+        if self.kind in ("integer", "number"):
+            return float(answer)
+        return scalar_cell(answer)
+
+    def units(self, answer: Code) -> tuple[Unit, ...]:
+        """Return the passages of an answer, in the order of the text."""
+        passages = [answer] if isinstance(answer, dict) else answer or []
+        units = {
+            Unit(passage["start"], passage["end"], passage.get("label", self.name))
+            for passage in passages
+        }
+        return tuple(sorted(units))
+
+    def with_quotes(self, text: str, answer: Code) -> Code:
+        """Check the places of passages, and return the answer with their quotes."""
+        if answer is None or self.kind not in ("passage", "passages"):
+            return answer
+        if self.kind == "passage":
+            return _passage(text, answer)
+        if not isinstance(answer, list):
+            _refuse(f"must have a list of passages, not {checks.shown(answer)}")
+        return [_passage(text, passage) for passage in answer]
 
 
-@lru_cache(maxsize=64)
-def form_of(schema: str) -> tuple[FormField, ...]:
-    """Return the fields of a JSON Schema, in order.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Fields of a codebook.
 
-    Raises:
-        ArgumentError: The schema has no properties.
+    Attributes:
+        fields: Fields, in order.
+        schema: JSON Schema of codes with several fields; None for labels, where the
+            answer of the only field is the code.
     """
-    root = json.loads(schema)
-    found = resolved(root, root)
-    properties = found.get("properties") if isinstance(found, dict) else None
-    if not isinstance(properties, dict) or not properties:
-        raise ArgumentError(
-            "must have fields: its schema has no properties",
-            argument="codebook",
-            code="unsupported",
-        )
-    required = set(list_at(found, "required"))
-    return tuple(
-        _field(str(name), Subschema(each, root), is_required=name in required)
-        for name, each in properties.items()
+
+    fields: tuple[FormField, ...]
+    schema: str | None = None
+
+    def answers(self, code: Code) -> Mapping[str, Any]:
+        """Return the answers of a code by the names of fields; {} without a code."""
+        if code is None:
+            return {}
+        return {"": code} if self.schema is None else code
+
+    def compared(self, code: Code) -> tuple[Hashable, ...]:
+        """Return the answers that are compared between coders, in a fixed order."""
+        answers = self.answers(code)
+        coded = [field for field in self.fields if field.is_coded]
+        return tuple(field.compared(answers.get(field.name)) for field in coded)
+
+    def is_tie(self, codes: Sequence[Code]) -> bool:
+        """Return whether at least two codes have no majority for one of the fields."""
+        columns = zip(*map(self.compared, codes), strict=True)
+        return len(codes) > 1 and any(map(_has_no_majority, columns))
+
+    def checked(self, text: str, code: object) -> Code:
+        """Check a code of a text, and return it in one form.
+
+        Args:
+            text: The text.
+            code: A label; a list of labels; a list of mappings with start, end and label;
+                or a mapping of answers by field, in which a passage has start and end.
+
+        Raises:
+            ArgumentError: The code is not valid by the codebook, or does not fit the
+                text.
+        """
+        if self.schema is None:
+            return _checked_labels(self.fields[0], text, code)
+        if not isinstance(code, dict):
+            _refuse(f"must have an answer for each field, not be {checks.shown(code)}")
+        known = {field.name for field in self.fields}
+        for name in code:
+            if name not in known:
+                _refuse(f"has {checks.shown(name)}, which is not a field of the codebook")
+        answers: dict[str, Any] = {}
+        for field in self.fields:
+            if field.name in code:
+                answers[field.name] = field.with_quotes(text, code[field.name])
+            elif field.is_required:
+                name = checks.quoted(field.title)
+                _refuse(f"must have an answer in the field {name}")
+        written = {name: _written(answer) for name, answer in answers.items()}
+        problem = violation(self.schema, written)
+        if problem:
+            _refuse(f"must follow the schema of the codebook: {problem}")
+        return answers
+
+
+def label_form(codebook: Codebook) -> Form:
+    """Return the form of a codebook with labels."""
+    kind: Input = "choices" if codebook.kind.is_several else "choice"
+    field = FormField(
+        name="",
+        title="",
+        kind="spans" if codebook.kind is TYPES[SPANS] else kind,
+        levels=tuple(Level(name, name) for name in codebook.names),
+        is_required=True,
+        high=codebook.max_spans,
+        measured=codebook.kind.measured,
     )
-
-
-def _field(
-    name: str, node: Subschema, *, is_required: bool, is_inner: bool = False
-) -> FormField:
-    every = _own(node)
-    kind, levels = _input(every)
-    fields = _fields_of(every) if kind == "json" and not is_inner else ()
-    return FormField(
-        name=name,
-        title=str(_first(every, "title") or name),
-        definition=str(_first(every, "description") or ""),
-        kind="object" if fields else kind,
-        levels=levels,
-        fields=fields,
-        is_required=is_required,
-        is_nullable=any(map(_takes_null, (each.schema for each in every))),
-        low=_number(_first(every, "minimum")),
-        high=_number(_first(every, "maximum")),
-    )
-
-
-def _fields_of(every: Sequence[Subschema]) -> tuple[FormField, ...]:
-    """Return the fields of an object if the form can give every answer; otherwise ().
-
-    The fields of an object within an object have no input elements. An object with
-    names that the schema does not list needs JSON.
-    """
-    kinds = {kind for each in every for kind in _kinds(each.schema)} - {"null"}
-    described = [each for each in every if isinstance(_properties(each), dict)]
-    if kinds != {"object"} or len(described) != 1 or any(map(_has_more_names, every)):
-        return ()
-    (node,) = described
-    required = {name for each in every for name in list_at(each.schema, "required")}
-    if not required <= _properties(node).keys():
-        return ()
-    fields = tuple(
-        _field(str(name), node.at(each), is_required=name in required, is_inner=True)
-        for name, each in _properties(node).items()
-    )
-    return fields if all(each.kind in _IN_OBJECTS for each in fields) else ()
-
-
-def _has_more_names(node: Subschema) -> bool:
-    """Whether a schema describes fields that it does not list by name."""
-    schema = node.schema
-    least = schema.get("minProperties")
-    others = (schema.get(key) for key in _OF_MORE_NAMES)
-    is_open = any(each is True or isinstance(each, dict) for each in others)
-    n_named = len(schema.get("properties", {}))
-    return is_open or (isinstance(least, int) and least > n_named)
-
-
-def _properties(node: Subschema) -> Any:  # noqa: ANN401 - JSON
-    return node.schema.get("properties")
-
-
-def _own(node: Subschema) -> list[Subschema]:
-    """Return the schema, and the other schemas that each of its values must follow."""
-    return parts(node, is_sure=True)
-
-
-def _input(every: Sequence[Subschema]) -> tuple[Input, tuple[Level, ...]]:
-    """Return the input element of a value other than null, and its levels."""
-    if any(quote_rule(each.schema) is not None for each in every):
-        return "passage", ()
-    levels = next((found for each in every if (found := _levels(each))), ())
-    if levels:
-        return "choice", levels
-    kinds = {kind for each in every for kind in _kinds(each.schema)} - {"null"}
-    if len(kinds) != 1:
-        return "json", ()
-    (kind,) = kinds
-    if kind == "boolean":
-        return "choice", tuple(Level(each, _YES_OR_NO[each]) for each in (True, False))
-    if kind == "integer" and (numbers := _range(every)):
-        return "choice", tuple(Level(each, str(each)) for each in numbers)
-    return _list_input(every) if kind == "array" else (_TYPES.get(kind, "json"), ())
-
-
-def _list_input(every: Sequence[Subschema]) -> tuple[Input, tuple[Level, ...]]:
-    """Return the input element of a list, by the type of its items."""
-    item = next((each for each in every if isinstance(_items(each), dict)), None)
-    if item is None or any("prefixItems" in each.schema for each in every):
-        return "json", ()
-    own = _own(item.at(_items(item)))
-    kind, levels = _input(own)
-    if kind != "passage" and any(_takes_null(each.schema) for each in own):
-        return "json", ()  # a list with null among its items
-    of_list: dict[Input, Input] = {
-        "choice": "choices",
-        "text": "lines",
-        "passage": "passages",
-    }
-    return of_list.get(kind, "json"), levels
-
-
-def _items(node: Subschema) -> object:
-    return node.schema.get("items")
-
-
-def _levels(node: Subschema) -> tuple[Level, ...]:
-    """Return the values that a schema lists, without null; () if it lists none."""
-    schema = node.schema
-    if "const" in schema or isinstance(schema.get("enum"), list):
-        return _scalars(Level(each, scalar_cell(each)) for each in _values(schema))
-    for key in ("oneOf", "anyOf"):
-        choices = [resolved(each, node.root) for each in list_at(schema, key)]
-        choices = [each for each in choices if not is_null(each)]
-        if choices and all(isinstance(each, dict) and _values(each) for each in choices):
-            return _scalars(_defined(each) for one in choices for each in _each(one))
-    return ()
-
-
-def _each(schema: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
-    return [(value, schema) for value in _values(schema)]
-
-
-def _defined(given: tuple[Any, dict[str, Any]]) -> Level:
-    """Return a value with the description of its alternative in the schema."""
-    value, schema = given
-    definition = schema.get("description") or schema.get("title") or ""
-    return Level(value, scalar_cell(value), str(definition))
-
-
-def _values(schema: dict[str, Any]) -> list[Any]:
-    if "const" in schema:
-        return [schema["const"]]
-    return list_at(schema, "enum")
-
-
-def _scalars(levels: Iterable[Level]) -> tuple[Level, ...]:
-    """Return levels without null; () if a value is a list or an object."""
-    found = [each for each in levels if each.value is not None]
-    if any(isinstance(each.value, (list, dict)) for each in found):
-        return ()
-    return tuple(
-        Level(each.value, _YES_OR_NO[each.value], each.definition)
-        if isinstance(each.value, bool)
-        else each
-        for each in found
-    )
-
-
-def _kinds(schema: dict[str, Any]) -> list[str]:
-    kinds = schema.get("type")
-    if isinstance(kinds, list):
-        return [str(each) for each in kinds]
-    return [] if kinds is None else [str(kinds)]
-
-
-def _takes_null(schema: dict[str, Any]) -> bool:
-    alternatives = [*list_at(schema, "anyOf"), *list_at(schema, "oneOf")]
-    is_value = any(each is None for each in _values(schema))
-    return is_value or "null" in _kinds(schema) or any(map(is_null, alternatives))
-
-
-def _range(every: Sequence[Subschema]) -> range | None:
-    """Return the whole numbers from minimum to maximum, if they are few."""
-    low, high = _first(every, "minimum"), _first(every, "maximum")
-    if type(low) is not int or type(high) is not int or _first(every, "multipleOf"):
-        return None
-    numbers = range(low, high + 1)
-    return numbers if 0 < len(numbers) <= _MOST_LEVELS else None
-
-
-def _first(every: Sequence[Subschema], key: str) -> Any:  # noqa: ANN401 - JSON
-    return next((each.schema[key] for each in every if key in each.schema), None)
-
-
-def _number(value: object) -> Number | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number else None  # type: ignore[return-value]
+    return Form((field,))
 
 
 def scalar_cell(value: object) -> str:
     """Return a text, number or truth value as a cell of a table."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _checked_labels(field: FormField, text: str, code: object) -> Code:
+    if field.kind == "choice":
+        return _label(field, code)
+    if not isinstance(code, list):
+        _refuse(f"must be a list, not {checks.shown(code)}")
+    if field.kind == "choices":
+        labels = [_label(field, label) for label in code]
+        return list(in_order(labels, field.names))
+    units = [_unit(field, text, passage) for passage in code]
+    if field.high is not None and len(units) > field.high:
+        _refuse(f"must have at most {field.high} passages, not {len(units)}")
+    return [unit._asdict() for unit in sorted(set(units))]
+
+
+def _label(field: FormField, value: object) -> str:
+    if not isinstance(value, str) or value not in field.names:
+        _refuse(f"must be a label of the codebook, not {checks.shown(value)}")
+    return value
+
+
+def _unit(field: FormField, text: str, value: object) -> Unit:
+    if not isinstance(value, dict):
+        _refuse(f"must have start, end and label, not be {checks.shown(value)}")
+    places: list[Any] = [value.get(name) for name in PLACE]
+    start, end = places
+    if not _are_places(start, end, text):
+        shown = f"{checks.shown(start)} and {checks.shown(end)}"
+        _refuse(f"must have 0 <= start < end <= {len(text)}, not {shown}")
+    return Unit(start, end, _label(field, value.get("label")))
+
+
+def _passage(text: str, value: object) -> dict[str, Any]:
+    places = [value.get(name) for name in PLACE] if isinstance(value, dict) else [0, 0]
+    start, end = places
+    if not _are_places(start, end, text):
+        rule = f"0 <= start < end <= {len(text)}"
+        _refuse(f"must have passages with {rule}, not {checks.shown(value)}")
+    return {"quote": text[start:end], "start": start, "end": end}
+
+
+def _are_places(start: Any, end: Any, text: str) -> bool:  # noqa: ANN401 - JSON
+    return type(start) is int and type(end) is int and 0 <= start < end <= len(text)
+
+
+def _written(answer: Code) -> Code:
+    """Return an answer as a model writes it, with quotes in place of passages."""
+    if isinstance(answer, list):
+        return [_written(part) for part in answer]
+    is_passage = isinstance(answer, dict) and set(answer) == {"quote", *PLACE}
+    return answer["quote"] if is_passage else answer
+
+
+def _has_no_majority(answers: Sequence[Hashable]) -> bool:
+    return 2 * Counter(answers).most_common(1)[0][1] <= len(answers)
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise ArgumentError(problem, argument="value", code="unknown_choice")

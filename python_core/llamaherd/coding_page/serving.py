@@ -8,8 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.coding_page.app import create_app
-from llamaherd.coding_page.keys import CoderKeys
+from llamaherd.coding_page.app import CoderKeys, create_app
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.server import serving
@@ -110,10 +109,10 @@ class CodingPage:
     @property
     def progress(self) -> CodingProgress:
         """Return the number of codes so far."""
-        each = [self._desk.progress(coder) for coder in self._desk.sheet.people]
+        every = [self._desk.progress(coder) for coder in self._desk.sheet.people]
         return CodingProgress(
-            n_done=sum(one.n_coded for one in each),
-            n_total=sum(one.n_texts for one in each),
+            n_done=sum(progress.n_coded for progress in every),
+            n_total=sum(progress.n_texts for progress in every),
         )
 
     @property
@@ -140,9 +139,9 @@ class CodingPage:
 
     def lines(self) -> list[str]:
         """Return lines for the person who runs the coding: links, and the file."""
-        shown = [("agreement and export", self.owner_link), *self.links.items()]
-        wide = max(len(name) for name, _ in shown)
-        lines = [f"{name:<{wide}}  {link}" for name, link in shown]
+        links = [("agreement and export", self.owner_link), *self.links.items()]
+        wide = max(len(name) for name, _ in links)
+        lines = [f"{name:<{wide}}  {link}" for name, link in links]
         if not self._keys.are_needed:
             lines.append(f"On this machine, {self.url} asks for the coder's name.")
         lines.append(f"Codes are stored in {self._desk.path}. Ctrl-C ends the page.")

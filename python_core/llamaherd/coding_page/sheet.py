@@ -8,20 +8,22 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.codes import text_of
-from llamaherd.coding.gold import forms
-from llamaherd.coding.gold.sample import OURS, PART, GoldSample, sidecar
-from llamaherd.coding.gold.sheets import read_gold
-from llamaherd.coding_page.form import form_of
-from llamaherd.coding_page.values import are_fields
+from llamaherd.coding.estimation import gold_forms
+from llamaherd.coding.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
+from llamaherd.coding.estimation.gold_read import read_gold
+from llamaherd.coding_page.schema_form import form_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import cell_text
 from llamaherd.engine.core.words import words
+
+if TYPE_CHECKING:
+    from llamaherd.coding_page.form import Form
 
 DEFAULT_CODER = "code"  # column of codes that `GoldSample.write` creates
 _MOST_CODERS = 50
@@ -37,6 +39,7 @@ class Sheet:
         ids: n identifiers.
         texts: n texts.
         codebook: Codebook with the labels or fields.
+        form: Form of the codebook.
         coders: Names of the coders who code all texts.
         tie_coder: Name of the coder who codes texts on which the others disagree; None
             without such a coder.
@@ -48,6 +51,7 @@ class Sheet:
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     codebook: Codebook
+    form: Form
     coders: tuple[str, ...]
     tie_coder: str | None
     seed: int
@@ -76,8 +80,8 @@ def with_coders_of(sheet: Sheet, stored: Sequence[str]) -> Sheet:
     if sheet.are_named or not stored:
         return sheet
     coded = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
-    own = [name for name in sheet.coders if name != DEFAULT_CODER or name in coded]
-    return replace(sheet, coders=tuple(dict.fromkeys([*own, *stored])))
+    coders = [name for name in sheet.coders if name != DEFAULT_CODER or name in coded]
+    return replace(sheet, coders=tuple(dict.fromkeys([*coders, *stored])))
 
 
 def make_sheet(
@@ -95,8 +99,6 @@ def make_sheet(
     if codebook is None:
         codebook = _of_sample(sample)
     codebook = checked_codebook(codebook)
-    if are_fields(codebook):
-        form_of(codebook.schema)
     _check_agrees(codebook, sample)
     names = [coders] if isinstance(coders, str) else list(coders or ())
     are_named = bool(names)
@@ -105,6 +107,7 @@ def make_sheet(
         ids=tuple(ids),
         texts=tuple(texts),
         codebook=codebook,
+        form=form_of(codebook),
         coders=_names(names, tie_coder),
         tie_coder=tie_coder,
         seed=checks.integer("seed", seed, 0),
@@ -115,18 +118,19 @@ def make_sheet(
 
 def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
     """Return the code columns of a coding sheet, or the coders of a sample."""
-    found: list[str] = []
+    coders: list[str] = []
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
         header = (
-            forms.unescaped(cell.strip())
-            for cell in forms.rows_of_csv(path.read_bytes(), str(path))[0]
+            gold_forms.unescaped(cell.strip())
+            for cell in gold_forms.parsed(path.read_bytes(), str(path))[0]
         )
-        own = (*sample.own_columns, "")
-        found = forms.without_notes([name for name in header if name not in own])
+        of_sample = (*sample.own_columns, "")
+        columns = [name for name in header if name not in of_sample]
+        coders = gold_forms.without_notes(columns)
     elif sample is not None:
-        found = list(sample.coders)
-    return found or [DEFAULT_CODER]
+        coders = list(sample.coders)
+    return coders or [DEFAULT_CODER]
 
 
 def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
@@ -137,7 +141,7 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             argument="tie_coder",
             code="conflict",
         )
-    made: list[str] = []
+    checked: list[str] = []
     for name, argument in [
         *((name, "coders") for name in names),
         *([] if tie_coder is None else [(tie_coder, "tie_coder")]),
@@ -149,9 +153,9 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or not 0 < len(plain) <= _LONGEST_NAME
             or plain.casefold() in (*OURS, PART)
         )
-        taken = {each.casefold() for each in made}
-        taken |= {f"{each}{forms.NOTE}" for each in taken}  # names of note columns
-        taken |= {each.removesuffix(forms.NOTE) for each in taken}
+        taken = {other.casefold() for other in checked}
+        taken |= {f"{other}{gold_forms.NOTE}" for other in taken}  # of note columns
+        taken |= {other.removesuffix(gold_forms.NOTE) for other in taken}
         if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
                 f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
@@ -159,14 +163,14 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
                 argument=argument,
                 code="duplicate",
             )
-        made.append(plain)
-    if len(made) > _MOST_CODERS:
+        checked.append(plain)
+    if len(checked) > _MOST_CODERS:
         raise ArgumentError(
-            f"must be at most {_MOST_CODERS}, not {len(made)}",
+            f"must be at most {_MOST_CODERS}, not {len(checked)}",
             argument="coders",
             code="too_many",
         )
-    return tuple(made[: len(names)])
+    return tuple(checked[: len(names)])
 
 
 def _of_sample(sample: GoldSample | None) -> Codebook:
@@ -216,13 +220,13 @@ def _texts_of(
         data = _of_file(file)
         _check_columns(file, data, {"text": text, "id": id})
     if isinstance(data, GoldSample):
-        if any(each is None for each in data.texts):
+        if None in data.texts:
             raise ArgumentError(
                 "has no texts: draw it with the column of texts",
                 argument="data",
                 code="missing",
             )
-        return data, list(data.ids), [each or "" for each in data.texts]
+        return data, list(data.ids), [cell or "" for cell in data.texts]
     if not isinstance(data, Mapping) and not hasattr(data, "columns"):
         raise ArgumentTypeError(
             f"must be a gold sample, a CSV file or a {words().frame}, not "
@@ -231,13 +235,13 @@ def _texts_of(
         )
     cells = frames.column(data, text, "text")
     # Texts are not normalized, because positions of passages count their characters.
-    texts = [None if each is None else cell_text(each) for each in cells]
+    texts = [None if cell is None else cell_text(cell) for cell in cells]
     if id is None and "id" in frames.names(data):
         id = "id"  # noqa: A001 - name of the column
-    given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")
-    ids = [text_of(each) or "" for each in given]
+    keys = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")
+    ids = [text_of(key) or "" for key in keys]
     _check_rows(ids, texts, file)
-    return None, ids, [each or "" for each in texts]
+    return None, ids, [text or "" for text in texts]
 
 
 def _check_columns(
@@ -277,13 +281,13 @@ def _check_rows(
         )
 
     seen: set[str] = set()
-    for i, (key, each) in enumerate(zip(ids, texts, strict=True)):
+    for i, (key, text) in enumerate(zip(ids, texts, strict=True)):
         if not key or key in seen:
             again = (
                 f"must have a different id in each row, not {checks.quoted(key)} again"
             )
             wrong(i, again, (i, "id"), "duplicate")
-        if each is None or not each.strip():
+        if text is None or not text.strip():
             wrong(i, "must have a text in each row", (i,), "empty")
         seen.add(key)
 
@@ -297,7 +301,7 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
         FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
-    header, *rows = forms.rows_of_csv(content, str(path))
+    header, *rows = gold_forms.parsed(content, str(path))
     if sidecar(path).exists():
         drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8-sig"))
         n_own = sum(name.strip() in drawn.own_columns for name in header)

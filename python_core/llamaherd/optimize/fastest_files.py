@@ -20,7 +20,7 @@ from llamaherd.optimize.optimize import model_optimize
 if TYPE_CHECKING:
     import os
 
-    from llamaherd.optimize.job import ProgressOption
+    from llamaherd.optimize.optimize import ProgressOption
 
 _RESULT = "result.json"
 
@@ -107,9 +107,9 @@ def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
     Returns:
         Final path of the file to use.
     """
-    is_own = best.resolve() == path.resolve()
+    is_original = best.resolve() == path.resolve()
     result = {
-        "file": None if is_own else best.name,
+        "file": None if is_original else best.name,
         "source": str(path.resolve()),
         "verdict": verdict,
     }
@@ -123,7 +123,7 @@ def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
             return known
         shutil.rmtree(result_folder, ignore_errors=True)
         work.rename(result_folder)
-    return path if is_own else result_folder / best.name
+    return path if is_original else result_folder / best.name
 
 
 def _result_folder(path: Path, cache: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Comparison of two models: their speeds on this machine, and their predictions."""
+"""Measurement of models: speeds on this machine, throughput, and predictions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 from statistics import median
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from llamaherd.calls.api.generate import start_parallel
+from llamaherd.calls.api.generate import generate_parallel, start_parallel
 from llamaherd.calls.run.context import Context
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.memory.plan import MAX_SLOTS
 from llamaherd.engine.model.tokens import tokenize
 from llamaherd.engine.native.models import MAX_CHUNK, Closeness, Comparison
 
@@ -32,6 +35,11 @@ _N_PREFILL = 512  # number of tokens of the prompt that measures prefill
 _N_SLOTS = 8  # number of concurrent prompts that measure decode
 _N_START = 16  # number of tokens of each of these prompts
 _N_ANSWER = 32
+_N_REFILLS = 2  # prompts per slot in a throughput: slots are also refilled
+
+
+def _nothing() -> None:
+    """Abort nothing."""
 
 
 class Stopped(Exception):  # noqa: N818 - a requested end, not an error
@@ -43,14 +51,12 @@ class Stop:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._abort: Callable[[], object] | None = None
+        self._abort: Callable[[], object] = _nothing
 
     def set(self) -> None:
         """End the work in `guarding` blocks, current and future ones."""
         self._is_set = True
-        abort = self._abort
-        if abort is not None:
-            abort()
+        self._abort()
 
     def check(self) -> None:
         """Raise Stopped if `set` was called.
@@ -77,7 +83,7 @@ class Stop:
             self.check()  # this replaces the error of the aborted call
             raise
         finally:
-            self._abort = None
+            self._abort = _nothing
         self.check()
 
 
@@ -149,11 +155,8 @@ def sample_of(model: Model, text: str | None) -> Sample:
         ValueError: The text is too short.
     """
     if text is None:
-        text = (
-            files("llamaherd.optimize")
-            .joinpath("sample_text.txt")
-            .read_text(encoding="utf-8")
-        )
+        novel = files("llamaherd.optimize") / "sample_text.txt"
+        text = novel.read_text(encoding="utf-8")
     tokens = array("i", tokenize(model, text[:_MOST_CHARS], add_special=False))
     if len(tokens) < LEAST_TOKENS:
         raise ArgumentError(
@@ -183,41 +186,44 @@ def compare(
 def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) -> Speeds:
     """Measure the speed of both models alternately, so that load affects both equally."""
     start = monotonic()
-    rounds: list[tuple[_Turn, _Turn]] = []
+    rounds: list[tuple[Turn, Turn]] = []
     with (
-        _Runner(base, n_threads, stop) as first,
-        _Runner(other, n_threads, stop) as next_,
+        Runner(base, n_threads, stop) as first,
+        Runner(other, n_threads, stop) as second,
     ):
         while len(rounds) < N_ROUNDS and (not rounds or monotonic() - start < _MAX_S):
             number = len(rounds)
-            rounds.append((first.turn(sample, number), next_.turn(sample, number)))
+            rounds.append((first.turn(sample, number), second.turn(sample, number)))
+    of_base, of_other = zip(*rounds, strict=True)
     same = [
-        one == two
-        for turns in rounds
-        for one, two in zip(turns[0].texts, turns[1].texts, strict=True)
+        text == other_text
+        for turn, other_turn in rounds
+        for text, other_text in zip(turn.texts, other_turn.texts, strict=True)
     ]
     return Speeds(
-        base=_median([turns[0].speed for turns in rounds]),
-        other=_median([turns[1].speed for turns in rounds]),
+        base=_median(of_base),
+        other=_median(of_other),
         same_answers=sum(same) / len(same),
         n_answers=len(same),
     )
 
 
-def _median(speeds: list[Speed]) -> Speed:
-    return Speed(
-        prefill=median(speed.prefill for speed in speeds),
-        decode=median(speed.decode for speed in speeds),
-    )
+class Turn(NamedTuple):
+    """Speeds and answers of a model in one round."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Turn:
-    speed: Speed
+    prefill: float
+    decode: float
     texts: list[str | None]
 
 
-class _Runner:
+def _median(turns: Sequence[Turn]) -> Speed:
+    return Speed(
+        prefill=median(turn.prefill for turn in turns),
+        decode=median(turn.decode for turn in turns),
+    )
+
+
+class Runner:
     """Context manager that measures one model with small contexts."""
 
     def __init__(self, model: Model, n_threads: int, stop: Stop) -> None:
@@ -226,19 +232,20 @@ class _Runner:
         self._one = Context(model, n_seq_max=1, n_threads=n_threads)
         self._many = Context(model, n_seq_max=_N_SLOTS, n_threads=n_threads)
 
-    def turn(self, sample: Sample, number: int) -> _Turn:
+    def turn(self, sample: Sample, number: int) -> Turn:
         """Run one round, with new prompts, so that no prefix is cached."""
-        long = self._run(self._one, [sample.window(number, self._n_prefill)], 1)
+        long = self.run(self._one, [sample.window(number, self._n_prefill)], 1)
         windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
         starts = [sample.window(i, _N_START) for i in windows]
-        answers = self._run(self._many, starts, _N_ANSWER)
-        speed = Speed(
+        answers = self.run(self._many, starts, _N_ANSWER)
+        return Turn(
             prefill=long.stats.prefill_tokens_per_s,
             decode=answers.stats.decode_tokens_per_s,
+            texts=answers.texts,
         )
-        return _Turn(speed=speed, texts=answers.texts)
 
-    def _run(self, context: Context, prompts: list[list[int]], n: int) -> Results:
+    def run(self, context: Context, prompts: list[list[int]], n: int) -> Results:
+        """Generate n tokens after each prompt, until the end or a stop."""
         self._stop.check()
         greedy = SamplingParams(ignore_eos=True)
         job = start_parallel(
@@ -251,9 +258,106 @@ class _Runner:
             job.cancel()
             job.wait()
 
-    def __enter__(self) -> _Runner:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._one.close()
         self._many.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Throughput with one number of concurrent prompts.
+
+    Attributes:
+        n_seq_max: Number of concurrent prompts.
+        n_prompts: Number of answered prompts.
+        n_prefill_tokens: Number of tokens decoded for prompts.
+        n_decode_tokens: Number of tokens decoded for answers.
+        wall_s: Duration of the measurement, in seconds.
+        prefill_tokens_per_s: Number of prompt tokens per second of decoding time spent
+            on prompts.
+        decode_tokens_per_s: Number of generated tokens of all answers per second of
+            decoding time spent on answers.
+        prompts_per_s: Number of prompts per second of total time.
+    """
+
+    n_seq_max: int
+    n_prompts: int
+    n_prefill_tokens: int
+    n_decode_tokens: int
+    wall_s: float
+    prefill_tokens_per_s: float
+    decode_tokens_per_s: float
+    prompts_per_s: float
+
+
+def measure_throughput(
+    model: Model,
+    n_seq_max: Sequence[int],
+    *,
+    n_prompt: int = 128,
+    n_answer: int = 32,
+    n_threads: int | None = None,
+    most_s: float = 60.0,
+) -> Iterator[Throughput]:
+    """Measure the throughput for each number of concurrent prompts, one after the other.
+
+    Prompts are pieces of a novel that begin with different words, so that they share no
+    prefix. Answers are greedy and continue after an end-of-text token.
+
+    Args:
+        model: Model to measure.
+        n_seq_max: Numbers of concurrent prompts.
+        n_prompt: Number of tokens of a prompt.
+        n_answer: Number of tokens of an answer.
+        n_threads: Number of threads; None for the number of physical cores.
+        most_s: Time after which no further number is measured, in seconds.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+        ContextError: Memory is insufficient, or the model generates no text.
+    """
+    longest = max(2, model.n_ctx_train - 1)
+    checks.integer("n_prompt", n_prompt, 1, longest)
+    checks.integer("n_answer", n_answer, 1, longest - n_prompt)
+    sizes = [
+        checks.integer(Argument("n_seq_max", (i,)), n, 1, MAX_SLOTS)
+        for i, n in enumerate(n_seq_max)
+    ]
+    checks.real("most_s", most_s, 0, 1e9)
+    sample = sample_of(model, None)
+    start = monotonic()
+    for i, n in enumerate(sizes):
+        if i and monotonic() - start > most_s:
+            return
+        with Context(model, n_seq_max=n, n_threads=n_threads) as context:
+            # The first call is not measured, because it has one-time costs: memory,
+            # threads, pages of the file.
+            generate_parallel(
+                context,
+                [sample.window(0, n_prompt)] * 2,
+                max_tokens=2,
+                ignore_eos=True,
+            )
+            n_prompts = _N_REFILLS * n
+            results = generate_parallel(
+                context,
+                [sample.window(1 + number, n_prompt) for number in range(n_prompts)],
+                max_tokens=n_answer,
+                ignore_eos=True,
+                on_error="stop",
+            )
+        stats = results.stats
+        yield Throughput(
+            n_seq_max=n,
+            n_prompts=n_prompts,
+            n_prefill_tokens=stats.n_prefill_tokens,
+            n_decode_tokens=stats.n_decode_tokens,
+            wall_s=stats.wall_s,
+            prefill_tokens_per_s=stats.prefill_tokens_per_s,
+            decode_tokens_per_s=stats.decode_tokens_per_s,
+            prompts_per_s=n_prompts / stats.wall_s,
+        )

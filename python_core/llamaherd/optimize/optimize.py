@@ -4,37 +4,65 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.calls.api.running import run_to_end, start
 from llamaherd.calls.run.context_settings import MAX_THREADS
+from llamaherd.calls.run.job import Job
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
+from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.model.model import Model
 from llamaherd.engine.native.models import Comparison
 from llamaherd.optimize import requantize
-from llamaherd.optimize.job import OptimizeJob, OptimizeWork
-from llamaherd.optimize.measure import (
-    Sample,
-    Stop,
-    compare,
-    race,
-    sample_of,
-)
+from llamaherd.optimize.measure import Sample, Stop, Stopped, compare, race, sample_of
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose
 from llamaherd.optimize.requantize import Requantized
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from llamaherd.optimize.job import ProgressOption
+    # True shows a progress bar; a function is called with each OptimizeProgress.
+    ProgressOption = bool | Callable[["OptimizeProgress"], object]
 
 DEFAULT_TYPES = ("Q8_0", "Q4_0", "Q4_K_M")
+_STEPS = ("writing", "comparing", "timing")  # of each type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeProgress(JobProgress):
+    """Progress of `model_optimize`.
+
+    Attributes:
+        n_done: Number of finished steps.
+        n_total: Total number of steps.
+        step: Current step, such as "comparing Q8_0".
+        elapsed_s: Seconds since the start.
+    """
+
+    n_done: int
+    n_total: int
+    step: str
+    elapsed_s: float
+
+    unit: ClassVar[str] = "steps"
+
+    @property
+    def line(self) -> str:
+        """Return the current step."""
+        return self.step
+
+
+class OptimizeJob(Job[OptimizeReport | None]):
+    """The `Job` of `start_optimize`; its result is an `OptimizeReport`.
+
+    A cancelled job leaves no file, and its result is None.
+    """
 
 
 def model_optimize(
@@ -125,107 +153,139 @@ def _prepare(  # noqa: PLR0917 - arguments of start_optimize
 ) -> OptimizeWork:
     """Check the arguments and create the work of the job."""
     limit = checks.real("max_kl", max_kl, 0, 1e6)
-    threads = (
-        hardware.n_cores()
-        if n_threads is None
-        else checks.integer("n_threads", n_threads, 1, MAX_THREADS)
-    )
+    if n_threads is not None:
+        checks.integer("n_threads", n_threads, 1, MAX_THREADS)
     if text is not None:
         checks.text("text", text)
-    chosen_types = None if types is None else _checked_types(types)
+    chosen = None if types is None else _checked_types(types)
     with ExitStack() as stack:
         model = stack.enter_context(Model(path))
-        source = model.path
-        folder = _checked_folder(out, source)
-        original_type = requantize.type_of(model.metadata)
-        names = _candidate_types(chosen_types, original_type)
-        for name in names:
-            _check_free(requantize.target(source, folder, name))
-        _check_predicts(model, source, threads)
-        plan = _Plan(
-            model=model,
-            source=source,
-            folder=folder,
-            original_type=original_type,
-            types=names,
-            max_kl=limit,
-            sample=sample_of(model, text),
-            n_threads=threads,
+        work = OptimizeWork(
+            model,
+            model.path.parent if out is None else _checked_folder(out),
+            _candidate_types(chosen, requantize.type_of(model.metadata)),
+            limit,
+            sample_of(model, text),
+            n_threads or hardware.n_cores(),
         )
-        # From here on, the job closes the model.
-        closing = stack.pop_all()
-    return OptimizeWork(partial(_run, plan, closing), 3 * len(names))
+        stack.pop_all()  # from here on, the job closes the model
+    return work
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """Checked arguments."""
+class OptimizeWork:
+    """Search for the fastest type, as the work of an `OptimizeJob`.
 
-    model: Model
-    source: Path
-    folder: Path
-    original_type: str | None
-    types: tuple[str, ...]
-    max_kl: float
-    sample: Sample
-    n_threads: int
+    Args:
+        model: The original, which `run` closes.
+        folder: Folder for new files.
+        types: Types to try.
+        max_kl: Maximum mean KL divergence of the kept file.
+        sample: Text for the comparison.
+        n_threads: Number of threads.
 
+    Raises:
+        ArgumentError: The file of a type exists.
+        ModelLoadError: The model does not predict text.
+    """
 
-def _run(
-    plan: _Plan, closing: ExitStack, stop: Stop, step: Callable[[str], None]
-) -> OptimizeReport:
-    """Try all types; at any time, keep only the best file so far."""
-    with closing, ExitStack() as best_file:
-        tried: list[Candidate] = []
+    problem = ""
+
+    def __init__(  # noqa: PLR0917 - of one caller
+        self,
+        model: Model,
+        folder: Path,
+        types: tuple[str, ...],
+        max_kl: float,
+        sample: Sample,
+        n_threads: int,
+    ) -> None:
+        self._model, self._folder, self._types = model, folder, types
+        self._max_kl, self._sample, self._n_threads = max_kl, sample, n_threads
+        for name in types:
+            _check_free(requantize.target(model.path, folder, name))
+        try:  # before any file is written
+            Comparison(model.handle, model.handle, n_threads)
+        except ModelLoadError as error:
+            raise ModelLoadError(f"path: {str(model.path)!r}: {error}") from error
+        self._stop = Stop()
+        self._start = monotonic()
+        self._step, self._n_done = "", 0
+
+    @property
+    def progress(self) -> OptimizeProgress:
+        """Number of finished steps, and the current one."""
+        return OptimizeProgress(
+            n_done=self._n_done,
+            n_total=len(_STEPS) * len(self._types),
+            step=self._step,
+            elapsed_s=monotonic() - self._start,
+        )
+
+    def cancel(self) -> None:
+        """End the search in a fraction of a second, or after the current file."""
+        self._stop.set()
+
+    def run(self) -> OptimizeReport | None:
+        """Run the search. A cancelled search leaves no file and returns None.
+
+        Raises:
+            QuantizeError: A file could not be created.
+            ContextError: Memory is insufficient.
+        """
+        try:
+            with self._model, ExitStack() as best_file:
+                return self._search(best_file)
+        except Stopped:
+            return None
+
+    def _search(self, best_file: ExitStack) -> OptimizeReport:
+        """Try all types; at any time, keep only the best file so far."""
+        source = self._model.path
+        candidates: list[Candidate] = []
         best: Requantized | None = None
-        for name in plan.types:
-            stop.check()
+        for name in self._types:
+            self._stop.check()
+            n_params = self._model.info.n_params
+            new = Requantized(source, self._folder, name, n_params, self._n_threads)
             with ExitStack() as this_file:
-                file = this_file.enter_context(
-                    Requantized(
-                        plan.source,
-                        plan.folder,
-                        name,
-                        plan.model.info.n_params,
-                        plan.n_threads,
-                    )
-                )
-                tried.append(_try(plan, name, file, stop, step))
-                if choose(tuple(tried), plan.max_kl) is tried[-1]:
+                file = this_file.enter_context(new)
+                candidates.append(self._try(name, file))
+                if choose(tuple(candidates), self._max_kl) is candidates[-1]:
                     best_file.close()
                     best = file
                     best_file.enter_context(this_file.pop_all())
-        winner = choose(tuple(tried), plan.max_kl)
+        winner = choose(tuple(candidates), self._max_kl)
         return OptimizeReport(
-            path=plan.source if best is None else best.keep(),
-            original=plan.source,
-            original_type=plan.original_type,
+            path=source if best is None else best.keep(),
+            original=source,
+            original_type=requantize.type_of(self._model.metadata),
             chosen=None if winner is None else winner.type,
-            max_kl=plan.max_kl,
-            original_size_bytes=plan.source.stat().st_size,
-            candidates=tuple(tried),
+            max_kl=self._max_kl,
+            original_size_bytes=source.stat().st_size,
+            candidates=tuple(candidates),
         )
 
+    def _try(self, name: str, file: Requantized) -> Candidate:
+        writing, comparing, timing = (f"{step} {name}" for step in _STEPS)
+        self._step = writing
+        file.quantize()
+        measured = self._sample, self._n_threads, self._stop
+        with Model(file.path) as other:
+            self._next(comparing)
+            closeness = compare(self._model, other, *measured)
+            self._next(timing)
+            speeds = race(self._model, other, *measured)
+        self._n_done += 1
+        return Candidate(
+            type=name,
+            size_bytes=file.path.stat().st_size,
+            closeness=closeness,
+            speeds=speeds,
+        )
 
-def _try(
-    plan: _Plan, name: str, file: Requantized, stop: Stop, step: Callable[[str], None]
-) -> Candidate:
-    step(f"writing {name}")
-    file.quantize()
-    with Model(file.path) as other:
-        step(f"comparing {name}")
-        closeness = compare(plan.model, other, plan.sample, plan.n_threads, stop)
-        step(f"timing {name}")
-        speeds = race(plan.model, other, plan.sample, plan.n_threads, stop)
-    return Candidate(
-        type=name,
-        size_bytes=file.path.stat().st_size,
-        closeness=closeness,
-        speeds=speeds,
-    )
-
-
-# ---- arguments ------------------------------------------------------------------------
+    def _next(self, step: str) -> None:
+        self._step = step
+        self._n_done += 1
 
 
 def _checked_types(types: object) -> tuple[str, ...]:
@@ -261,14 +321,8 @@ def _candidate_types(
     return asked
 
 
-def _checked_folder(out: object, source: Path) -> Path:
-    if out is None:
-        return source.parent
-    if not isinstance(out, (str, Path)) and not hasattr(out, "__fspath__"):
-        raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(out)}", argument="out"
-        )
-    folder = Path(out)
+def _checked_folder(out: object) -> Path:
+    folder = checks.path("out", out)
     if not folder.is_dir():
         raise ArgumentError(
             f"must be a folder that exists, not {str(folder)!r}", argument="out"
@@ -285,11 +339,3 @@ def _check_free(target: Path) -> None:
             code="exists",
             form="{name}: {problem}",
         )
-
-
-def _check_predicts(model: Model, source: Path, n_threads: int) -> None:
-    """Check that a model predicts text before any file is written."""
-    try:
-        Comparison(model.handle, model.handle, n_threads)
-    except ModelLoadError as error:
-        raise ModelLoadError(f"path: {str(source)!r}: {error}") from error

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from llamaherd.engine.native.models import Closeness
     from llamaherd.optimize.measure import Speeds
 
 LEAST_SPEEDUP = 1.05  # a smaller speedup may be noise
+# Columns of the printed table, in the order of the fields of FileRow.
+_COLUMNS: dict[str, Callable[[Any], str]] = {
+    "type": str,
+    "MB": lambda size: f"{size / 1e6:.0f}",
+    "prefill/s": "{:.0f}".format,
+    "decode/s": "{:.0f}".format,
+    "speedup": "{:.2f}".format,
+    "perplexity": "{:.2f}".format,
+    "mean KL": "{:.4f}".format,
+    "p99 KL": "{:.4f}".format,
+    "same top": lambda share: percents(share, 0),
+    "same answers": lambda share: percents(share, 0),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +63,26 @@ class Candidate:
         """Geometric mean of both speedups, by which candidates are ranked."""
         return sqrt(self.prefill_speedup * self.decode_speedup)
 
+    @property
+    def row(self) -> FileRow:
+        """Row of the report's table."""
+        return FileRow(
+            type=self.type,
+            size_bytes=float(self.size_bytes),
+            prefill_tokens_per_s=self.speeds.other.prefill,
+            decode_tokens_per_s=self.speeds.other.decode,
+            speedup=self.speedup,
+            perplexity=self.closeness.other_perplexity,
+            mean_kl=self.closeness.mean_kl,
+            p99_kl=self.closeness.p99_kl,
+            same_top=self.closeness.same_top,
+            same_answers=self.speeds.same_answers,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
-    """A line of the report's table.
+    """A row of the report's table.
 
     Attributes:
         size_bytes: Size of the file.
@@ -67,12 +97,12 @@ class FileRow:
     size_bytes: float
     prefill_tokens_per_s: float
     decode_tokens_per_s: float
-    speedup: float
+    speedup: float = 1.0
     perplexity: float
-    mean_kl: float
-    p99_kl: float
-    same_top: float
-    same_answers: float
+    mean_kl: float = 0.0
+    p99_kl: float = 0.0
+    same_top: float = 1.0
+    same_answers: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,27 +132,25 @@ class OptimizeReport:
         """Rows of the table: one per file, the original first."""
         # The original was measured again with each candidate, to compute the speedups.
         # The row shows its speed in the measurement with the first candidate.
-        base = self.candidates[0]
+        first = self.candidates[0]
         original = FileRow(
             type=self.original_type or "original",
             size_bytes=float(self.original_size_bytes),
-            prefill_tokens_per_s=base.speeds.base.prefill,
-            decode_tokens_per_s=base.speeds.base.decode,
-            speedup=1.0,
-            perplexity=base.closeness.base_perplexity,
-            mean_kl=0.0,
-            p99_kl=0.0,
-            same_top=1.0,
-            same_answers=1.0,
+            prefill_tokens_per_s=first.speeds.base.prefill,
+            decode_tokens_per_s=first.speeds.base.decode,
+            perplexity=first.closeness.base_perplexity,
         )
-        return [original, *map(_row, self.candidates)]
+        return [original, *(candidate.row for candidate in self.candidates)]
 
     def __str__(self) -> str:
-        rows = [_HEADER, *map(_cells, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = [list(_COLUMNS)]
+        for row in self.rows:
+            values = zip(_COLUMNS.values(), astuple(row), strict=True)
+            table.append([form(value) for form, value in values])
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
+            for row in table
         ]
         return "\n".join([*lines, self.verdict])
 
@@ -146,47 +174,3 @@ def choose(candidates: tuple[Candidate, ...], max_kl: float) -> Candidate | None
         if candidate.closeness.mean_kl <= max_kl and candidate.speedup >= LEAST_SPEEDUP
     ]
     return max(good, key=lambda candidate: candidate.speedup, default=None)
-
-
-def _row(candidate: Candidate) -> FileRow:
-    return FileRow(
-        type=candidate.type,
-        size_bytes=float(candidate.size_bytes),
-        prefill_tokens_per_s=candidate.speeds.other.prefill,
-        decode_tokens_per_s=candidate.speeds.other.decode,
-        speedup=candidate.speedup,
-        perplexity=candidate.closeness.other_perplexity,
-        mean_kl=candidate.closeness.mean_kl,
-        p99_kl=candidate.closeness.p99_kl,
-        same_top=candidate.closeness.same_top,
-        same_answers=candidate.speeds.same_answers,
-    )
-
-
-_HEADER = (
-    "type",
-    "MB",
-    "prefill/s",
-    "decode/s",
-    "speedup",
-    "perplexity",
-    "mean KL",
-    "p99 KL",
-    "same top",
-    "same answers",
-)
-
-
-def _cells(row: FileRow) -> tuple[str, ...]:
-    return (
-        row.type,
-        f"{row.size_bytes / 1e6:.0f}",
-        f"{row.prefill_tokens_per_s:.0f}",
-        f"{row.decode_tokens_per_s:.0f}",
-        f"{row.speedup:.2f}",
-        f"{row.perplexity:.2f}",
-        f"{row.mean_kl:.4f}",
-        f"{row.p99_kl:.4f}",
-        percents(row.same_top, 0),
-        percents(row.same_answers, 0),
-    )

@@ -6,31 +6,20 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Self
 
 from llamaherd.engine.core.errors import ModelLoadError, QuantizeError
 from llamaherd.engine.native import models as native_quantize
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 _IS_WINDOWS = sys.platform == "win32"
 
 
-@dataclass(frozen=True, slots=True)
-class FileType:
-    """File type: a mix of tensor types.
+class FileType(NamedTuple):
+    """File type: a mix of tensor types."""
 
-    Attributes:
-        ftype: Value of `enum llama_ftype` in llama.h.
-        bits: Bits per weight of most tensors.
-    """
-
-    ftype: int
-    bits: float
+    ftype: int  # value of `enum llama_ftype` in llama.h
+    bits: float  # bits per weight of most tensors
 
 
 # Types that can be written without an importance matrix.
@@ -53,9 +42,8 @@ TYPES = {
 
 def type_of(metadata: dict[str, str]) -> str | None:
     """Return the type named in a model's metadata; None if missing or unknown."""
-    stated = metadata.get("general.file_type")
-    names = {str(value.ftype): name for name, value in TYPES.items()}
-    return names.get(stated) if stated is not None else None
+    names = {str(kind.ftype): name for name, kind in TYPES.items()}
+    return names.get(metadata.get("general.file_type", ""))
 
 
 def target(source: Path, folder: Path, type_name: str) -> Path:
@@ -134,28 +122,15 @@ class Requantized:
         try:
             # Unlike a rename, a link never replaces an existing file.
             os.link(self.path, self._target)
-        except FileExistsError as error:
-            raise QuantizeError(f"out: {str(self._target)!r} exists already") from error
-        except OSError:  # the file system has no hard links
+        except OSError:  # the file exists, or the file system has no hard links
             if self._target.exists():
-                raise QuantizeError(
-                    f"out: {str(self._target)!r} exists already"
-                ) from None
+                text = f"out: {str(self._target)!r} exists already"
+                raise QuantizeError(text) from None
             self.path.rename(self._target)
         return self._target
 
-    def remove(self) -> None:
-        """Remove the temporary file; a second call does nothing."""
-        with suppress(FileNotFoundError):
-            self.path.unlink()
-
-    def __enter__(self) -> Requantized:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ the end of the server, and of the process that started the server.
 """
 
 from llamaherd.remote.engine import RemoteEngine, connect
-from llamaherd.remote.models import Models
 from llamaherd.remote.processes import (
     FOLDER_VARIABLE,
     list_servers,
@@ -13,7 +12,7 @@ from llamaherd.remote.processes import (
     start_server,
     stop_server,
 )
-from llamaherd.remote.server import RemoteServer
+from llamaherd.remote.server import Models, RemoteServer
 
 __all__ = [
     "FOLDER_VARIABLE",

@@ -148,9 +148,9 @@ def _chosen(address: Address, named: str | None) -> dict[str, Any]:
             code="missing",
         )
     # Ollama lists "name:latest" for "name".
-    for each in listed_models:
-        if each["id"] in {named, f"{named}:latest"}:
-            return each
+    for model in listed_models:
+        if model["id"] in {named, f"{named}:latest"}:
+            return model
     if not names:  # some gateways list none
         return {"id": named}
     raise ArgumentError(

@@ -356,7 +356,7 @@ def _choice_of(written: str, choices: Sequence[str]) -> str | None:
     if not isinstance(text, str):
         return None
     exact = text if text in choices else None
-    return exact or next((each for each in choices if each == text.strip()), None)
+    return exact or next((choice for choice in choices if choice == text.strip()), None)
 
 
 def _pieces(logprobs: object) -> list[AnswerToken]:

@@ -20,15 +20,18 @@ from llamaherd.engine.core.checks import quoted
 from llamaherd.engine.core.errors import ArgumentError, ServerError
 from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.words import call, words
-from llamaherd.remote.models import lora_arguments, model_arguments
-from llamaherd.remote.process_start import start_of_process
-from llamaherd.remote.server import RemoteServer
+from llamaherd.remote.server import (
+    RemoteServer,
+    lora_arguments,
+    model_arguments,
+    start_of_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from llamaherd.engine.core.files import LockFile
-    from llamaherd.remote.models import Models, StrPath
+    from llamaherd.remote.server import Models, StrPath
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
@@ -318,7 +321,7 @@ def server_named(name: str) -> RemoteServer:
     """
     found = _info(_folder(name))
     if found is None:
-        known = ", ".join(each.name for each in list_servers())
+        known = ", ".join(server.name for server in list_servers())
         there = f"there are {known}" if known else "no server was started yet"
         raise ArgumentError(
             f"there is no server {quoted(name)} ({there}): start it with "
@@ -390,7 +393,7 @@ def _environment() -> dict[str, str]:
     home = found.get("R_HOME")
     if home:
         folders = found.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        own = [each for each in folders if not each.startswith((home, "/usr/lib"))]
+        own = [folder for folder in folders if not folder.startswith((home, "/usr/lib"))]
         found["LD_LIBRARY_PATH"] = os.pathsep.join(own)
     return found
 

@@ -175,5 +175,5 @@ def read_vectors(answer: Mapping[str, Any], n: int) -> Output:
     if places != list(range(n)) or len({len(each) for each in vectors}) != 1:
         raise WrongAnswerError(f"has no {n} vectors of one size")
     n_tokens = count_of_tokens(answer, "prompt_tokens")
-    flat = array("d", [value for each in vectors for value in each])
+    flat = array("d", [value for vector in vectors for value in vector])
     return Output(finish=Finish.EOG, complete=True, scores=flat, n_prompt=n_tokens)

@@ -1,12 +1,122 @@
-"""A server in another process: its address, key and process."""
+"""A server in another process: its arguments, address, key and process."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import httpx
+import psutil
 
-from llamaherd.remote.process_start import start_of_process
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_IS_LINUX = sys.platform == "linux"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_I_START = 18  # index of the start among the fields after the state, see proc(5)
+
+
+def start_of_process(pid: int) -> str | None:
+    """Return a text that no other process with this id has; None if it does not run.
+
+    A process that has ended does not run, even if its parent has not fetched its exit
+    status yet. A process that is stopped (SIGSTOP) runs.
+
+    Raises:
+        OSError: The system's answer cannot be read, for example because this process has
+            too many open files.
+    """
+    if _IS_LINUX:  # psutil's time changes with the clock of the machine
+        return _start_on_linux(pid)
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return repr(process.create_time())
+    return None
+
+
+def _start_on_linux(pid: int) -> str | None:
+    boot = ""
+    with suppress(FileNotFoundError):
+        boot = _BOOT.read_text(encoding="ascii").strip()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        state, *fields = stat.rpartition(")")[2].split()
+        return None if state in {"Z", "X"} else f"{boot} {fields[_I_START]}"
+    return None
+
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+Models: TypeAlias = "StrPath | Sequence[StrPath] | Mapping[str, StrPath]"
+
+
+def model_arguments(model: Models) -> tuple[list[str], str]:
+    """Return the command-line arguments for models, and a text that names the models.
+
+    Args:
+        model: Path of a model, a list of paths, or paths by name.
+
+    Raises:
+        TypeError: `model` has another type.
+        ValueError: There is no model, or a name cannot be used.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        shown = os.fspath(model)
+        return [shown], shown
+    if isinstance(model, Mapping):
+        texts = [_named("model", name, path) for name, path in model.items()]
+    elif isinstance(model, (list, tuple)):
+        texts = [_path(Argument("model", (i,)), path) for i, path in enumerate(model)]
+    else:
+        text = f"must be a path, a list of paths, or paths by name, not {type(model)}"
+        raise ArgumentTypeError(text, argument="model")
+    if not texts:
+        raise ArgumentError("must have at least one model", argument="model")
+    return [part for text in texts for part in ("--model", text)], ", ".join(texts)
+
+
+def lora_arguments(lora: object) -> list[str]:
+    """Return the command-line arguments for adapters.
+
+    Args:
+        lora: Paths by name; None without adapters.
+
+    Raises:
+        TypeError: `lora` is neither None nor a map of names to paths.
+        ValueError: A name cannot be used.
+    """
+    if lora is None:
+        return []
+    if not isinstance(lora, Mapping):
+        text = f"must be paths by name, not {type(lora).__name__}"
+        raise ArgumentTypeError(text, argument="lora")
+    texts = [_named("lora", name, path) for name, path in lora.items()]
+    return [part for text in texts for part in ("--lora", text)]
+
+
+def _named(argument: str, name: object, path: object) -> str:
+    where = Argument(argument, (Field(str(name)),))
+    text = checks.text(argument, name)
+    if not text.strip() or any(each in text for each in ("=", "?", "\\", "://")):
+        raise ArgumentError(f"has the name {checks.shown(name)}", argument=argument)
+    return f"{text}={_path(where, path)}"
+
+
+def _path(where: Argument, path: object) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        text = f"must be a path, not {checks.shown(path)}"
+        raise ArgumentTypeError(text, argument=where)
+    return os.fsdecode(path)
+
 
 _HEALTH_S = 5.0  # after this time without an answer a server counts as busy
 

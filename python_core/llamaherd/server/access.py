@@ -16,7 +16,6 @@ from llamaherd.server.shapes import counts
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    # REMOVED
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from llamaherd.server.metrics import Metrics

@@ -300,7 +300,7 @@ def _dumped(body: object) -> bytes:
 
 def _n_values(results: Sequence[Result]) -> int:
     """Return an estimate of the number of values in the answer of results."""
-    return sum(_n_values_of(each) for each in results)
+    return sum(_n_values_of(result) for result in results)
 
 
 def _n_values_of(result: Result) -> int:

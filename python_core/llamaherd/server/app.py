@@ -29,10 +29,9 @@ from llamaherd.server.models.loading import LoadedModel, OneModel, ServedModel, 
 from llamaherd.server.models.routing import ByModel, ShowModels
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
-from llamaherd.server.openapi import openapi
 from llamaherd.server.pages import Dashboard, ModelPages
 from llamaherd.server.protocol import CLIENT_GONE, ClientGoneError, error_response
-from llamaherd.server.routes import ALIASES, SHAPES
+from llamaherd.server.routes import ALIASES, SHAPES, openapi
 from llamaherd.server.state import SharedState
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ class _EchoCall:
             answers = [self._read(i, scores)] * self._n
         return [
             EchoedResult(
-                **{each.name: getattr(answer, each.name) for each in fields(Result)},
+                **{field.name: getattr(answer, field.name) for field in fields(Result)},
                 echo=self._echoes[i],
                 scores_of_prompt=scores,
             )

@@ -365,7 +365,7 @@ class _Answer:
         self._check([*found.errors], 1)
         vectors = np.asarray(found.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
-        return self._body([float(each) for each in scores], found.stats.n_text_tokens)
+        return self._body([float(score) for score in scores], found.stats.n_text_tokens)
 
     def of_scores(self, found: ScoreResults) -> object:
         """Return the body of an answer, from the query's log-probabilities."""

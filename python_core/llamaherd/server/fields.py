@@ -54,7 +54,7 @@ class UnusedField:
         """
         if value is None:
             return
-        if not any(_has_type(value, each) for each in self.types):
+        if not any(_has_type(value, kind) for kind in self.types):
             expected = " or ".join(_IN_WORDS[each] for each in self.types)
             text = f"{name} must be {expected}, not {shown(value)}"
             if self.values == ():
@@ -67,7 +67,7 @@ class UnusedField:
 
     def _refusal(self, name: str) -> str:
         """Return the message of a value that is not supported."""
-        known = [JSON.literal(each) for each in self.values or ()]
+        known = [JSON.literal(value) for value in self.values or ()]
         text = f"{name} is not supported here"
         if known:
             text = f"{name} must be {'one of ' * (len(known) > 1)}{', '.join(known)} here"

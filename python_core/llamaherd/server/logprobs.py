@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
-    # REMOVED
 
 MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API
 

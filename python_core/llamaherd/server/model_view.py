@@ -128,5 +128,5 @@ def sum_of_counts(counts: Iterable[Counts]) -> Counts:
 
 def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
     every = list(items)
-    names = [each.name for each in fields(kind)]
+    names = [field.name for field in fields(kind)]
     return kind(**{name: sum(getattr(each, name) for each in every) for name in names})

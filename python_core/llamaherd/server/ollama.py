@@ -228,8 +228,8 @@ class _OllamaAnswer:
 
     def _calls(self, calls: Sequence[FunctionCall]) -> dict[str, object]:
         found = [
-            {"function": {"name": each.name, "arguments": json.loads(each.arguments)}}
-            for each in calls
+            {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
+            for call in calls
         ]
         return {"tool_calls": found} if found else {}
 

@@ -307,13 +307,13 @@ class ChatAnswer(_OpenAiAnswer):
         parts = [f'"content":{dumps(text)}']
         if self._call is not None:
             calls = self._call.add(text)
-            parts = [f'"tool_calls":[{dumps(each)}]' for each in calls]
+            parts = [f'"tool_calls":[{dumps(call)}]' for call in calls]
         elif self._parsed.tools is not None:
             parts = []  # a possible call is read when it is complete
         if not parts:
             return ""
         last = self._delta(parts[-1], 0, n_tokens, dumps(self._new_logprobs()))
-        return "".join([*(self._delta(each, 0, n_tokens) for each in parts[:-1]), last])
+        return "".join([*(self._delta(part, 0, n_tokens) for part in parts[:-1]), last])
 
     def _delta(
         self, inside: str, index: int = 0, n_tokens: int = 0, logprobs: str = "null"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
-    from llamaherd.server.batches.store import BatchProgress
+    from llamaherd.server.batches.batch import BatchProgress
     from llamaherd.server.errors import ApiError
     from llamaherd.server.metrics import Metrics
     from llamaherd.server.model_view import ModelView, ShownModel
@@ -180,7 +180,7 @@ class Dashboard:
     async def data(self, _request: Request) -> Response:
         """Return the current load, counts of the engine and memory."""
         found = await run_in_threadpool(self._found)
-        found["batches"] = [_batch(each) for each in await self._batches()]
+        found["batches"] = [asdict(progress) for progress in await self._batches()]
         return Response(dumps(found), 200, _NO_STORE, "application/json")
 
     def _found(self) -> dict[str, object]:
@@ -209,25 +209,13 @@ def _slots(times: SlotTimes) -> dict[str, object]:
     return {
         "began": times.began_s,
         "at": times.at_s,
-        "prompts": [_seconds(each) for each in times.prompts],
-        "prefixes": [_seconds(each) for each in times.prefixes],
+        "prompts": [_seconds(prompt) for prompt in times.prompts],
+        "prefixes": [_seconds(prefix) for prefix in times.prefixes],
     }
 
 
 def _seconds(time_of_slot: SlotTime) -> tuple[float, float, float]:
     return time_of_slot.prefill_s, time_of_slot.decode_s, time_of_slot.waiting_s
-
-
-def _batch(progress: BatchProgress) -> dict[str, object]:
-    return {
-        "id": progress.id,
-        "endpoint": progress.endpoint,
-        "status": progress.status,
-        "n_total": progress.n_total,
-        "n_done": progress.n_done,
-        "left_s": progress.left_s,
-        "problem": progress.problem,
-    }
 
 
 def _state(model: ShownModel) -> dict[str, object]:

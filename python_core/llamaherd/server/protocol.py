@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
-    # REMOVED
     from starlette.types import Receive, Scope, Send
 
     from llamaherd.calls.run.embedding import EmbedStats
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
 _AT_ONCE = 8  # items of a list that are encoded at once
 _NUMBERS_AT_ONCE = 4096
-_MOST_DIGITS = 19  # of Content-Length
 _MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
 _MOST_EXACT = 2**53  # floats have each integer up to this one
 _JSON = (b"content-type", b"application/json")
@@ -133,11 +131,7 @@ def _check_told(scope: Scope, most: int) -> None:
     """Check the headers of a request before its body is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            # uvicorn's HTTP parser already refuses an invalid number; another parser may
-            # accept it.
-            if not value.isdigit() or len(value) > _MOST_DIGITS:
-                raise ApiError(400, "Content-Length is not valid", code="invalid_http")
-            if int(value) > most:
+            if int(value) > most:  # the parser of HTTP accepts valid numbers only
                 raise _too_large(most)
         elif name == b"content-encoding" and value.lower() != b"identity":
             raise ApiError(

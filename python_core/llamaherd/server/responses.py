@@ -206,10 +206,10 @@ def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
     includes = given.get("include", [])
     if not isinstance(includes, list):
         raise bad_field("include", f"include must be a list, not {shown(includes)}")
-    for each in includes:
-        if each not in _INCLUDES:
+    for include in includes:
+        if include not in _INCLUDES:
             known = " and ".join(_INCLUDES)
-            raise bad_field("include", f"include may have {known}, not {shown(each)}")
+            raise bad_field("include", f"include may have {known}, not {shown(include)}")
     n_top = given.get("top_logprobs", 0)
     if n_top == 0 and _LOGPROBS not in includes:
         return {}

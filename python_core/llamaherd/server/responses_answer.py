@@ -64,7 +64,7 @@ class ResponseAnswer:
         if text is not None:
             message = _message(text, status, self._logprobs_of(result))
             self._output.append(message | self._parsed.invalid_calls(self._model, result))
-        self._output += [_call(each, status) for each in calls]
+        self._output += [_call(call, status) for call in calls]
         return self._response(status, result)
 
     def start(self) -> str:

@@ -1,12 +1,11 @@
-"""Table of the paths whose answers a model computes.
-
-A path is added by a class of its format, see `PathFormat`, and its name in `SHAPES`.
-"""
+"""Table of the paths whose answers a model computes, and the OpenAPI document."""
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, NoReturn, cast
 
+import llamaherd
 from llamaherd.server.answering import Answering, Endpoint, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
@@ -15,6 +14,16 @@ from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
+from llamaherd.server.schemas import (
+    COMPONENTS,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    Schema,
+    listed,
+    record,
+    ref,
+)
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.shapes import AnsweringShape
 from llamaherd.server.tokenizing import (
@@ -27,6 +36,10 @@ from llamaherd.server.tokenizing import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from starlette.routing import Route
+
     from llamaherd.calls.run.context import Context
     from llamaherd.server.answering import JsonRequest
     from llamaherd.server.shapes import PathFormat, Served, WorkShape
@@ -85,3 +98,110 @@ class _WithoutAnswers(Endpoint):
             param="model",
             code="embeddings_only",
         )
+
+
+_JSON = "application/json"
+_ERRORS = {
+    "400": "The request is invalid; `param` is the field.",
+    "401": "The API key is missing or wrong.",
+    "403": "The Host or Origin header names another site.",
+    "404": "The model does not exist.",
+    "413": "The body is too large.",
+    "415": "The body is compressed.",
+    "422": "The answer does not follow its schema.",
+    "429": "Too many requests are waiting.",
+    "500": "The prompt failed, or the model cannot be loaded.",
+    "503": "The server is stopping, or lacks connections or memory for the model.",
+    "504": "The request took too long.",
+}
+_OF_GET = ("400", "401", "403", "404", "503")
+_BY_MODEL = "/tokenizer_info"  # has the name of a model in its query
+_TEXT_BODY: Schema = {"text/plain": {"schema": TEXT}}
+# JSON Schemas of the answers of pages.
+_PAGES: dict[str, Schema] = {
+    "/models": record(object={"const": "list"}, data=listed(ref("Model"))),
+    "/models/{name}": ref("Model"),
+    _BY_MODEL: record(
+        **dict.fromkeys(
+            ("bos_token", "eos_token", "pad_token", "chat_template"), TEXT_OR_NULL
+        )
+    ),
+    "/api/tags": record(models=listed(record(name=TEXT, model=TEXT))),
+    "/version": record(version=TEXT),
+    "/health": record(status=TEXT),
+    "/openapi.json": record(openapi=TEXT, paths=OBJECT),
+}
+
+
+def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
+    """Return the document.
+
+    Args:
+        routes: Routes of the application; HTML pages are left out.
+        bodies: Content of POST requests to pages, by path without `/v1`.
+    """
+    paths: dict[str, Schema] = {}
+    for route in routes:
+        if not route.include_in_schema:
+            continue
+        path = route.path.replace("{name:path}", "{name}")
+        methods = sorted((route.methods or set()) - {"HEAD"})
+        paths[path] = {
+            method.lower(): _operation(path, method, route, bodies) for method in methods
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "llamaherd", "version": llamaherd.__version__},
+        "paths": paths,
+        "components": {
+            "schemas": COMPONENTS,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"key": []}],
+    }
+
+
+def _operation(
+    path: str, method: str, route: Route, bodies: Mapping[str, Schema]
+) -> Schema:
+    plain = path.removeprefix("/v1")
+    shape = SHAPES.get(plain)
+    answers = _PAGES.get(plain, {}) if shape is None else shape.answers
+    content: Schema = {_JSON: {"schema": answers}}
+    if plain == "/metrics":
+        content = _TEXT_BODY
+    if shape is not None and "stream" in shape.fields:
+        content[shape.media_type.partition(";")[0]] = {"schema": TEXT}
+    is_small = method != "POST" and plain != _BY_MODEL
+    errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
+    body = bodies.get(plain) if method == "POST" else None
+    if shape is not None:
+        body = {_JSON: {"schema": shape.request_schema()}}
+    names = [name for name in ("name", "id") if f"{{{name}}}" in path]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in names
+    ]
+    if plain == _BY_MODEL:
+        query = {"name": "model", "in": "query", "required": False, "schema": TEXT}
+        parameters.append(query)
+    return {
+        "summary": _summary(route, method) if shape is None else shape.summary,
+        "operationId": f"{method.lower()} {path}",
+        "responses": {
+            "200": {"description": "The answer.", "content": content},
+            **{code: _error(text) for code, text in errors.items()},
+        },
+        **({"security": []} if plain == "/health" else {}),
+        **({"parameters": parameters} if parameters else {}),
+        **({} if body is None else {"requestBody": {"required": True, "content": body}}),
+    }
+
+
+def _summary(route: Route, method: str) -> str:
+    """Return the first line of the docstring of a page."""
+    pages = getattr(route.endpoint, "pages", {method: route.endpoint})
+    return (inspect.getdoc(pages[method]) or "").partition("\n")[0]
+
+
+def _error(text: str) -> Schema:
+    return {"description": text, "content": {_JSON: {"schema": ref("Error")}}}

@@ -137,7 +137,7 @@ class Running:
         except CutOffError as error:
             return [as_cut(error.results[0])]
         results = [found] if isinstance(found, Result) else found
-        if any(each.finish_reason == "cancelled" for each in results):
+        if any(result.finish_reason == "cancelled" for result in results):
             raise self.error()
         return results
 
@@ -199,7 +199,7 @@ def start_several(
     )
     work = prepare_generate(ctx, parsed.prompts, options)
     if options.logprobs is not None and isinstance(work.call, Call):
-        n = sum(each.max_tokens for each in work.call.requests)
+        n = sum(request.max_tokens for request in work.call.requests)
         check_kept("logprobs", n, options.logprobs)
     return SeveralAnswers(work, threads)
 
@@ -213,7 +213,7 @@ class SeveralAnswers(AwaitedJob[Results]):
 
     async def _answers(self) -> list[Result]:
         results = await self.outcome()
-        return [_answer(each) for samples in results.samples for each in samples]
+        return [_answer(sample) for samples in results.samples for sample in samples]
 
 
 def _answer(result: Result) -> Result:

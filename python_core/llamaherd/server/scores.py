@@ -206,7 +206,7 @@ def _by_name(names: Sequence[str], values: Iterable[float]) -> dict[str, float |
 
 def _thoughts(thoughts: Sequence[Thought]) -> dict[str, object]:
     return {
-        "thinking": [each.text for each in thoughts],
+        "thinking": [thought.text for thought in thoughts],
         "thinking_complete": all(each.is_complete for each in thoughts),
         "n_thinking_tokens": sum(each.n_tokens for each in thoughts),
     }

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 
-_MOST_HEAD = 1 << 16  # bytes
 _OTHER_FILES = 32  # open files for models, logs and the event loop
 _KEEP_ALIVE_S = 60  # seconds; longer than clients keep idle connections
 _LAST_S = 2  # seconds to send errors to the remaining clients
@@ -106,10 +104,8 @@ class ServedState(Protocol):
         """End the running requests."""
 
 
-class _BoundedHeads(HttpToolsProtocol):
-    """Protocol of uvicorn with a limit on the size of a head, which its parser keeps."""
-
-    _n_head = 0
+class _Connection(HttpToolsProtocol):
+    """Connection of uvicorn that keeps nothing of its last request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection; write no log of requests, which would contain queries."""
@@ -120,23 +116,6 @@ class _BoundedHeads(HttpToolsProtocol):
         """End the timer of idle connections, which would keep the last request."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-
-    def data_received(self, data: bytes) -> None:
-        """Parse received bytes, unless they are part of a head without an end."""
-        self._n_head += len(data)
-        super().data_received(data)
-        if self._n_head > _MOST_HEAD and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
-
-    def on_headers_complete(self) -> None:
-        """Start a request; what follows is its body."""
-        self._n_head = -sys.maxsize
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Note the end of a request; the head of another one may follow."""
-        self._n_head = 0
-        super().on_message_complete()
 
 
 class Server(uvicorn.Server):
@@ -161,7 +140,7 @@ class Server(uvicorn.Server):
         shared: ServedState = app.state.shared
         config = uvicorn.Config(
             app,
-            http=_BoundedHeads,
+            http=_Connection,
             limit_concurrency=shared.connections + 1,  # uvicorn counts the new one
             ws="none",
             lifespan="on",

@@ -13,8 +13,6 @@ from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    # REMOVED
     from pathlib import Path
 
     from llamaherd.engine.core.thinking import ThinkingOption

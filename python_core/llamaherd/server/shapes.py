@@ -256,7 +256,7 @@ def counts(results: Sequence[Result]) -> tuple[int, int]:
     The tokens of a prompt are counted once for all of its samples. New tokens include
     tokens of thoughts.
     """
-    n_prompt = sum(each.n_prompt_tokens for each in results if each.sample == 0)
+    n_prompt = sum(result.n_prompt_tokens for result in results if result.sample == 0)
     n_new = sum(each.n_thinking_tokens + each.n_generated_tokens for each in results)
     return n_prompt, n_new
 
@@ -267,7 +267,7 @@ def usage(results: Sequence[Result]) -> dict[str, object]:
     As in OpenAI's API, `completion_tokens` includes the tokens of the thought.
     """
     n_prompt, n_new = counts(results)
-    n_reused = sum(each.n_reused_tokens for each in results if each.sample == 0)
+    n_reused = sum(result.n_reused_tokens for result in results if result.sample == 0)
     n_thinking = sum(each.n_thinking_tokens for each in results)
     thoughts = {"completion_tokens_details": {"reasoning_tokens": n_thinking}}
     return {

@@ -13,7 +13,6 @@ from llamaherd.server.threads import WorkThreads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    # REMOVED
     from llamaherd.engine.core.stats import Load
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.hosted import GroupEnd, Steps
     from llamaherd.engine.model.model import Model
-    # REMOVED
 
 Kind = Literal["parse", "short", "long", "compile", "codes"]
 # Numbers of threads by kind of work, for requests of clients and of batches. There are
@@ -84,8 +83,8 @@ class WorkThreads:
         """End the threads; work that waits for a thread does not run."""
         for pool in (*self._pools.values(), self.files):
             pool.shutdown(wait=False, cancel_futures=True)
-        for each in tuple(self._vectors):
-            each.close()
+        for vector in tuple(self._vectors):
+            vector.close()
 
 
 def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
@@ -144,8 +143,8 @@ class VectorThreads:
         with self._lock:
             self._is_closed = True
             threads = list(self._of.values())
-        for each in threads:
-            each.close()
+        for thread in threads:
+            thread.close()
 
 
 class VectorThread:

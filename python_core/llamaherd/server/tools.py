@@ -108,9 +108,9 @@ class ToolUse:
             return self._call_or_form(text, reason)
         found = self._parsed(model, result)
         calls = [
-            _call(each.name, json.dumps(each.arguments, ensure_ascii=False))
-            for each in found.calls
-            if not each.problem
+            _call(call.name, json.dumps(call.arguments, ensure_ascii=False))
+            for call in found.calls
+            if not call.problem
         ]
         if not calls:
             return text, [], reason

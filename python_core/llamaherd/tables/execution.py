@@ -13,27 +13,29 @@ from llamaherd.calls.run.context import Context
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, JournalError
 from llamaherd.engine.core.keeping import kept
 from llamaherd.engine.model.model import Model
-from llamaherd.tables.asking import Asker, Unfinished
-from llamaherd.tables.columns import prefixed
-from llamaherd.tables.inputs import opened
-from llamaherd.tables.meter import Meter
-from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
+from llamaherd.tables.asking import Asker, Meter, Unfinished, prefixed
+from llamaherd.tables.inputs import opened, own_rows
+from llamaherd.tables.outputs import (
+    check_reader,
+    checked_output,
+    found_output,
+    locked,
+    warn_of_other_run,
+    writing,
+)
 from llamaherd.tables.record import record_of
-from llamaherd.tables.sharding import own_rows
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import RowKeeper, Store
 from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
-from llamaherd.tables.writing import check_reader, checked_output, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.tables.asking import Values
+    from llamaherd.tables.asking import ProgressOption, Values
     from llamaherd.tables.inputs import Input
-    from llamaherd.tables.meter import ProgressOption
     from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Block, Row

@@ -1,4 +1,4 @@
-"""Input of a run: scanned once for its columns, and later read block by block."""
+"""Input of a run: scanned once for its columns, read in blocks, divided into shards."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from llamaherd.calls.asks.options import PromptOptions
+from llamaherd.calls.asks.rendering import rendered
+from llamaherd.calls.asks.requests import parsing, tokens_or_problem
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import sha256_of
+from llamaherd.engine.schedule.shards import plan_shards
 from llamaherd.tables.stored import STREAM, delimiter_of, readable
 from llamaherd.tables.table import FirstRows
 from llamaherd.tables.text_tables import CsvTable, JsonlTable
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from llamaherd.engine.model.model import Model
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.stored import Format, Readable
     from llamaherd.tables.table import Table
@@ -81,6 +91,12 @@ def opened(spec: RunSpec) -> Iterator[Input]:
 
 def _looked_through(spec: RunSpec, source: Readable) -> Input:
     file, kind, name = source
+    if kind != "csv" and not spec.header:
+        raise ArgumentError(
+            "= false (--no-header) is for CSV: other files name their columns",
+            argument="header",
+            code="not_together",
+        )
     try:
         state = _state_of(file)
         sha256 = sha256_of(file)
@@ -93,7 +109,7 @@ def _looked_through(spec: RunSpec, source: Readable) -> Input:
             table = JsonlTable(file, spec.encoding)
         else:
             delimiter = delimiter_of(spec.input, spec.delimiter)
-            table = CsvTable(file, spec.encoding, delimiter)
+            table = CsvTable(file, spec.encoding, delimiter, has_header=spec.header)
     except OSError as error:
         shown = checks.shown(spec.input)
         raise ArgumentError(
@@ -115,3 +131,69 @@ def _looked_through(spec: RunSpec, source: Readable) -> Input:
 def _state_of(file: Path) -> tuple[int, ...]:
     status = os.stat(file)  # noqa: PTH116 - the same call everywhere
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def own_rows(
+    spec: RunSpec, model: Model, table: Table, shard: tuple[int, int], size: int
+) -> NDArray[np.bool_]:
+    """Return a mask of the rows that belong to a shard.
+
+    Prompts with a common prefix are assigned to the same shard. Prompts without a
+    common prefix, such as texts to embed, are divided into consecutive rows with about
+    equal numbers of bytes.
+
+    Args:
+        spec: Description of the run.
+        model: Model whose tokenizer counts the tokens.
+        table: Input of the run.
+        shard: Number of the shard, from 1, and number of shards.
+        size: Number of rows that are tokenized at a time.
+
+    Returns:
+        bool[n_rows], True for rows of the shard.
+    """
+    i, n = shard
+    if not 1 <= i <= n:
+        raise ArgumentError(
+            f"must be i/n with 1 <= i <= n, such as 3/50, not {i}/{n}", argument="shard"
+        )
+    if spec.task == "embed":
+        sizes = [
+            len(prompt.encode())
+            for part in _prompts(spec, table, size)
+            for prompt in part
+        ]
+        return np.asarray(shard_of(np.array(sizes, dtype=np.int64), n) == i - 1)
+    is_own = np.zeros(table.n_rows, dtype=np.bool_)
+    tokens = _tokens(spec, model, table, size)
+    is_own[plan_shards(tokens, n, spec.made.n_answer).members[i - 1]] = True
+    return is_own
+
+
+def shard_of(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Divide rows into consecutive shards of equal size; return each row's shard."""
+    before = np.cumsum(sizes + 1) - 1  # an empty row also has a cost
+    total = int(before[-1]) + 1 if len(before) else 1
+    return np.asarray(np.minimum(before * n // total, n - 1), dtype=np.int64)
+
+
+def _prompts(spec: RunSpec, table: Table, size: int) -> Iterator[list[str]]:
+    """Yield the prompts of all rows; an invalid row has an empty prompt."""
+    template = spec.template
+    for block in table.blocks(size):
+        yield [
+            "" if row.problem else template.filled(row.values)[0] for row in block.rows
+        ]
+
+
+def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[array[int]]:
+    """Yield the tokens of each row's prompt; no tokens for a row that fails."""
+    chat = spec.chat and spec.task != "annotate"  # prompts of a codebook share a prefix
+    parse = parsing("auto", chat=chat)
+    rendering = spec.chat_options if chat else {}
+    options = PromptOptions(chat=chat, system=spec.system, **rendering)
+    n = 0
+    for part in _prompts(spec, table, size):
+        for text in rendered(model, part, options):
+            yield tokens_or_problem(model, f"prompts[{n}]", text, parse)[0]
+            n += 1

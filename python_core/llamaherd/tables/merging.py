@@ -15,12 +15,17 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, JournalError
 from llamaherd.tables.execution import BLOCK, Outcome
 from llamaherd.tables.inputs import opened
-from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
+from llamaherd.tables.outputs import (
+    checked_output,
+    found_output,
+    locked,
+    warn_of_other_run,
+    writing,
+)
 from llamaherd.tables.record import SAME
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.store import read_run, values_of
 from llamaherd.tables.stored import STREAM
-from llamaherd.tables.writing import checked_output, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -220,7 +225,7 @@ def _spec(record: Record, output: str, source: str | None) -> RunSpec:
     run = record.run
     words = {
         name: run[name]
-        for name in ("encoding", "delimiter", "spreadsheet", "limit")
+        for name in ("encoding", "delimiter", "header", "spreadsheet", "limit")
         if name in run
     }
     path = os.path.abspath(source) if source is not None else record.path  # noqa: PTH100

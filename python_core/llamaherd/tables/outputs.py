@@ -1,24 +1,47 @@
-"""Checks of an existing output, so that no data of other programs is overwritten."""
+"""Outputs of a run: existing files, and writing block by block."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
+import select
+import shutil
+import sys
 import warnings
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import psutil
 
 from llamaherd.calls.journal.file import network_type, quoted
+from llamaherd.calls.structured.schema_columns import valid_text
+from llamaherd.coding.estimation.gold_forms import escaped
+from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import LockHeldError, sha256_of, take_lock
-from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.core.files import (
+    LockHeldError,
+    is_full,
+    sha256_of,
+    sync_folder,
+    take_lock,
+)
+from llamaherd.engine.core.plain import DAMAGED, cell_text, json_value
 from llamaherd.tables.record import SAME
+from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
 from llamaherd.tables.table import METADATA_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from llamaherd.calls.structured.columns import Column
+    from llamaherd.tables.inputs import Input
     from llamaherd.tables.record import Record
+    from llamaherd.tables.spec import RunSpec
+    from llamaherd.tables.table import Block
 
 META = ".meta.json"
 _LOCK = ".lock"
@@ -139,3 +162,228 @@ def warn_of_other_run(
             f"{' and another '.join(other)}: this run replaces it{kept}",
             stacklevel=3,
         )
+
+
+class TableWriter(Protocol):
+    """Protocol of a writer of tables."""
+
+    def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
+        """Write a block of input rows with the values of each new column."""
+
+    def close(self) -> None:
+        """Finish the table."""
+
+
+class TextWriter:
+    """Writer of CSV or JSON lines.
+
+    Args:
+        stream: Stream to write to, which is not closed.
+        columns: Columns of the input.
+        new: Columns that are added.
+        delimiter: Delimiter of CSV; "" for JSON lines.
+        spreadsheet: Whether to write the file for a spreadsheet; see `RunSpec`.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        columns: Sequence[str],
+        new: Mapping[str, Column],
+        *,
+        delimiter: str,
+        spreadsheet: bool = False,
+    ) -> None:
+        self._stream = stream
+        self._columns = columns
+        self._new = new
+        self._delimiter = delimiter
+        self._escape = spreadsheet
+        self._special = re.compile(f'["\r\n{re.escape(delimiter)}]|^\\s|\\s$')
+        if delimiter:
+            mark = "\ufeff" if spreadsheet else ""
+            self._put([mark + self._line([*columns, *new])])
+
+    def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
+        """Write rows."""
+        lines = []
+        for row, *own in zip(block.rows, *new, strict=True):
+            old = [row.values.get(name) for name in self._columns]
+            lines.append(
+                self._line([*old, *own]) if self._delimiter else self._object(old, own)
+            )
+        self._put(lines)
+
+    def close(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def _put(self, lines: Sequence[str]) -> None:
+        self._stream.write("".join(lines).encode("utf-8", "replace"))
+        self._stream.flush()  # whoever reads a pipe sees each block at once
+
+    def _line(self, values: Sequence[object]) -> str:
+        return self._delimiter.join(map(self._cell, values)) + "\n"
+
+    def _cell(self, value: object) -> str:
+        text = _json(value) if isinstance(value, np.ndarray) else cell_text(value)
+        if self._escape and isinstance(value, str):
+            text = escaped(text)
+        # csv.writer does not quote a lone \r, which readers interpret as the end of a
+        # row.
+        return (
+            f'"{text.replace(chr(34), chr(34) * 2)}"'
+            if self._special.search(text)
+            else text
+        )
+
+    def _object(self, old: Sequence[object], new: Sequence[object]) -> str:
+        names = [*self._columns, *self._new]
+        values = [*old, *new]
+        inner = ", ".join(
+            f"{json.dumps(name, ensure_ascii=False)}: {_json(value)}"
+            for name, value in zip(names, values, strict=True)
+        )
+        return f"{{{inner}}}\n"
+
+
+def check_reader() -> None:
+    """Check that the program that reads stdout has not ended, as `head` does.
+
+    Raises:
+        BrokenPipeError: It has ended.
+    """
+    if not hasattr(select, "poll"):  # on Windows
+        return
+    try:
+        watched = select.poll()
+        watched.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError):  # stdout is not a file of the system
+        return
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0)):
+        raise BrokenPipeError(errno.EPIPE, "nobody reads stdout any more")
+
+
+def _json(value: object) -> str:
+    if isinstance(value, np.ndarray):  # float32[n], with the shortest digits
+        return f"[{','.join(map(str, value))}]"
+    return valid_text(json.dumps(json_value(value), ensure_ascii=False))
+
+
+@contextmanager
+def writing(
+    spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
+) -> Iterator[TableWriter]:
+    """Write the output of a run to a temporary file, and rename the file at the end.
+
+    Args:
+        spec: Description of the run.
+        source: Input of the run.
+        new: Columns that are added.
+        meta: JSON for the file's metadata, or for a separate file next to the output.
+
+    Raises:
+        ValueError: The output cannot be written.
+    """
+    columns = source.table.columns
+    if spec.output == STREAM:
+        is_json = source.format == "jsonl"
+        table = TextWriter(
+            sys.stdout.buffer,
+            list(columns),
+            new,
+            delimiter="" if is_json else delimiter_of("", spec.delimiter),
+            spreadsheet=spec.spreadsheet,
+        )
+        sys.stdout.buffer.flush()  # a closed pipe fails here at once, not after hours
+        yield table
+        sys.stdout.buffer.flush()
+        return
+    path = checked_output(spec)
+    kind = format_of(spec.output)
+    with replacing(path) as draft:
+        if kind == "parquet":
+            from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
+
+            schema = getattr(source.table, "schema", None)
+            writer = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
+            try:
+                yield writer
+            finally:
+                writer.close()
+        else:
+            delimiter = delimiter_of(spec.output, spec.delimiter)
+            with draft.open("wb") as file, compressed_to(spec.output, file) as stream:
+                text = TextWriter(
+                    stream,
+                    list(columns),
+                    new,
+                    delimiter="" if kind == "jsonl" else delimiter,
+                    spreadsheet=spec.spreadsheet,
+                )
+                yield text
+                text.close()
+            # The metadata file is written before the output. An output without a metadata
+            # file would be taken for a file of another program.
+            sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
+            with replacing(path.with_name(path.name + META)) as beside:
+                beside.write_text(f"{json.dumps(sidecar, indent=2)}\n", encoding="utf-8")
+
+
+def checked_output(spec: RunSpec) -> Path:
+    """Return the path of the output.
+
+    Raises:
+        ValueError: The path is not writable, or is the path of the input.
+    """
+    path = Path(os.path.realpath(spec.at("output")))
+    shown = checks.shown(spec.output)
+    if not path.parent.is_dir():
+        raise ArgumentError(
+            f"{quoted}: there is no folder {path.parent}",
+            argument="output",
+            code="unknown_argument",
+        )
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise ArgumentError(f"{quoted} cannot be written", argument="output")
+    if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
+        raise ArgumentError(
+            f"{quoted} is the input: choose another name", argument="output"
+        )
+    return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary file that replaces `path` when it is complete on disk."""
+    _remove_drafts(path)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    draft.unlink(missing_ok=True)  # of an earlier process with the same number
+    # Nobody else may read the draft, because the file that it replaces may be private.
+    mode = 0o600 if path.exists() else 0o666
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    try:
+        yield draft
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, draft)
+        files.replace(draft, path)
+        sync_folder(path.parent)
+    except OSError as error:  # a failed write() does not name its file
+        if error.filename is None and is_full(error):
+            error.filename = str(path)
+        raise
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove temporary files of processes that ended before they finished writing."""
+    pattern = re.compile(re.escape(path.name) + r"\.([0-9]+)\.part")
+    with suppress(PermissionError):
+        for each in path.parent.iterdir():
+            match = pattern.fullmatch(each.name)
+            if match and not psutil.pid_exists(int(match[1])):
+                with suppress(OSError):
+                    each.unlink()

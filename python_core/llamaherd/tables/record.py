@@ -149,10 +149,10 @@ class Record:
             TypeError: A field has another type.
             ValueError: A field is out of range.
         """
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            if type(value) is not _KINDS.get(each.type, str):
-                raise TypeError(f"its {each.name} is {value!r:.60}")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not _KINDS.get(field.type, str):
+                raise TypeError(f"its {field.name} is {value!r:.60}")
         is_shard = 1 <= self.shard <= self.n_shards
         if not is_shard or min(self.n_rows, self.n_embd, self.n_own) < 0:
             raise ValueError(

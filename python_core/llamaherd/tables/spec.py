@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.constraints import Constraints
 from llamaherd.calls.asks.labels import checked_labels
+from llamaherd.calls.asks.options import PromptOptions
 from llamaherd.calls.asks.scores import NORMALIZE
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.coding.annotation.codebook import Codebook
@@ -20,12 +22,13 @@ from llamaherd.coding.annotation.settings import idle_settings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.sampling import SamplingParams
-from llamaherd.tables.chat_keys import (
-    chat_options,
-    check_chat_keys,
-    template_text,
+from llamaherd.tables.spec_keys import (
+    CHAT_KEYS,
+    KEYS,
+    checked_keys,
+    is_template_file,
+    read_template,
 )
-from llamaherd.tables.spec_keys import KEYS, checked_keys
 from llamaherd.tables.stored import STREAM, check_name
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
@@ -70,6 +73,8 @@ class RunSpec:
         prefix: Text at the start of the names of new columns.
         encoding: Encoding of CSV and JSONL files.
         delimiter: Delimiter of CSV; None for a comma. In .tsv it is a tab.
+        header: Whether the first row of a CSV input has the names of its columns. Without
+            it, they are "column_1", "column_2" and so on; a single column is "text".
         limit: Number of rows of the input to read, from the first; None for all.
         spreadsheet: Whether to write CSV for a spreadsheet: with a byte order mark, and
             with an apostrophe before cells that would be read as a formula.
@@ -105,6 +110,7 @@ class RunSpec:
     prefix: str = ""
     encoding: str = "utf-8"
     delimiter: str | None = None
+    header: bool = True
     limit: int | None = None
     spreadsheet: bool = False
     model: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +136,7 @@ class RunSpec:
                 checks.text(name, getattr(self, name))
         if self.limit is not None:
             checks.integer("limit", self.limit, 1)
-        for name in ("chat", "spreadsheet"):
+        for name in ("chat", "header", "spreadsheet"):
             checks.flag(name, getattr(self, name))
         for name, known in KEYS.items():
             checked_keys(f"[{name}]", getattr(self, name), known)
@@ -171,7 +177,7 @@ class RunSpec:
         _ = self.template
         if self.system is not None and not self.chat:
             raise ArgumentError("needs chat = true", argument="system", code="missing")
-        check_chat_keys(self)
+        self._check_chat()
         if self.task == "embed" and self.chat:
             raise ArgumentError(
                 "= true cannot be combined with embed, which has no prompts",
@@ -205,6 +211,24 @@ class RunSpec:
                 _check_several("[sampling] choices", params.choices)
             checks.real("[sampling] temperature", params.temperature, 0.0, 1e6)
             self._check_schema(params)
+
+    def _check_chat(self) -> None:
+        """Check the keys for the chat template before a model is loaded."""
+        for key, option in CHAT_KEYS.items():
+            value = getattr(self, key)
+            kind = PromptOptions.declared[option].kind
+            if value is not None:
+                kind.check(key, self.template_text if key == "chat_template" else value)
+            if value in (None, False):
+                continue
+            if not self.chat:
+                raise ArgumentError("needs chat = true", argument=key, code="missing")
+            if self.task == "annotate" and option not in AnnotateOptions.declared:
+                raise ArgumentError(
+                    "cannot be combined with annotate: a codebook makes the prompts",
+                    argument=key,
+                    code="not_together",
+                )
 
     def _check_tables(self) -> None:
         """Refuse a TOML table that belongs to another task and would have no effect."""
@@ -267,7 +291,7 @@ class RunSpec:
         return self._made(self.book if self.task == "annotate" else None)
 
     def _made(self, book: Codebook | None) -> Task[Any]:
-        rendering = {"chat": self.chat, **chat_options(self)}
+        rendering = {"chat": self.chat, **self.chat_options}
         words = {**rendering, "system": self.system}
         settings: dict[str, Any] = {
             "generate": {**self.sampling, **self.settings, **words},
@@ -308,6 +332,26 @@ class RunSpec:
         if self.prompt is not None:
             return Template.parsed(self.prompt)
         return Template.of_column("text" if self.column is None else self.column)
+
+    @property
+    def chat_options(self) -> dict[str, Any]:
+        """Options of the task that the keys for the chat template set."""
+        options = {option: getattr(self, key) for key, option in CHAT_KEYS.items()}
+        options["template"] = self.template_text
+        of_task = AnnotateOptions if self.task == "annotate" else PromptOptions
+        return {
+            name: value
+            for name, value in options.items()
+            if name in of_task.declared
+            and value not in (None, PromptOptions.declared[name].default)
+        }
+
+    @property
+    def template_text(self) -> str | None:
+        """Chat template of the run; None for the model's template."""
+        if self.chat_template is None or not is_template_file(self.chat_template):
+            return self.chat_template
+        return read_template(self.folder / self.chat_template, "chat_template")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -392,7 +436,7 @@ class RunSpec:
         found["task"] = self.task
         found["prompt"] = self.template.canonical()
         if self.chat_template is not None:
-            found["chat_template"] = template_text(self)
+            found["chat_template"] = self.template_text
         used = {
             "generate": "sampling",
             "classify": "classify",

@@ -14,9 +14,8 @@ import tomli_w
 from llamaherd.coding.annotation.codebook_file import is_ready
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
-from llamaherd.tables.chat_keys import is_template_file
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.spec_keys import KEYS, checked_keys
+from llamaherd.tables.spec_keys import KEYS, checked_keys, is_template_file
 from llamaherd.tables.stored import STREAM
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*([\w-]+|"[^"]*"|'[^']*')\s*[=.]""")
 _TABLES = (*KEYS, "thinking", "variables")
 _KNOWN: dict[str, object] = {
-    each.name: None for each in fields(RunSpec) if each.name != "folder"
+    field.name: None for field in fields(RunSpec) if field.name != "folder"
 }
 
 
@@ -207,14 +206,14 @@ def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
 def _plain(spec: RunSpec) -> dict[str, Any]:
     """Return the keys that are not None, which TOML cannot represent."""
     found: dict[str, Any] = {"task": spec.task}
-    for each in fields(spec):
-        value = getattr(spec, each.name)
-        if each.name in KEYS:
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        if field.name in KEYS:
             value = {key: inner for key, inner in value.items() if inner is not None}
             if value:
-                found[each.name] = value
-        elif each.name != "folder" and value not in (each.default, None):
-            found[each.name] = value
+                found[field.name] = value
+        elif field.name != "folder" and value not in (field.default, None):
+            found[field.name] = value
     return found
 
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
-from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
+from llamaherd.calls.asks.options import (
+    ClassifyOptions,
+    EmbedOptions,
+    GenerateOptions,
+    PromptOptions,
+)
 from llamaherd.calls.run.context import Context
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.model.model import Model
-from llamaherd.tables.chat_keys import CHAT_KEYS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _names(function: object, without: str = "") -> dict[str, object]:
@@ -31,6 +39,11 @@ def _names(function: object, without: str = "") -> dict[str, object]:
     }
 
 
+# Top-level keys for the chat template, with the names of the options that they set.
+CHAT_KEYS = {
+    PromptOptions.declared[name].key: name
+    for name in ("thinking", "variables", "template", "prefix", "merge_system")
+}
 # Options of a task that are top-level keys of the file, not keys of the task's table.
 AT_TOP = ("chat", "system", "journal", *CHAT_KEYS)
 
@@ -101,3 +114,31 @@ def _nested(key: str) -> str:
 
 def _list(names: Mapping[str, object]) -> str:
     return ", ".join(names)
+
+
+def is_template_file(template: str) -> bool:
+    """Return whether a text is the path of a template file; a template has braces."""
+    return "{" not in template
+
+
+def read_template(path: Path, name: str) -> str:
+    """Return the chat template in a file.
+
+    Args:
+        path: Path of the file.
+        name: Name of the argument in messages.
+
+    Raises:
+        ArgumentError: The file cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except ValueError as error:
+        reason = f"it is not UTF-8: {error}"
+    raise ArgumentError(
+        f"{checks.quoted(path.name)} cannot be read: {reason}",
+        argument=name,
+        code="unreadable",
+    )

@@ -36,12 +36,14 @@ _ENCODING_HINT = "; set the file's encoding (--encoding)"
 
 
 class CsvTable:
-    """A CSV file with a header. A decoding error makes only its own row invalid.
+    """A CSV file. A decoding error makes only its own row invalid.
 
     Args:
         file: Path of the file.
         encoding: Encoding of the text.
         delimiter: Character between cells.
+        has_header: Whether the first row has the names of the columns. Without it, they
+            are "column_1" and so on; a single column is "text", the usual name.
 
     Raises:
         ValueError: The file has no header or two columns of one name, or misplaced quotes
@@ -49,10 +51,13 @@ class CsvTable:
         OSError: The file cannot be read.
     """
 
-    def __init__(self, file: Path, encoding: str, delimiter: str) -> None:
+    def __init__(
+        self, file: Path, encoding: str, delimiter: str, *, has_header: bool = True
+    ) -> None:
         self._file = file
         self._encoding = encoding
         self._delimiter = delimiter
+        self._has_header = has_header
         self._header = self._read_header()
         self.columns: dict[str, Column] = dict.fromkeys(self._header, STRING)
         self.n_rows = sum(1 for _ in self._lines())
@@ -67,9 +72,10 @@ class CsvTable:
         if len(cells) != n:
             left = _cut(self._delimiter.join(cells[n:]))
             over = f"; beyond them: {left}" if len(cells) > n else ""
+            first = "header" if self._has_header else "first row"
             problem = (
                 problem
-                or f"line {line}: the row has {len(cells)} cells, the header {n}{over}"
+                or f"line {line}: the row has {len(cells)} cells, the {first} {n}{over}"
             )
             cells = [*cells[:n], *[""] * (n - len(cells))]
         for name, cell in zip(self._header, cells, strict=True):
@@ -90,6 +96,10 @@ class CsvTable:
                 line=1,
             )
         header = first.cells
+        if not self._has_header:
+            n = len(header)
+            header = ["text"] if n == 1 else [f"column_{i + 1}" for i in range(n)]
+            first = first._replace(problem="")
         problem = ""
         if first.problem:
             problem = "the names of its columns cannot be read: a quote is not doubled"
@@ -106,7 +116,7 @@ class CsvTable:
         return header
 
     def _lines(self) -> Iterator[CsvRow]:
-        return islice(self._all(), 1, None)
+        return islice(self._all(), int(self._has_header), None)
 
     def _all(self) -> Iterator[CsvRow]:
         with self._file.open(

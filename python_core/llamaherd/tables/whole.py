@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding import frames
 from llamaherd.engine.core import files
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.tables.outputs import TextWriter, replacing
 from llamaherd.tables.stored import (
     STREAM,
     check_name,
@@ -19,7 +20,6 @@ from llamaherd.tables.stored import (
 )
 from llamaherd.tables.table import Block, Row
 from llamaherd.tables.text_tables import CsvTable, JsonlTable
-from llamaherd.tables.writing import TextWriter, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def _columns(table: Table, numbers: Sequence[str] | None) -> dict[str, list[Any]
                 values.append(row.values.get(name))
     if numbers is not None:
         for name, values in columns.items():
-            is_number = any(_matches(name, each) for each in numbers)
+            is_number = any(_matches(name, number) for number in numbers)
             columns[name] = [
                 _cell(name, i, each, is_number) for i, each in enumerate(values)
             ]

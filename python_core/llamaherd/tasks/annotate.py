@@ -20,8 +20,7 @@ from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.model.model import Model
-from llamaherd.tasks.numbers import numbers
-from llamaherd.tasks.task import MissingText, Task
+from llamaherd.tasks.task import MissingText, Task, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,8 +16,7 @@ from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING,
 from llamaherd.engine.core.results import THOUGHT_COLUMNS
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.engine.core.words import setting
-from llamaherd.tasks.numbers import numbers
-from llamaherd.tasks.task import Task
+from llamaherd.tasks.task import Task, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
+import numpy as np
+
 from llamaherd.calls.api.running import run_to_end
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     Keep = Callable[[Callable[[], dict[int, list[object]]]], object]
     # Cells of n rows by role.
     Cells = dict[str, Sequence[Any]]
+    from numpy.typing import ArrayLike
 
 Kind = Literal["generate", "classify", "annotate", "embed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -162,3 +165,12 @@ def free_name(name: str, taken: object) -> str:
     while name in taken:  # type: ignore[operator]
         name = f".{name}"
     return name
+
+
+def numbers(values: ArrayLike) -> list[float | None]:
+    """Return a list of numbers, with None for NaN."""
+    found = np.asarray(values, dtype=np.float64)
+    listed: list[float | None] = found.tolist()
+    for i in np.flatnonzero(np.isnan(found)):
+        listed[i] = None
+    return listed

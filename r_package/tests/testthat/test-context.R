@@ -59,7 +59,7 @@ test_that("Python's errors keep their meaning", {
 test_that("a context that the memory cannot hold is refused when it is created", {
   local_real()
   path <- withr::local_tempfile(fileext = ".gguf")
-  write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
+  write <- reticulate::import("llamaherd.cli.tiny_run")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
   model <- model_load(path)
   withr::defer(close(model))

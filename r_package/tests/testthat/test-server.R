@@ -5,7 +5,7 @@ local_server <- function(name = "default", env = parent.frame()) {
   servers <- file.path(folder, "servers")
   withr::local_envvar(LLAMAHERD_SERVERS = servers, .local_envir = env)
   path <- file.path(folder, "tiny.gguf")
-  write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
+  write <- reticulate::import("llamaherd.cli.tiny_run")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
   server <- server_start(path, name, n_threads = 1)
   withr::defer(server_stop(name), envir = env)
@@ -103,7 +103,7 @@ test_that("a server has several models, and an engine names one", {
   server_stop()
   folder <- withr::local_tempdir()
   path <- file.path(folder, "tiny.gguf")
-  write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
+  write <- reticulate::import("llamaherd.cli.tiny_run")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
   settings <- list(
     context.type_k = "f16",

@@ -15,10 +15,7 @@ from interfaces import PYTHON, UNSEEN, all_of_python, differences
 from llamaherd.calls.asks import options as declared
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.keywords import GenerateSettings
-from llamaherd.cli.annotate import annotate
-from llamaherd.cli.classify import classify
-from llamaherd.cli.embed import embed
-from llamaherd.cli.run import run
+from llamaherd.cli.run import annotate, classify, embed, run
 from llamaherd.cli.serve import serve
 from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import BadArgumentError

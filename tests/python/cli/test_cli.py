@@ -74,10 +74,8 @@ def test_all_commands_can_be_loaded_and_teach_by_examples(
     assert main(["--help"]) == 0
     overview = capsys.readouterr().out
     for name, what in COMMANDS.items():
-        assert (f"  {name} " in overview) == bool(what)
+        assert f"  {name} " in overview
         assert what in overview
-        if not what:  # removed
-            continue
         assert main([name, "--help"]) == 0
         text = capsys.readouterr().out
         assert "Examples:\n" in text

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.cli import checkups, main, tiny_run
-from llamaherd.cli.checkups import Finding, look_at
-from llamaherd.cli.tiny_model import write_tiny_model
+from llamaherd.cli import doctor, main, tiny_run
+from llamaherd.cli.doctor import Finding, look_at
+from llamaherd.cli.tiny_run import write_tiny_model
 from llamaherd.engine.hub.profile import Gpu
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.native import abi, shim
@@ -48,7 +48,7 @@ def test_a_machine_that_works_is_told_so(
     lines = seen.out.splitlines()
     assert all(len(line) <= 80 or "/" in line for line in lines)  # paths are longer
     heads = [line.split()[1] for line in lines if not line.startswith(" ")]
-    assert heads == list(checkups.CHECKUPS)
+    assert heads == list(doctor.CHECKUPS)
     assert (
         "ok      run         a tiny model with random weights gave the same answers"
         in seen.out
@@ -83,14 +83,14 @@ def test_what_r_lacks_is_told_with_what_to_do(
 def test_the_exit_status_and_the_json_tell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def of(state: checkups.State) -> Callable[[], Finding]:
+    def of(state: doctor.State) -> Callable[[], Finding]:
         return lambda: Finding(topic="x", state=state, text="text", advice="do it")
 
     def broken() -> Finding:
         raise OSError("no such thing")
 
     topics = {"a": of("ok"), "b": of("warning"), "c": broken}
-    monkeypatch.setattr(checkups, "CHECKUPS", topics)
+    monkeypatch.setattr(doctor, "CHECKUPS", topics)
     monkeypatch.setattr("llamaherd.cli.doctor.CHECKUPS", topics)
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -117,7 +117,7 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
         (signal.SIGKILL, "not enough memory"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(checkups.subprocess, "run", dying(number))
+            patch.setattr(doctor.subprocess, "run", dying(number))
             finding = look_at("run")
         assert finding.state == "error"
         assert reason in finding.text
@@ -125,7 +125,7 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
 
 
 def test_an_instruction_that_windows_refuses_has_its_reason() -> None:
-    found = checkups._failed_run(0xC000001D, "")  # an exit status instead of a signal
+    found = doctor._failed_run(0xC000001D, "")  # an exit status instead of a signal
     assert "compiled for a processor with more" in found.text
 
 
@@ -140,18 +140,18 @@ def test_what_is_missing_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = ['nonsense>=1; extra == "docx"', 'pytest; extra == "plot"']
-    monkeypatch.setattr(checkups, "requires", lambda _: wanted)
+    monkeypatch.setattr(doctor, "requires", lambda _: wanted)
     finding = look_at("extras")
     assert (finding.state, finding.text) == ("note", "plot; not docx (nonsense)")
     assert 'pip install "llamaherd[docx] @ git' in finding.advice
 
-    monkeypatch.setattr(checkups, "gpus", lambda: (Gpu(name="G", memory_bytes=8 << 30),))
+    monkeypatch.setattr(doctor, "gpus", lambda: (Gpu(name="G", memory_bytes=8 << 30),))
     monkeypatch.setattr(shim, "supports_gpu", lambda: False)
     assert "-DGGML_CUDA=on" in look_at("GPU").advice
     monkeypatch.setattr(shim, "supports_gpu", lambda: True)
     assert look_at("GPU").state == "ok"
 
-    monkeypatch.setattr(checkups, "cpu_features", lambda: ("avx2", "amx_int8"))
+    monkeypatch.setattr(doctor, "cpu_features", lambda: ("avx2", "amx_int8"))
     monkeypatch.setattr(abi, "compiled_for", lambda _: frozenset({"AVX2"}))
     finding = look_at("processor")
     assert "compiled without amx_int8" in finding.text
@@ -166,7 +166,7 @@ def test_what_is_missing_is_told_with_what_to_do(
 
     monkeypatch.setattr(hardware, "available_memory", lambda: 1 << 20)
     assert look_at("memory").state == "warning"
-    monkeypatch.setattr(checkups.shutil, "which", lambda _: None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
     assert "only R users" in look_at("R").text
 
 

@@ -33,7 +33,7 @@ WANTED = {
 # Modules of commands that load a model otherwise, each with the reason.
 OTHERWISE = {
     "tiny_run.py": "`llamaherd doctor` loads a tiny model on the processor",
-    "optimize.py": "measures files on the processor",
+    "speed.py": "measures files on the processor",
 }
 TO_MODEL = ["-m", "MODEL", "-o", "o.csv", "--prefix", "new_"]
 COMMANDS: dict[str, list[str]] = {

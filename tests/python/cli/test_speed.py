@@ -9,9 +9,8 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.engine.native.models import Closeness
-from llamaherd.optimize.measure import Speed, Speeds
+from llamaherd.optimize.measure import Speed, Speeds, measure_throughput
 from llamaherd.optimize.report import Candidate, OptimizeReport
-from llamaherd.optimize.throughput import measure_throughput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +89,7 @@ def test_optimize_hands_its_options_on(
             candidates=(tried,),
         )
 
-    monkeypatch.setattr("llamaherd.cli.optimize.model_optimize", model_optimize)
+    monkeypatch.setattr("llamaherd.cli.speed.model_optimize", model_optimize)
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     (tmp_path / "text").write_text("Añ")
     model = ["optimize", str(tmp_path / "m.gguf")]

@@ -254,6 +254,35 @@ def test_shards_and_merge(tiny_path: Tiny, capfd: pytest.CaptureFixture[str]) ->
     assert main(["merge", *journals, "-o", "again.parquet", "--input", str(moved)]) == 0
 
 
+@pytest.mark.parametrize(
+    ("content", "prompt", "columns"),
+    [
+        ("one\ntwo\n", "{text}", ["text"]),
+        ("1,one\n2,two\n", "{column_1} {column_2}", ["column_1", "column_2"]),
+    ],
+)
+def test_a_table_without_a_header(
+    tiny_path: Tiny,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    prompt: str,
+    columns: list[str],
+) -> None:
+    Path("in.csv").write_text(content)
+    run = ["run", "in.csv", "--no-header", "--prompt", prompt, *EXACT]
+    run += ["-m", str(tiny_path("llama")), "-o", "out.csv"]
+    assert main([*run, "--save", "run.toml"]) == 0
+    assert main(["run", "run.toml"]) == 0
+    with Path("out.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header[: len(columns)] == columns
+    assert [row[: len(columns)] for row in rows] == list(csv.reader(content.split()))
+    capsys.readouterr()
+    Path("in.jsonl").write_text('{"text": "a"}\n')
+    assert main([*run[:1], "in.jsonl", *run[2:], "--overwrite"]) == 2
+    assert "--no-header" in capsys.readouterr().err
+
+
 def test_embed(tiny_path: Tiny) -> None:
     table(5)
     run = ["embed", "in.csv", "-m", str(tiny_path("bert")), "--pooling", "cls"]

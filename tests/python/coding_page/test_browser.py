@@ -14,7 +14,6 @@ from accessible import check_accessible
 from browsing import connect, disconnect, seen, visited
 from coding_pages import TOPICS
 from llamaherd.cli.main import main
-from llamaherd.coding.codes.span_files import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,7 +139,7 @@ def test_several_labels_and_numbers(
         seen(page, "2 of 6 coded")
         order = at.desk.texts_of("anna")
         found = at.desk.values("anna")
-        assert [found[order[0]], found[order[1]]] == [("a", "c"), ()]
+        assert [found[order[0]], found[order[1]]] == [["a", "c"], []]
     numbers = lh.Codebook("How angry?", lh.number_scale(0, 100, names=["calm", "wild"]))
     (tmp_path / "codes.sqlite").unlink()
     with (
@@ -187,9 +186,13 @@ def test_passages_by_keys_and_mouse(browser: Browser, served: Callable[..., Any]
         page.get_by_role("button", name="Remove claim: Ann met").click()
         page.keyboard.press("Enter")
         seen(page, "1 of 1 coded")
-        quotes = {u.label: text[u.start : u.end] for u in at.desk.values("anna")[0]}
+        quotes = {
+            span["label"]: text[span["start"] : span["end"]]
+            for span in at.desk.values("anna")[0]
+        }
         assert quotes == {"actor": "Ann", "claim": "rained."}
-        assert at.desk.values("anna")[0][0] == Unit(2, 5, "actor")
+        first = {"start": 2, "end": 5, "label": "actor"}
+        assert at.desk.values("anna")[0][0] == first
 
 
 @pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
@@ -248,7 +251,7 @@ def test_hostile_labels_are_shown_and_stored_as_they_are(
         page.get_by_role("heading", name="All texts are coded").wait_for()
         order = at.desk.texts_of("anna")
         found = [at.desk.values("anna")[i] for i in order]
-        codes = [each if kind == "label" else each.answers[names[0]] for each in found]
+        codes = [each if kind == "label" else each[names[0]] for each in found]
         assert codes == names
         owner.reload()
         owner.get_by_text("4 of 4", exact=True).wait_for()
@@ -505,4 +508,4 @@ def test_words_stay_selected_while_a_label_is_found(
         page.keyboard.press("Enter")
         seen(page, "1 of 1 coded")
         (span,) = at.desk.values("anna")[0]
-        assert (span.label, span.start, span.end) == ("Actor 13", 0, 3)
+        assert span == {"label": "Actor 13", "start": 0, "end": 3}

@@ -11,9 +11,9 @@ import llamaherd as lh
 import pytest
 from coding_pages import TEXTS, TOPICS
 from llamaherd.coding_page.code_texts import opened
-from llamaherd.coding_page.overview import overview
+from llamaherd.coding_page.form import Form
 from llamaherd.coding_page.sheet import make_sheet
-from llamaherd.coding_page.values import is_tie
+from llamaherd.coding_page.views import overview
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def test_ties_are_decided_once_for_each_act(
         calls.append(args)
         return is_tie(*args)
 
-    monkeypatch.setattr("llamaherd.coding_page.desk.is_tie", counted)
+    is_tie = Form.is_tie
+    monkeypatch.setattr(Form, "is_tie", counted)
     with opened(sheet_of(tie_coder="cleo"), tmp_path / "codes") as (desk, _):
         desk.code("anna", 1, "War")
         desk.code("ben", 1, "Money")

@@ -13,10 +13,10 @@ from browsing import seen, visited
 from coding_pages import TEXTS
 from llamaherd.calls.structured.quoting import type_quote
 from llamaherd.coding_page.code_texts import opened, results_of
-from llamaherd.coding_page.export import exports, write_codes
-from llamaherd.coding_page.form import form_of
-from llamaherd.coding_page.overview import overview
+from llamaherd.coding_page.results import exports, write_codes
+from llamaherd.coding_page.schema_form import schema_fields
 from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.coding_page.views import overview
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def of(*more: Any, **given: Any) -> dict[str, Any]:
 
 
 def test_a_form_has_an_input_for_each_field() -> None:
-    form = {each.name: each for each in form_of(BOOK.schema)}
+    form = {each.name: each for each in schema_fields(BOOK.schema)}
     assert {name: each.kind for name, each in form.items()} == {
         "topic": "choice",
         "anger": "choice",
@@ -151,7 +151,7 @@ def test_schemas_of_other_kinds() -> None:
             "items": {"type": "object", "properties": {"a": {"type": "string"}}},
         },
     }
-    form = form_of(json.dumps({"type": "object", "properties": every}))
+    form = schema_fields(json.dumps({"type": "object", "properties": every}))
     assert [each.kind for each in form] == [
         *("passages", "lines", "json", "choice", "json", "number", "integer"),
         *("object", "json", "json", "json", "json"),
@@ -166,7 +166,7 @@ def test_schemas_of_other_kinds() -> None:
         ("kind", "choice", False),
     ]
     with pytest.raises(ArgumentError, match="its schema has no properties"):
-        form_of('{"type": "object"}')
+        schema_fields('{"type": "object"}')
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,11 @@ def test_answers_are_stored_and_undone(tmp_path: Path) -> None:
         desk.code("anna", 0, NEEDED)
         desk.code("anna", 0, WHOLE)
     with opened(sheet_of("anna"), path) as (desk, _):
-        found = desk.values("anna")[0].answers
+        found = desk.values("anna")[0]
         quote = {"quote": "Text", "start": 0, "end": 4}
         assert found == {**WHOLE, "evidence": quote}
         desk.undo("anna")
-        assert desk.values("anna")[0].answers == NEEDED
+        assert desk.values("anna")[0] == NEEDED
     # A codebook is refused if the stored answers do not follow its fields.
     fewer = lh.Codebook(
         "?", schema={"type": "object", "properties": {"x": {}}}, type="fields"
@@ -336,8 +336,7 @@ def test_names_of_files_are_distinct(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {name: {} for name in names}}
     book = lh.Codebook("?", schema=schema, type="fields")
     sheet = make_sheet({"text": TEXTS}, book, "anna", None)
-    with opened(sheet, tmp_path / "codes") as (desk, _):
-        found = [each.path(tmp_path / "coded.csv").name for each in exports(desk)]
+    found = [each.path(tmp_path / "coded.csv").name for each in exports(sheet.form)]
     assert found == [
         *("coded.a_b.csv", "coded.a_b_2.csv", "coded._3.csv", "coded.A_b_4.csv"),
         "coded.ü.csv",
@@ -402,7 +401,7 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("ControlOrMeta+Enter")
         seen(page, "1 of 6 coded")
         i = at.desk.texts_of("anna")[0]
-        assert at.desk.values("anna")[i].answers == {
+        assert at.desk.values("anna")[i] == {
             "topic": "War",
             "anger": 3,
             "names_person": False,
@@ -449,7 +448,7 @@ def test_fields_by_mouse_come_back(browser: Browser, served: Callable[..., Any])
         page.get_by_role("radio", name="War").check()
         page.get_by_role("button", name="Save").click()
         page.get_by_role("group", name="Text 2 of 6").wait_for()
-        found = at.desk.values("anna")[at.desk.texts_of("anna")[0]].answers
+        found = at.desk.values("anna")[at.desk.texts_of("anna")[0]]
         assert found == {
             "topic": "War",
             "anger": 2,

@@ -21,7 +21,7 @@ from llamaherd._r.coding_page import CodingPageRun
 from llamaherd.cli.main import main
 from llamaherd.coding_page.code_texts import make_page, opened, path_for, results_of
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.export import write_codes
+from llamaherd.coding_page.results import write_codes
 from llamaherd.coding_page.serving import CodingPage
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore

@@ -9,7 +9,7 @@ import llamaherd as lh
 import pytest
 from browsing import seen, visited
 from llamaherd.calls.structured.quoting import type_quote
-from llamaherd.coding_page.form import form_of
+from llamaherd.coding_page.schema_form import schema_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +114,7 @@ def text_shown(page: Page, position: int, n: int) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_an_input_can_give_every_answer(name: str) -> None:
     schema, kind, _ = TABLE[name]
-    (field,) = form_of(json.dumps({"type": "object", "properties": {name: schema}}))
+    (field,) = schema_fields(json.dumps({"type": "object", "properties": {name: schema}}))
     assert field.kind == kind
 
 
@@ -128,7 +128,7 @@ def test_every_stored_answer_is_shown_and_saved_again(
         order = at.desk.texts_of("anna")
         for k, i in enumerate(order[:N_ROUNDS]):
             at.desk.code("anna", i, round_of(k))
-        stored = [each and as_json(each.answers) for each in at.desk.values("anna")]
+        stored = [each and as_json(each) for each in at.desk.values("anna")]
         with visited(browser, at.url) as page:
             text_shown(page, N_ROUNDS, len(texts))
             for k in range(N_ROUNDS):
@@ -142,10 +142,10 @@ def test_every_stored_answer_is_shown_and_saved_again(
                 seen(page, "Saved")
                 i = order[k]
                 assert at.desk.act("anna", i).entry.act.note == "again"
-                assert as_json(at.desk.values("anna")[i].answers) == stored[i]
+                assert as_json(at.desk.values("anna")[i]) == stored[i]
                 page.reload()
                 text_shown(page, N_ROUNDS, len(texts))
-        found = [each and as_json(each.answers) for each in at.desk.values("anna")]
+        found = [each and as_json(each) for each in at.desk.values("anna")]
         assert found == stored
 
 
@@ -185,7 +185,7 @@ def test_empty_answers_are_given_by_boxes(
         assert not page.get_by_role("checkbox", name="new").last.is_checked()
         page.get_by_role("button", name="Save").click()
         page.get_by_role("heading", name="All texts are coded").wait_for()
-        assert at.desk.values("anna")[0].answers == {
+        assert at.desk.values("anna")[0] == {
             "place": {"town": "Rome", "tags": []},
             "more": {},
             "names": [],
@@ -215,4 +215,4 @@ def test_a_digit_without_a_level_keeps_the_check_box(
         box.check()
         page.get_by_role("button", name="Save").click()
         page.get_by_role("heading", name="All texts are coded").wait_for()
-        assert at.desk.values("anna")[0].answers == {"place": None}
+        assert at.desk.values("anna")[0] == {"place": None}

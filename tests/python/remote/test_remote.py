@@ -24,7 +24,8 @@ from llamaherd._r.starts import StartProgress, StartWork
 from llamaherd.cli import main, serve
 from llamaherd.engine.core.files import take_lock
 from llamaherd.engine.core.words import PYTHON, R, spoken_in, words
-from llamaherd.remote import process_start, processes
+from llamaherd.remote import processes
+from llamaherd.remote import server as process_start
 from waiting import wait_until
 
 if TYPE_CHECKING:

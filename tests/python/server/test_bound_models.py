@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
+from batch_requests import begun, entry, jsonl, sdk_of
 from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.model.file import ModelFile, content_of
 from llamaherd.server.models.loading import OneModel
@@ -30,26 +31,9 @@ PATH = "/v1/completions"
 
 def submitted(client: Client, n: int, **more: Any) -> str:
     """Send a batch of n requests; return its id."""
-    lines = [
-        {
-            "custom_id": str(i),
-            "method": "POST",
-            "url": PATH,
-            "body": {"prompt": f"p{i}", "max_tokens": 2, **more},
-        }
-        for i in range(n)
-    ]
-    content = "".join(json.dumps(line) + "\n" for line in lines)
-    body = (
-        '--x\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--x\r\n'
-        'content-disposition: form-data; name="file"; filename="a"\r\n\r\n'
-        f"{content}\r\n--x--\r\n"
-    ).encode()
-    kind = {"content-type": "multipart/form-data; boundary=x"}
-    status, file, *_ = client.ask("POST", "/v1/files", body, kind)
-    assert status == 200, file
-    asked = {"input_file_id": file["id"], "endpoint": PATH, "completion_window": "24h"}
-    return str(client.post("/v1/batches", asked)[1]["id"])
+    requests = [entry(i, prompt=f"p{i}", max_tokens=2, **more) for i in range(n)]
+    with sdk_of(client) as sdk:
+        return str(begun(sdk, jsonl(requests)).id)
 
 
 def shown(client: Client, batch: str) -> dict[str, Any]:

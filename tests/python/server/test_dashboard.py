@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,13 @@ import openai
 import pytest
 import tiny_models
 from accessible import check_accessible
+from batch_requests import begun, entry, jsonl, sdk_of
 from browsing import visited
 from fake_context import answer
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
-from llamaherd.server.batches.store import BatchProgress, BatchStore
+from llamaherd.server.batches.runner import expected_s
+from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.models.spec import ModelSpec
 from llamaherd.server.pages import DATA, PAGES
 from served import NAME, served, served_models
@@ -141,21 +141,9 @@ def test_batches_have_a_bar_and_the_time_left(
     browser: Browser, fake: FakeContext, client: Client
 ) -> None:
     fake.may_run.clear()
-    lines = [
-        {
-            "custom_id": f"id-{i}",
-            "method": "POST",
-            "url": "/v1/completions",
-            "body": {"prompt": "p", "max_tokens": 1},
-        }
-        for i in range(3)
-    ]
-    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
-        content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
-        file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
-        batch = sdk.batches.create(
-            input_file_id=file.id, endpoint="/v1/completions", completion_window="24h"
-        )
+    requests = [entry(i, prompt="p", max_tokens=1) for i in range(3)]
+    with sdk_of(client) as sdk:
+        batch = begun(sdk, jsonl(requests))
         wait_until(lambda: _shown(client, batch.id)["n_total"] == 3)
         found = _shown(client, batch.id)
         expected = {"id": batch.id, "endpoint": "/v1/completions", "n_total": 3}
@@ -183,30 +171,22 @@ def test_batches_have_a_bar_and_the_time_left(
 
 
 def test_time_left_is_by_the_speed_of_this_server() -> None:
-    progress = BatchProgress(
-        id="b",
-        endpoint="/generate",
-        status="in_progress",
-        n_total=100,
-        n_done=60,
-        n_here=20,
-        elapsed_s=10.0,
-    )
-    assert progress.left_s == 20.0
-    assert replace(progress, n_here=0).left_s is None
+    assert expected_s(n_left=40, n_done=20, elapsed_s=10.0) == 20.0
+    assert expected_s(n_left=40, n_done=0, elapsed_s=10.0) is None
+    assert expected_s(n_left=-1, n_done=20, elapsed_s=10.0) is None
 
 
 def test_looks_read_the_store_of_batches_only_after_a_change(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[int] = []
-    own = BatchStore.last_ended
+    calls: list[bool | None] = []
+    batches = BatchStore.batches
 
-    def counted(store: BatchStore, n: int) -> Any:
-        calls.append(n)
-        return own(store, n)
+    def counted(store: BatchStore, *, is_active: bool | None = None) -> Any:
+        calls.append(is_active)
+        return batches(store, is_active=is_active)
 
-    monkeypatch.setattr(BatchStore, "last_ended", counted)
+    monkeypatch.setattr(BatchStore, "batches", counted)
     with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
         sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")  # open the store
     n_before = len(calls)

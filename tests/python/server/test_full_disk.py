@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import re
 import sqlite3
 import threading
@@ -14,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
-from llamaherd.server.batches import lines, runner, service, upload
+from batch_requests import (
+    TEXT,
+    begun,
+    entry,
+    jsonl,
+    outcomes,
+    sdk_of,
+    wait_for_end,
+)
+from llamaherd.server.batches import batch as lines
+from llamaherd.server.batches import runner, service, upload
 from llamaherd.server.batches.store import BatchStore, StoreError
 from served import served
 from waiting import HANGS_S, wait_until
@@ -24,9 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_context import FakeContext
-    from served import Client
 
-TEXT = "/v1/completions"
 FULL = OSError(errno.ENOSPC, "No space left on device", "/srv/data")
 BODY = {"prompt": "p", "max_tokens": 2}
 ID = "id-{}" + "-" * 500  # the outcomes of a few requests fill pages of the database
@@ -64,26 +71,13 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return made
 
 
-def _sdk(client: Client) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{client.url}/v1", api_key="none", max_retries=0)
-
-
 def _batch(sdk: openai.OpenAI, n: int, prompts: str = "") -> Any:
-    """Create a batch of n requests, with one prompt for each letter of `prompts`."""
+    """Start a batch of n requests, with one prompt for each letter of `prompts`."""
     requests = [
-        {
-            "custom_id": ID.format(i),
-            "method": "POST",
-            "url": TEXT,
-            "body": {**BODY, "prompt": prompt},
-        }
+        {**entry(i, **BODY | {"prompt": prompt}), "custom_id": ID.format(i)}
         for i, prompt in enumerate(prompts or "p" * n)
     ]
-    content = "".join(json.dumps(each) + "\n" for each in requests).encode()
-    file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
-    return sdk.batches.create(
-        input_file_id=file.id, endpoint=TEXT, completion_window="24h"
-    )
+    return begun(sdk, jsonl(requests))
 
 
 def _problem(sdk: openai.OpenAI, batch: Any) -> Any:
@@ -95,22 +89,15 @@ def _problem(sdk: openai.OpenAI, batch: Any) -> Any:
     return error
 
 
-def _ended(sdk: openai.OpenAI, batch: Any) -> Any:
-    ends = ("completed", "failed", "cancelled", "expired")
-    wait_until(lambda: sdk.batches.retrieve(batch.id).status in ends)
-    return sdk.batches.retrieve(batch.id)
-
-
 def _ids(sdk: openai.OpenAI, file_id: str) -> list[str]:
-    lines_ = sdk.files.content(file_id).text.splitlines()
-    return [json.loads(line)["custom_id"] for line in lines_]
+    return [outcome["custom_id"] for outcome in outcomes(sdk, file_id)]
 
 
 def test_a_batch_waits_for_space_and_loses_no_answer(
     fake: FakeContext, tmp_path: Path, disk: Disk
 ) -> None:
     fake.may_run.clear()
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 100)
         wait_until(lambda: len(fake.handles) == 64)
         disk.fill()
@@ -129,7 +116,7 @@ def test_a_batch_waits_for_space_and_loses_no_answer(
         (listed,) = sdk.batches.list().data
         assert listed.errors == sdk.batches.retrieve(batch.id).errors
         disk.empty()
-        ended = _ended(sdk, batch)
+        ended = wait_for_end(sdk, batch)
         assert (ended.status, ended.request_counts.completed) == ("completed", 100)
         assert ended.errors is None
         assert _ids(sdk, ended.output_file_id) == [ID.format(i) for i in range(100)]
@@ -156,7 +143,7 @@ def test_no_request_starts_while_answers_are_not_stored(
 
     monkeypatch.setattr(lines, "_STEP_LINES", n_lines)
     monkeypatch.setattr(runner, "next_requests", slowly)
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 300)
         wait_until(lambda: len(fake.handles) >= min(n_lines, 64))
         disk.fill()
@@ -165,15 +152,15 @@ def test_no_request_starts_while_answers_are_not_stored(
         n_stored = sdk.batches.retrieve(batch.id).request_counts.completed
         assert len(fake.handles) <= 64 + n_stored
         disk.empty()
-        assert _ended(sdk, batch).request_counts.completed == 300
+        assert wait_for_end(sdk, batch).request_counts.completed == 300
     assert len(fake.handles) == 300
 
 
 def test_the_next_server_continues_a_batch_without_space(
     fake: FakeContext, tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
-        first = _ended(sdk, _batch(sdk, 2))
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
+        first = wait_for_end(sdk, _batch(sdk, 2))
         fake.may_run.clear()
         batch = _batch(sdk, 20)
         wait_until(lambda: len(fake.handles) == 22)
@@ -182,9 +169,9 @@ def test_the_next_server_continues_a_batch_without_space(
         _problem(sdk, batch)
     # Some answers may have been on their way when the server stopped.
     assert re.search(r"[1-9]\d* answers could not be stored", caplog.text)
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         assert sdk.batches.retrieve(first.id).status == "completed"
-        ended = _ended(sdk, batch)
+        ended = wait_for_end(sdk, batch)
         assert (ended.status, ended.request_counts.completed) == ("completed", 20)
         assert _ids(sdk, ended.output_file_id) == [ID.format(i) for i in range(20)]
 
@@ -203,9 +190,9 @@ def test_output_files_wait_for_space_and_leave_nothing(
         insert(store, file)
 
     monkeypatch.setattr(BatchStore, "_insert", failing)
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 3)
-        ended = _ended(sdk, batch)
+        ended = wait_for_end(sdk, batch)
         assert (ended.status, ended.request_counts.completed) == ("completed", 3)
     assert next(reasons, None) is None
     assert disk.store is not None
@@ -219,8 +206,8 @@ def test_requests_about_files_and_batches_fail_alone(
     def failing(*_: object) -> None:
         raise FULL
 
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
-        batch = _ended(sdk, _batch(sdk, 40))
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
+        batch = wait_for_end(sdk, _batch(sdk, 40))
         disk.fill()
         with monkeypatch.context() as patch:
             patch.setattr(upload, "sync", failing)
@@ -253,7 +240,7 @@ def test_a_batch_can_be_cancelled_without_space(
     monkeypatch.setattr(BatchStore, "_change", failing)
     monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
     fake.may_run.clear()
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, n)
         wait_until(lambda: len(fake.handles) == min(n, 64))
         is_full.set()
@@ -267,7 +254,7 @@ def test_a_batch_can_be_cancelled_without_space(
         shown = client.ask("GET", "/dashboard.json")[1]["batches"]
         assert [each["status"] for each in shown] == ["cancelling"]
         is_full.clear()
-        ended = _ended(sdk, batch)
+        ended = wait_for_end(sdk, batch)
         assert ended.status == "cancelled"
         assert ended.cancelling_at is not None
         # The answers that were finished before the batch was cancelled.
@@ -302,7 +289,7 @@ def test_requests_of_a_batch_that_ends_stop_although_the_disk_is_full(
     monkeypatch.setattr(service, "BatchRun", Run)
     fake.may_run.clear()
     fake.held = "h"
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 12, "pp" + "h" * 10)
         wait_until(lambda: len(fake.handles) == 12)
         is_full.set()
@@ -315,7 +302,7 @@ def test_requests_of_a_batch_that_ends_stop_although_the_disk_is_full(
         wait_until(lambda: all(handle.done() for handle in fake.handles))
         assert is_full.is_set()
         is_full.clear()
-        ended = _ended(sdk, batch)
+        ended = wait_for_end(sdk, batch)
         assert ended.status == how
         assert set(_ids(sdk, ended.output_file_id)) <= {ID.format(0), ID.format(1)}
         assert ended.request_counts.completed > 0
@@ -346,7 +333,7 @@ def test_a_batch_may_end_while_its_cancellation_is_stored(
     monkeypatch.setattr(service.BatchService, "cancel", cancel)
     monkeypatch.setattr(service.BatchService, "do", do)
     fake.may_run.clear()
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 2)
         with ThreadPoolExecutor(1) as pool:
             cancelled = pool.submit(sdk.batches.cancel, batch.id)
@@ -358,7 +345,7 @@ def test_a_batch_may_end_while_its_cancellation_is_stored(
                 assert caught.value.status_code == 507
             else:
                 assert cancelled.result(HANGS_S).status == "completed"
-        assert _ended(sdk, batch).status == "completed"
+        assert wait_for_end(sdk, batch).status == "completed"
 
 
 def test_a_batch_whose_work_stopped_says_so(
@@ -369,7 +356,7 @@ def test_a_batch_whose_work_stopped_says_so(
         raise sqlite3.DatabaseError("database disk image is malformed")
 
     monkeypatch.setattr(runner, "request_lines", broken)
-    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 3)
         error = _problem(sdk, batch)
         assert error.code == "batch_stopped"

@@ -118,15 +118,6 @@ def test_large_bodies_at_once_are_bounded(fake: FakeContext) -> None:
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
 
 
-def test_a_head_that_never_ends_is_cut_off(client: Client) -> None:
-    with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
-        link.sendall(b"POST /generate HTTP/1.1\r\nX: ")
-        with pytest.raises(OSError):  # noqa: PT012 - the system decides which write
-            for _ in range(10_000):
-                link.sendall(b"x" * 0x10000)
-    assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
-
-
 def test_one_connection_takes_many_requests(client: Client) -> None:
     with httpx.Client(base_url=client.url) as http:
         for i in range(50):
@@ -161,16 +152,6 @@ def test_a_key_opens_every_door_but_health(fake: FakeContext) -> None:
 )
 def test_names_of_this_machine_are_served(client: Client, host: str) -> None:
     assert client.ask("GET", "/v1/models", None, {"Host": host})[0] == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "[::1", "a@b"],
-)
-def test_other_names_are_not(client: Client, host: str) -> None:
-    """A page whose own name points to this machine would send this name."""
-    status, got, _ = client.ask("GET", "/health", None, {"Host": host})
-    assert (status, got["error"]["code"]) == (403, "host")
 
 
 def test_pages_of_other_origins_are_not_served(client: Client, fake: FakeContext) -> None:

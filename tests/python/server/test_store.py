@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import windows_rules
-from llamaherd.server.batches.store import Batch, BatchOutcome, BatchStore, StoreError
+from llamaherd.server.batches.batch import Batch, BatchOutcome
+from llamaherd.server.batches.store import BatchStore, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ def test_a_file_that_a_client_reads_is_removed_later(
             now[0] += 3600
             store.sweep()
         else:
-            store.remove_file(file)
+            store.remove_file(file.id)
         assert store.files() == []
         store.close()
         BatchStore(tmp_path).close()  # another server starts

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from llamaherd.server.batches import upload
-from llamaherd.server.batches.lines import check_lines, next_requests, request_lines
-from llamaherd.server.batches.store import (
+from llamaherd.server.batches.batch import (
     Batch,
     BatchOutcome,
-    BatchStore,
-    StoreError,
+    check_lines,
     new_id,
+    next_requests,
+    request_lines,
 )
+from llamaherd.server.batches.store import BatchStore, StoreError
 from llamaherd.server.errors import ApiError
 from waiting import HANGS_S
 
@@ -48,12 +49,12 @@ def test_a_form_in_parts_of_any_size_is_read() -> None:
     body = b"--xyz\r\n" + head + b"\r\n\r\n" + content + b"\r\n--xyz--\r\n"
     for size in range(1, len(body) + 1):
         written = io.BytesIO()
-        form = upload.Form(b"xyz", written, 100)
+        form = upload.Form("multipart/form-data; boundary=xyz", written, 100)
         for i in range(0, len(body), size):
             form.read(body[i : i + size])
         form.check_end()
         assert (form.filename, written.getvalue()) == ("f", content)
-    form = upload.Form(b"xyz", io.BytesIO(), 100)
+    form = upload.Form("multipart/form-data; boundary=xyz", io.BytesIO(), 100)
     form.read(body[:-12])
     with pytest.raises(ApiError, match="no end"):
         form.check_end()

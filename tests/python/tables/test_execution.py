@@ -25,7 +25,7 @@ from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import changed
 
 if TYPE_CHECKING:
-    from llamaherd.tables.meter import RunProgress
+    from llamaherd.tables.asking import RunProgress
 
 Tiny = Callable[[str], Path]
 TEXTS = [f"{'abc'[i % 3] * 6} text number {i // 2}" for i in range(60)]

@@ -15,9 +15,8 @@ from llamaherd.calls.journal import file
 from llamaherd.cli.conventions import failed
 from llamaherd.tables import outputs
 from llamaherd.tables.execution import do_run
-from llamaherd.tables.outputs import locked
+from llamaherd.tables.outputs import locked, replacing
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.writing import replacing
 
 Tiny = Callable[[str], Path]
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from llamaherd.calls.structured.columns import INTEGER, JSON, NUMBER, STRING, VECTOR
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.tables.inputs import opened
+from llamaherd.tables.outputs import TextWriter, writing
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import Block, Row
 from llamaherd.tables.template import Template
-from llamaherd.tables.writing import TextWriter, writing
 
 if TYPE_CHECKING:
     from pathlib import Path

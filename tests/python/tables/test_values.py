@@ -17,10 +17,10 @@ import pytest
 from llamaherd.calls.structured.columns import JSON, cells
 from llamaherd.calls.structured.schema_columns import SchemaLayout, columns_of
 from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.tables.outputs import TextWriter
 from llamaherd.tables.parquet import ParquetTable, ParquetWriter
 from llamaherd.tables.table import Block, Row
 from llamaherd.tables.template import Template
-from llamaherd.tables.writing import TextWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

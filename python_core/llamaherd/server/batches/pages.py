@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import re
-from dataclasses import replace
+import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from llamaherd.calls.structured.check import violation
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.files import discard
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
-from llamaherd.server.batches.store import (
-    Batch,
-    StoredFile,
-    new_id,
-)
-from llamaherd.server.errors import (
-    JSON,
-    ApiError,
-    bad_field,
-    unknown_field,
-)
-from llamaherd.server.protocol import (
-    body_parts,
-    json_response,
-    read_object,
-)
-from llamaherd.server.schemas import OBJECT, TEXT, Schema
+from llamaherd.server.batches.batch import Batch, StoredFile, new_id
+from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
+from llamaherd.server.protocol import body_parts, json_response, read_object
+from llamaherd.server.schemas import TEXT, Schema, whole
 from llamaherd.server.shapes import PathFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from llamaherd.server.batches.service import BatchService
@@ -46,17 +32,20 @@ if TYPE_CHECKING:
 
     _Page = Callable[[Request], Awaitable[Response]]
 
-log = logging.getLogger(__name__)
-
-_EXPIRY = "expires_after"
-_SHORTEST_S, _LONGEST_S = 3600, 30 * 86400  # as in OpenAI's API
-_WINDOW = re.compile(r"([1-9][0-9]{0,3})(h|d)")
 _MOST_HOURS = 30 * 24
 _MOST_LISTED = {"files": 10_000, "batches": 100}
 _MOST_ACTIVE = 64  # maximum number of unfinished batches
 _MOST_FILES = 10_000
 _MOST_SIZES = 32  # maximum total size of files, in files of maximum size
-_MOST_METADATA = (16, 64, 512)  # entries, characters of a name and of a value
+_EXPIRY: Schema = {
+    "type": "object",
+    "properties": {
+        "anchor": {"const": "created_at"},
+        "seconds": whole(3600, _MOST_HOURS * 3600),  # as in OpenAI's API
+    },
+    "required": ["anchor", "seconds"],
+    "additionalProperties": False,
+}
 
 
 class _NewBatch(PathFormat):
@@ -65,9 +54,19 @@ class _NewBatch(PathFormat):
     own: ClassVar = {
         "input_file_id": TEXT,
         "endpoint": TEXT,
-        "completion_window": TEXT,
-        "metadata": OBJECT,
-        "output_expires_after": OBJECT,
+        # Such as "24h" or "7d", at most 30 days.
+        "completion_window": {
+            **TEXT,
+            "pattern": "^(([1-9]|[1-9][0-9]|[1-6][0-9]{2}|7[01][0-9]|720)h"
+            "|([1-9]|[12][0-9]|30)d)$",
+        },
+        "metadata": {
+            "type": "object",
+            "maxProperties": 16,
+            "propertyNames": {"maxLength": 64},
+            "additionalProperties": {**TEXT, "maxLength": 512},
+        },
+        "output_expires_after": _EXPIRY,
     }
     needed = ("input_file_id", "endpoint", "completion_window")
     unused: ClassVar = {}
@@ -79,8 +78,8 @@ _UPLOAD: Schema = {
     "properties": {
         "purpose": {"const": "batch"},
         "file": {"type": "string", "format": "binary"},
-        f"{_EXPIRY}[anchor]": {"const": "created_at"},
-        f"{_EXPIRY}[seconds]": {"type": "integer"},
+        "expires_after[anchor]": {"const": "created_at"},
+        "expires_after[seconds]": {"type": "integer"},
     },
     "required": ["purpose", "file"],
     "additionalProperties": False,
@@ -124,21 +123,20 @@ class BatchPages:
 
     async def _upload(self, request: Request) -> Response:
         """Store a file of a batch."""
-        boundary = upload.boundary_of(request.headers.get("content-type"))
-        told = checks.digits(request.headers.get("content-length", ""))
-        size = self._max_file if told is None else min(told, self._max_file)
+        length = checks.digits(request.headers.get("content-length", ""))
+        most = self._max_file
+        size = most if length is None else min(length, most)
         path = await self._service.do(lambda store: self._reserved(store, size))
         threads = self._shared.threads
         try:
-            parts = body_parts(request.receive)
-            most = self._max_file
-            form = await upload.receive(parts, boundary, path, most, threads.files)
-            purpose, keep_s = _purpose(form.fields)
-            name = _shown_name(form.filename or "file")
+            parts, kind = body_parts(request.receive), request.headers.get("content-type")
+            form = await upload.receive(parts, kind, path, most, threads.files)
+            keep_s = _check_upload(form.fields)
+            name = _plain_name(form.filename or "file")
             synced = threads.pool("long", is_background=True).submit(upload.sync, path)
             await asyncio.wrap_future(synced)
             file = await self._service.do(
-                lambda store: store.add_file(path, name, purpose, keep_s)
+                lambda store: store.add_file(path, name, "batch", keep_s)
             )
         except BaseException:
             discard(path)
@@ -167,10 +165,10 @@ class BatchPages:
         """List files of batches."""
         purpose = request.query_params.get("purpose")
         files = await self._service.do(lambda store: store.files())
-        found = [each for each in files if purpose in (None, each.purpose)]
-        return await asyncio.to_thread(_listed, request, found, "files")
+        files = [file for file in files if purpose in (None, file.purpose)]
+        return await asyncio.to_thread(_page, request, files, "files")
 
-    async def _found(self, request: Request) -> StoredFile:
+    async def _asked_file(self, request: Request) -> StoredFile:
         file_id = request.path_params["id"]
         file = await self._service.do(lambda store: store.file(file_id))
         if file is None:
@@ -179,23 +177,25 @@ class BatchPages:
 
     async def _file(self, request: Request) -> Response:
         """Describe a file."""
-        return json_response((await self._found(request)).shape)
+        return json_response((await self._asked_file(request)).shape)
 
     async def _content(self, request: Request) -> Response:
         """Return the content of a file."""
-        file = await self._found(request)
+        file = await self._asked_file(request)
         path = await self._service.do(lambda store: store.path(file))
         return FileResponse(path, media_type="application/octet-stream")
 
     async def _delete(self, request: Request) -> Response:
         """Remove a file."""
-        file = await self._found(request)
+        file = await self._asked_file(request)
 
         def remove(store: BatchStore) -> None:
-            if store.is_in_use(file):
+            if any(
+                file.id == batch.input_file for batch in store.batches(is_active=True)
+            ):
                 text = f"a running batch reads {file.id}: cancel the batch first"
                 raise ApiError(409, text, code="file_in_use")
-            store.remove_file(file)
+            store.remove_file(file.id)
 
         await self._service.do(remove)
         return json_response({"id": file.id, "object": "file", "deleted": True})
@@ -203,20 +203,18 @@ class BatchPages:
     async def _create(self, request: Request) -> Response:
         """Start a batch of requests."""
         threads = self._shared.threads.pool("parse")
-        fields, _ = await read_object(
+        body, _ = await read_object(
             request.scope, request.receive, self._shared.bodies, threads
         )
-        given = _NewBatch.given(fields)
-        file_id, endpoint = (
-            checks.text(name, given[name]) for name in ("input_file_id", "endpoint")
-        )
+        fields: dict[str, Any] = _NewBatch.given(body)
+        for name, value in fields.items():
+            _check(name, _NewBatch.own[name], value)
+        endpoint, window = fields["endpoint"], fields["completion_window"]
+        file_id = fields["input_file_id"]
         if endpoint not in self._service.endpoints:
             known = ", ".join(self._service.endpoints)
-            text = f"endpoint must be one of {known}, not {JSON.literal(endpoint[:60])}"
+            text = f"endpoint must be one of {known}, not {_shortened(endpoint)}"
             raise bad_field("endpoint", text)
-        window, window_s = _window(given)
-        keep_s = _expiry("output_expires_after", given.get("output_expires_after"))
-        metadata = _metadata(given.get("metadata"))
         if self._service.n_active >= _MOST_ACTIVE:
             text = f"{_MOST_ACTIVE} batches wait already"
             headers = (("retry-after", "60"),)
@@ -225,36 +223,34 @@ class BatchPages:
         def create(store: BatchStore) -> Batch:
             file = store.file(file_id)
             if file is None or file.purpose != "batch":
-                raise bad_field("input_file_id", f"there is no file {_shown(file_id)}")
+                text = f"there is no file {_shortened(file_id)}"
+                raise bad_field("input_file_id", text)
             batch = Batch(
                 id=new_id("batch_"),
                 endpoint=endpoint,
                 input_file=file.id,
                 created=store.now,
-                expires=store.now + window_s,
+                expires=store.now + _seconds(window),
                 window=window,
-                metadata=metadata,
-                keep_s=keep_s,
+                metadata=fields.get("metadata", {}),
+                keep_s=fields.get("output_expires_after", {}).get("seconds"),
             )
             store.save(batch)
             return batch
 
         batch = await self._service.do(create)
         self._service.start(batch)
-        return json_response(self._with_problems(batch).shape)
+        return self._shown(batch)
 
     async def _batches(self, request: Request) -> Response:
         """List batches of requests."""
-        found = await self._service.do(lambda store: store.batches())
-        return _listed(request, [self._with_problems(each) for each in found], "batches")
+        batches = await self._service.do(lambda store: store.batches())
+        return _page(request, list(map(self._service.shown, batches)), "batches")
 
-    def _with_problems(self, batch: Batch) -> Batch:
-        """Return a batch with the reasons why it does not continue at present."""
-        problems = self._service.problems(batch)
-        batch = self._service.shown(batch)
-        return replace(batch, errors=[*batch.errors, *problems]) if problems else batch
+    def _shown(self, batch: Batch) -> Response:
+        return json_response(self._service.shown(batch).shape)
 
-    async def _found_batch(self, request: Request) -> Batch:
+    async def _asked_batch(self, request: Request) -> Batch:
         batch_id = request.path_params["id"]
         batch = await self._service.do(lambda store: store.batch(batch_id))
         if batch is None:
@@ -263,16 +259,15 @@ class BatchPages:
 
     async def _batch(self, request: Request) -> Response:
         """Describe a batch."""
-        batch = await self._found_batch(request)
-        return json_response(self._with_problems(batch).shape)
+        return self._shown(await self._asked_batch(request))
 
     async def _cancel(self, request: Request) -> Response:
         """Cancel a batch."""
-        batch = await self._found_batch(request)
+        batch = await self._asked_batch(request)
         if not batch.is_active:
             text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
-        return json_response(self._with_problems(await self._service.cancel(batch)).shape)
+        return self._shown(await self._service.cancel(batch))
 
 
 class _ByMethod:
@@ -289,25 +284,26 @@ class _ByMethod:
         await response(scope, receive, send)
 
 
-def _listed(
-    request: Request, found: Sequence[StoredFile] | Sequence[Batch], kind: str
+def _page(
+    request: Request, newest: Sequence[StoredFile] | Sequence[Batch], kind: str
 ) -> Response:
     """Return one page of a list of files or batches, the newest first."""
     query = request.query_params
     most = _MOST_LISTED[kind]
-    shown = query.get("limit", str(min(most, 100)))
+    asked = query.get("limit", str(min(most, 100)))
     try:
-        number = checks.digits(shown)
-        limit = checks.integer("limit", shown if number is None else number, 1, most)
+        number = checks.digits(asked)
+        limit = checks.integer("limit", asked if number is None else number, 1, most)
         order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
     except BadArgumentError as error:
         raise bad_field(error.argument, str(error)) from None
-    items: list[Any] = list(found)[:: 1 if order == "desc" else -1]
+    items: list[Any] = list(newest)[:: 1 if order == "desc" else -1]
     after = query.get("after")
     if after is not None:
         ids = [item.id for item in items]
         if after not in ids:
-            raise bad_field("after", f"after: there is no {_shown(after)} in the list")
+            text = f"after: there is no {_shortened(after)} in the list"
+            raise bad_field("after", text)
         items = items[ids.index(after) + 1 :]
     data = [item.shape for item in items[:limit]]
     return json_response(
@@ -321,74 +317,44 @@ def _listed(
     )
 
 
-def _shown(name: str) -> str:
+def _check(name: str, schema: Schema, value: object) -> None:
+    """Check a field against its schema."""
+    problem = violation(json.dumps(schema), value)
+    if problem:
+        raise bad_field(name, f"{name}: {problem}")
+
+
+def _check_upload(fields: Mapping[str, str]) -> int | None:
+    """Check the fields of a form; return the number of seconds that its file is kept."""
+    for name in fields.keys() - (_UPLOAD["properties"].keys() - {"file"}):
+        raise unknown_field(name, _UPLOAD["properties"])
+    if "purpose" not in fields:
+        raise ApiError(400, "purpose is missing", param="purpose", code="missing_field")
+    if fields["purpose"] != "batch":
+        text = f'purpose must be "batch", not {_shortened(fields["purpose"])}'
+        raise bad_field("purpose", text)
+    if len(fields) == 1:
+        return None
+    seconds = checks.digits(fields.get("expires_after[seconds]", ""))
+    expiry = {"anchor": fields.get("expires_after[anchor]"), "seconds": seconds}
+    _check("expires_after", _EXPIRY, expiry)
+    return seconds
+
+
+def _seconds(window: str) -> int:
+    """Return the time within which a batch must end."""
+    return int(window[:-1]) * (86400 if window[-1] == "d" else 3600)
+
+
+def _shortened(name: str) -> str:
     return JSON.literal(name if len(name) <= 60 else f"{name[:57]}...")
 
 
 def _no_such(kind: str, name: str) -> ApiError:
-    return ApiError(404, f"there is no {kind} {_shown(name)}", code="not_found")
+    return ApiError(404, f"there is no {kind} {_shortened(name)}", code="not_found")
 
 
-def _shown_name(filename: str) -> str:
+def _plain_name(filename: str) -> str:
     """Return a file's name without the folders of the client's machine."""
     name = filename.replace("\\", "/").rpartition("/")[2]
     return "".join(c for c in name if c.isprintable())[:200] or "file"
-
-
-def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
-    """Return the purpose of a file, and the number of seconds that it is kept."""
-    names = _UPLOAD["properties"].keys() - {"file"}
-    for name in fields:
-        if name not in names:
-            raise unknown_field(name[:60], names)
-    if "purpose" not in fields:
-        raise ApiError(400, "purpose is missing", param="purpose", code="missing_field")
-    purpose = fields["purpose"]
-    if purpose != "batch":
-        text = f'purpose must be "batch", not {_shown(purpose)}'
-        raise bad_field("purpose", text)
-    if len(fields) == 1:
-        return purpose, None
-    seconds = checks.digits(fields.get(f"{_EXPIRY}[seconds]", ""))
-    expiry = {"anchor": fields.get(f"{_EXPIRY}[anchor]"), "seconds": seconds}
-    return purpose, _expiry(_EXPIRY, expiry)
-
-
-def _expiry(name: str, value: object) -> int | None:
-    """Return the seconds that a file is kept; None keeps it forever."""
-    if value is None:
-        return None
-    if not isinstance(value, dict) or value.get("anchor") != "created_at":
-        raise bad_field(name, f'{name} must have the anchor "created_at" and seconds')
-    seconds = value.get("seconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int):
-        raise bad_field(name, f"{name}.seconds must be a whole number")
-    if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        text = f"{name}.seconds must be between {_SHORTEST_S} and {_LONGEST_S}"
-        raise bad_field(name, f"{text}, not {seconds}")
-    return seconds
-
-
-def _window(given: dict[str, Any]) -> tuple[str, int]:
-    """Return the time within which a batch must end, as given and in seconds."""
-    shown = checks.text("completion_window", given["completion_window"])
-    found = _WINDOW.fullmatch(shown)
-    hours = 0 if found is None else int(found[1]) * (24 if found[2] == "d" else 1)
-    if not 0 < hours <= _MOST_HOURS:
-        text = 'must be a time such as "24h" or "7d", at most 30 days'
-        raise bad_field("completion_window", f"completion_window {text}")
-    return shown, hours * 3600
-
-
-def _metadata(value: object) -> dict[str, str]:
-    n_most, n_name, n_value = _MOST_METADATA
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or len(value) > n_most:
-        text = f"metadata must be an object of at most {n_most} texts"
-        raise bad_field("metadata", text)
-    for name, each in value.items():
-        if not isinstance(each, str) or len(name) > n_name or len(each) > n_value:
-            text = f"metadata: names have at most {n_name} characters, values are texts"
-            raise bad_field("metadata", f"{text} of {n_value}")
-    return value

@@ -5,43 +5,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llamaherd.engine.core.errors import LlamaHerdError
-from llamaherd.server.batches.lines import (
+from llamaherd.server.batches.batch import (
+    BatchOutcome,
     RequestLine,
     check_lines,
     line_error,
-    model_names,
     next_requests,
     request_lines,
 )
-from llamaherd.server.batches.store import (
-    NOT_STORED,
-    BatchOutcome,
-    BatchProgress,
-    reason_of,
-)
+from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import ApiError
 from llamaherd.server.protocol import RequestRecord, dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from starlette.types import ASGIApp, Message
 
-    from llamaherd.server.batches.store import Batch, BatchStore, Status
+    from llamaherd.server.batches.batch import Batch, BatchProgress, Status
+    from llamaherd.server.batches.store import BatchStore
     from llamaherd.server.model_view import ModelView
     from llamaherd.server.state import SharedState
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-# Number of requests of a batch that wait or run, so that a free slot is filled soon.
+# Number of requests of a batch that wait, run or are being stored, so that a free slot is
+# filled soon.
 _AT_ONCE = 64
 _TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
 _RETRY_S = 0.5
@@ -54,16 +52,6 @@ class ModelGoneError(LlamaHerdError):
     """The model that a batch began with no longer answers."""
 
 
-End = Literal["cancelled", "expired"]
-
-
-class BatchWork(Protocol):
-    """Access to the store."""
-
-    async def do(self, work: Callable[[BatchStore], _T]) -> _T:
-        """Run a function with the store, on another thread."""
-
-
 class BatchRun:
     """Work on a batch from its present status to its end.
 
@@ -72,51 +60,56 @@ class BatchRun:
     stay in memory, no further request starts, and the batch continues when there is
     space again.
 
+    Args:
+        shared: State of the server.
+        models: Models of the server.
+        app: Application that answers the requests.
+        do: Function that runs a function with the store, on another thread.
+        batch: The batch.
+
     Attributes:
         problem: Reason why the batch waits; "" if it does not wait.
     """
 
     def __init__(
         self,
-        work: BatchWork,
         shared: SharedState,
-        app: ASGIApp,
-        batch: Batch,
         models: ModelView,
+        app: ASGIApp,
+        do: Callable[[Callable[[BatchStore], Any]], Awaitable[Any]],
+        batch: Batch,
     ) -> None:
-        self._work = work
         self._shared = shared
-        self._app = app
-        self._batch = batch
         self._models = models
-        self._gone: ModelGoneError | None = None
+        self._app = app
+        self._do_once = do
+        self._batch = batch
         self.problem = ""
-        self._end: End | None = None
+        self._end: Literal["cancelled", "expired"] | None = None
         self._end_time = 0
-        self._ended = asyncio.Event()
         self._is_over = False
-        self._running: set[asyncio.Task[None]] = set()
-        self._outcomes: list[BatchOutcome] = []
+        self._workers: list[asyncio.Task[None]] = []
+        self._requests: Iterator[RequestLine] = iter(())
+        self._block: deque[RequestLine] = deque()  # requests that were read
+        self._reading, self._storing = asyncio.Lock(), asyncio.Lock()
+        self._outcomes: list[BatchOutcome] = []  # not stored yet
         self._n_before = 0  # requests that an earlier server answered
         self._n_here = 0  # requests answered or failed since then
-        self._began_s: float | None = None  # start of the first request
+        self._began_s = 0.0  # start of the first request
 
     @property
     def progress(self) -> BatchProgress:
         """Progress so far, computed without reading the store."""
-        began_s = self._began_s
-        return BatchProgress(
-            id=self._batch.id,
-            endpoint=self._batch.endpoint,
-            status=self.shown(self._batch).status,
-            n_total=self._batch.n_total,
-            n_done=self._n_before + self._n_here,
-            n_here=self._n_here,
-            elapsed_s=0.0 if began_s is None else time.monotonic() - began_s,
+        batch, n_done = self.shown(self._batch), self._n_before + self._n_here
+        elapsed_s = time.monotonic() - self._began_s
+        return replace(
+            batch.progress,
+            n_done=n_done,
+            left_s=expected_s(batch.n_total - n_done, self._n_here, elapsed_s),
             problem=self.problem,
         )
 
-    def end(self, how: End) -> None:
+    def end(self, how: Literal["cancelled", "expired"]) -> None:
         """End the batch early, and keep the finished answers.
 
         Running requests end at once, even if the store cannot be written at present.
@@ -124,16 +117,12 @@ class BatchRun:
         if self._end is None:
             self._end = how
             self._end_time = int(time.time())
-            self._ended.set()
-            self._cancel_requests()
+            self._cancel_workers()
 
     def shown(self, batch: Batch) -> Batch:
         """Return a stored batch, as cancelled if its cancellation is not stored yet."""
-        is_cancelled = self._end == "cancelled" and batch.is_active
-        if not is_cancelled or "cancelling" in batch.times:
-            return batch
-        times = {**batch.times, "cancelling": self._end_time}
-        return replace(batch, status="cancelling", times=times)
+        is_cancelled = self._end == "cancelled"
+        return batch.at("cancelling", self._end_time) if is_cancelled else batch
 
     async def run(self) -> Batch:
         """Process the rest of the batch; return the batch in its final state.
@@ -147,13 +136,11 @@ class BatchRun:
         if "cancelling" in self._batch.times:
             self.end("cancelled")
         try:
-            path = await self._do(self._find)
+            path = await self._do(self._input)
             await self._check(path)
             if self._batch.is_active:
                 await self._bind(path)
-                await self._ask_all(path)
-                if self._end == "cancelled":
-                    await self._move("cancelling")
+                await self._answer_all(path)
                 await self._move("finalizing")
                 self._batch = await self._do(self._finish)
             return self._batch
@@ -161,8 +148,7 @@ class BatchRun:
             timer.cancel()
 
     def _finish(self, store: BatchStore) -> Batch:
-        # A cancellation that came after the last move may not be stored yet.
-        if self._end == "cancelled":
+        if self._end == "cancelled":  # it may not be stored yet
             self._batch = store.move(self._batch, "cancelling")
         return store.finish(self._batch)
 
@@ -171,7 +157,7 @@ class BatchRun:
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         while True:
             try:
-                found = await self._work.do(work)
+                value: _T = await self._do_once(work)
             except NOT_STORED as error:
                 self._report(error)
                 await asyncio.sleep(next(pauses))
@@ -179,7 +165,7 @@ class BatchRun:
                 if self.problem:
                     log.warning("batch %s continues", self._batch.id)
                     self.problem = ""
-                return found
+                return value
 
     async def _slowly(self, work: Callable[[], _T]) -> _T:
         """Run a function that may take seconds on a thread for long work of batches."""
@@ -195,7 +181,7 @@ class BatchRun:
             log.error("batch %s: %s (%s)", self._batch.id, problem, error)
         self.problem = problem
 
-    def _find(self, store: BatchStore) -> Path | None:
+    def _input(self, store: BatchStore) -> Path | None:
         file = store.file(self._batch.input_file)  # None if its content is missing
         return None if file is None else store.path(file)
 
@@ -209,23 +195,20 @@ class BatchRun:
         n, errors = 0, []
         if path is None:
             text = f"the file {self._batch.input_file} does not exist"
-            errors = [line_error("invalid_file", None, None, text)]
+            errors = [line_error("invalid_file", None, text)]
         else:
+            endpoint, most = self._batch.endpoint, self._shared.bodies.most
             n, errors = await self._slowly(
-                partial(
-                    check_lines,
-                    path,
-                    self._batch.endpoint,
-                    self._shared.bodies.most,
-                    lambda: self._end == "cancelled",
+                lambda: check_lines(
+                    path, endpoint, most, lambda: self._end == "cancelled"
                 )
             )
 
         def store_check(store: BatchStore) -> Batch:
-            now = store.batch(self._batch.id) or self._batch
-            if self._end == "cancelled" or "cancelling" in now.times:
-                return store.update(now, n_total=n)
-            checked = store.update(now, n_total=n, errors=errors)
+            stored = store.batch(self._batch.id) or self._batch
+            if self._end == "cancelled" or "cancelling" in stored.times:
+                return store.update(stored, n_total=n)
+            checked = store.update(stored, n_total=n, errors=errors)
             return store.move(checked, "failed" if errors else "in_progress")
 
         self._batch = await self._do(store_check)
@@ -234,15 +217,19 @@ class BatchRun:
         """Bind the batch to the models of its requests, or check those it is bound to."""
         names = set(self._batch.models or ())
         if self._batch.models is None and path is not None:
-            names = await self._slowly(partial(model_names, path))
+            requests = request_lines(path, set())
+            names = await self._slowly(
+                lambda: {line.model for line in requests if line.error is None}
+            )
         for name in sorted(names):
             if self._end is None:  # a batch that ends anyway only keeps its answers
                 await self._check_model(name)
 
     async def _check_model(self, name: str) -> None:
         """Check that the model of a name is the one that the batch began with."""
-        asked, path = name or None, self._batch.endpoint
-        identity = await self._slowly(partial(self._models.identity, asked, path))
+        identity = await self._slowly(
+            partial(self._models.identity, name or None, self._batch.endpoint)
+        )
         bound = (self._batch.models or {}).get(name)
         if bound is None and identity is not None:
             models = {**(self._batch.models or {}), name: identity}
@@ -257,114 +244,95 @@ class BatchRun:
                 "model to continue the batch, or cancel it; its answers so far are kept"
             )
 
-    async def _ask_all(self, path: Path | None) -> None:
+    async def _answer_all(self, path: Path | None) -> None:
         """Run the requests that have no outcome, until the end of the batch."""
         done = await self._do(lambda store: store.done_lines(self._batch))
+        if path is None:
+            return
         self._n_before, self._began_s = len(done), time.monotonic()
+        self._requests = request_lines(path, done)
+        loop = asyncio.get_running_loop()
+        if self._end is None:
+            self._workers = [loop.create_task(self._work()) for _ in range(_AT_ONCE)]
         try:
-            if path is not None:
-                await self._start_all(request_lines(path, done))
-            while self._running and not self._ended.is_set():
-                await self._wait()
-        except BaseException:
-            await self._end_requests()
+            if self._workers:
+                await asyncio.wait(self._workers, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            await self._end_workers()
             await self._store_last()
             raise
-        await self._end_requests()
+        await self._end_workers()
         await self._store_outcomes()
-        if self._gone is not None and self._end is None:
-            raise self._gone
-        if self._end == "expired" and path is not None:
+        if self._end == "expired":
             await self._expire(path)
+        for worker in self._workers:
+            if self._end is None and not worker.cancelled():
+                worker.result()  # raises the worker's error
 
-    async def _start_all(self, requests: Iterator[RequestLine]) -> None:
-        """Start each request when few others run, until the end of the batch.
-
-        Outcomes are stored before a further request starts. So at most `_AT_ONCE`
-        requests run or wait to be stored, however slowly the file is read.
-        """
-        files = self._shared.threads.files
-        while found := await asyncio.wrap_future(files.submit(next_requests, requests)):
-            for request in found:
-                while not (self._may_start() or self._ended.is_set()):
-                    await self._wait()
-                if self._ended.is_set():
-                    return
-                self._start(request)
-
-    def _may_start(self) -> bool:
-        return not self._outcomes and len(self._running) < _AT_ONCE
-
-    def _cancel_requests(self) -> None:
+    def _cancel_workers(self) -> None:
         self._is_over = True
-        for task in self._running:
-            task.cancel()
+        for worker in self._workers:
+            worker.cancel()
 
-    async def _end_requests(self) -> None:
-        self._cancel_requests()
-        await asyncio.gather(*self._running, return_exceptions=True)
+    async def _end_workers(self) -> None:
+        self._cancel_workers()
+        await asyncio.gather(*self._workers, return_exceptions=True)
 
-    def _start(self, request: RequestLine) -> None:
-        task = asyncio.get_running_loop().create_task(self._ask(request))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+    async def _work(self) -> None:
+        """Run one request after another, each until its outcome is stored."""
+        while (request := await self._next()) is not None:
+            outcome = await self._outcome(request)
+            if outcome is None:
+                return
+            self._outcomes.append(outcome)
+            self._n_here += 1
+            await self._store_outcomes()
 
-    async def _wait(self) -> None:
-        """Wait for an outcome or the end of the batch; store all outcomes so far.
-
-        Outcomes that came since the last call, while nothing waited, are stored at once.
-        """
-        if not self._outcomes:
-            ended = asyncio.get_running_loop().create_task(self._ended.wait())
-            try:
-                await asyncio.wait(
-                    {*self._running, ended}, return_when=asyncio.FIRST_COMPLETED
-                )
-            finally:
-                ended.cancel()
-        await self._store_outcomes()
+    async def _next(self) -> RequestLine | None:
+        """Return the next request of the file, None at its end."""
+        async with self._reading:
+            if not self._block:
+                files = self._shared.threads.files
+                pending = files.submit(next_requests, self._requests)
+                block = await asyncio.wrap_future(pending)
+                self._block.extend(block)
+            return self._block.popleft() if self._block else None
 
     async def _store_outcomes(self) -> None:
-        """Store all outcomes so far; they stay in memory until they are on disk."""
-        while self._outcomes:
-            new = tuple(self._outcomes)
-            await self._do(partial(self._add, new))
-            del self._outcomes[: len(new)]
-
-    def _add(self, outcomes: Sequence[BatchOutcome], store: BatchStore) -> None:
-        store.add_outcomes(self._batch, outcomes)
+        """Store the outcomes of all workers; until then they stay in memory."""
+        async with self._storing:
+            while self._outcomes:  # another worker may have stored those of this one
+                new = tuple(self._outcomes)
+                await self._do(lambda store: store.add_outcomes(self._batch, new))  # noqa: B023 - called at once
+                del self._outcomes[: len(new)]
 
     async def _store_last(self) -> None:
         """Try once to store the outcomes, because the server stops."""
-        outcomes = tuple(self._outcomes)
+        new = tuple(self._outcomes)
         try:
-            if outcomes:
-                await self._work.do(partial(self._add, outcomes))
+            if new:
+                await self._do_once(lambda store: store.add_outcomes(self._batch, new))
         except NOT_STORED as error:
             log.warning(
                 "batch %s: %d answers could not be stored (%s); the next server computes "
                 "them again",
-                *(self._batch.id, len(outcomes), reason_of(error)),
+                *(self._batch.id, len(new), reason_of(error)),
             )
 
-    async def _ask(self, request: RequestLine) -> None:
-        """Run a request until it has an outcome."""
+    async def _outcome(self, request: RequestLine) -> BatchOutcome | None:
+        """Run a request until it has an outcome; None if the batch ends first.
+
+        Raises:
+            ModelGoneError: The answer may be that of another model.
+        """
         while True:
             status, answer = await self._answer(request)
             if self._is_over:  # the batch was cancelled, or the server stops
-                return
-            try:
-                await self._check_model(request.model)
-            except ModelGoneError as error:  # the answer may be that of another model
-                self._gone = error
-                self._ended.set()
-                return
+                return None
+            await self._check_model(request.model)
             if status not in _TO_RETRY:
-                break
+                return BatchOutcome(request.line, request.custom_id, status, answer)
             await asyncio.sleep(_RETRY_S)
-        outcome = BatchOutcome(request.line, request.custom_id, status, answer)
-        self._outcomes.append(outcome)
-        self._n_here += 1
 
     async def _answer(self, request: RequestLine) -> tuple[int, str]:
         """Run a request; return the status and the JSON of its answer or error."""
@@ -379,14 +347,17 @@ class BatchRun:
         """Store errors for the requests that did not run in time."""
 
         def expire(store: BatchStore) -> None:
-            left = request_lines(path, store.done_lines(self._batch))
-            while found := next_requests(left):
-                lost = [
-                    BatchOutcome(each.line, each.custom_id, 0, _EXPIRED) for each in found
-                ]
+            requests = request_lines(path, store.done_lines(self._batch))
+            while block := next_requests(requests):
+                lost = [BatchOutcome(r.line, r.custom_id, 0, _EXPIRED) for r in block]
                 store.add_outcomes(self._batch, lost)
 
         await self._do(expire)
+
+
+def expected_s(n_left: int, n_done: int, elapsed_s: float) -> float | None:
+    """Return the seconds for the requests that are left, at the speed so far."""
+    return n_left * elapsed_s / n_done if n_done and n_left >= 0 else None
 
 
 async def _ask(app: ASGIApp, path: str, body: bytes) -> tuple[int, str]:

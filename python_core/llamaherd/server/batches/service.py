@@ -1,14 +1,15 @@
-"""Files and batches of a server, from its start to its end."""
+"""Files and batches of a server, and the runs of its unfinished batches."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from llamaherd.server.batches.lines import line_error
+from llamaherd.server.batches.batch import line_error
 from llamaherd.server.batches.runner import BatchRun, ModelGoneError
 from llamaherd.server.batches.store import NOT_STORED, BatchStore, reason_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from llamaherd.server.batches.store import Batch, BatchProgress
+    from llamaherd.server.batches.batch import Batch, BatchProgress
     from llamaherd.server.model_view import ModelView
     from llamaherd.server.state import SharedState
 
@@ -30,7 +31,7 @@ _N_THREADS = 4  # so that short work with the store does not wait for long work
 
 
 class BatchService:
-    """Files and batches of a server.
+    """Files and batches of a server, from its start to its end.
 
     Args:
         shared: State of the server.
@@ -51,7 +52,7 @@ class BatchService:
         models: ModelView,
     ) -> None:
         self.endpoints = endpoints
-        self._shared = shared
+        self.shared = shared
         self._models = models
         self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-batches")
         self._opening = Lock()
@@ -65,22 +66,20 @@ class BatchService:
         """Number of batches that are not finished."""
         return len(self._runs)
 
-    def shown(self, batch: Batch) -> Batch:
-        """Return a stored batch, with a cancellation that is not stored yet."""
-        run, _ = self._runs.get(batch.id, (None, None))
-        return batch if run is None else run.shown(batch)
+    def _run_of(self, batch: Batch) -> BatchRun | None:
+        return self._runs[batch.id][0] if batch.id in self._runs else None
 
-    def problems(self, batch: Batch) -> list[dict[str, object]]:
-        """Return why an unfinished batch does not continue at present; [] if it does."""
+    def shown(self, batch: Batch) -> Batch:
+        """Return a stored batch with what is not stored: a cancellation, and problems."""
         if not batch.is_active:
-            return []
-        if batch.id in self._stopped:
-            text = self._stopped[batch.id]
-            return [line_error("batch_stopped", None, None, text)]
-        run, _ = self._runs.get(batch.id, (None, None))
-        if run is None or not run.problem:
-            return []
-        return [line_error("storage_failed", None, None, run.problem)]
+            return batch
+        run = self._run_of(batch)
+        batch = batch if run is None else run.shown(batch)
+        problems = {"batch_stopped": self._stopped.get(batch.id)}
+        if run is not None:
+            problems = {"storage_failed": run.problem}
+        errors = [line_error(code, None, text) for code, text in problems.items() if text]
+        return replace(batch, errors=[*batch.errors, *errors])
 
     async def progress(self) -> list[BatchProgress]:
         """Return the progress of running batches and of the batches that ended last.
@@ -89,7 +88,8 @@ class BatchService:
         """
         running = [run.progress for run, _ in self._runs.values()]
         if self._ended is None and self._store is not None:
-            self._ended = await self.do(lambda store: store.last_ended(_N_ENDED))
+            ended = await self.do(lambda store: store.batches(is_active=False))
+            self._ended = [batch.progress for batch in ended[:_N_ENDED]]
         return [*running, *(self._ended or ())]
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
@@ -129,7 +129,7 @@ class BatchService:
             text = f"this server has no path {batch.endpoint}"
             self._stopped[batch.id] = f"{text}: start the server that accepted the batch"
             return
-        run = BatchRun(self, self._shared, app, batch, self._models)
+        run = BatchRun(self.shared, self._models, app, self.do, batch)
         task = asyncio.get_running_loop().create_task(self._watched(run, batch.id))
         self._runs[batch.id] = (run, task)
 
@@ -152,14 +152,14 @@ class BatchService:
             log.warning(text, batch.id, reason_of(error))
             cancelling = batch
         # The run may have ended or started while the store was used.
-        run, _ = self._runs.get(batch.id, (None, None))
+        run = self._run_of(batch)
         if run is not None:
             run.end("cancelled")
             return self.shown(cancelling)
 
         def finish(store: BatchStore) -> Batch:
-            now = store.batch(batch.id) or cancelling
-            return store.finish(now) if now.is_active else now
+            stored = store.batch(batch.id) or cancelling
+            return store.finish(stored) if stored.is_active else stored
 
         ended = await self.do(finish)
         self._stopped.pop(batch.id, None)

@@ -17,38 +17,43 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_FORM = 1 << 16  # bytes of a form in addition to its file
-_MOST_PARTS = 32
 _BLOCK = 1 << 20  # bytes that are read and written at once
 
 
 class Form:
     """A form with a file, which is read in parts and written to an open file.
 
-    `fields` has the other fields; `filename` is the name that the client gave the file,
-    None before the file.
+    Attributes:
+        fields: The other fields.
+        filename: Name that the client gave the file; None before the file.
+
+    Raises:
+        ApiError: The content type is not multipart/form-data.
     """
 
-    def __init__(self, boundary: bytes, file: BinaryIO, most: int) -> None:
+    def __init__(self, content_type: str | None, file: BinaryIO, most: int) -> None:
+        kind, options = parse_options_header(content_type)
+        boundary = options.get(b"boundary", b"")
+        if kind != b"multipart/form-data" or not 0 < len(boundary) <= 256:
+            text = "a file is sent as multipart/form-data, with fields purpose and file"
+            raise ApiError(400, text, code="invalid_form")
         self.fields: dict[str, str] = {}
         self.filename: str | None = None
         self._file = file
         self._most = most  # bytes of the file
-        self._n_bytes = self._n_file = self._n_parts = 0
+        self._n_bytes = self._n_file = 0
         self._is_whole = False
-        self._header = (bytearray(), bytearray())
-        self._disposition = b""
-        self._name = ""
-        self._field: bytearray | None = None  # None while the file is read
+        self._header, self._disposition = [bytearray(), bytearray()], b""
+        self._name, self._field = "", bytearray()
         self._parser = MultipartParser(
             boundary,
             {
-                "on_part_begin": self._begin_part,
                 "on_header_field": lambda *part: self._add_header(0, *part),
                 "on_header_value": lambda *part: self._add_header(1, *part),
                 "on_header_end": self._end_header,
-                "on_headers_finished": self._end_head,
+                "on_headers_finished": self._begin_field,
                 "on_part_data": self._add_data,
-                "on_part_end": self._end_part,
+                "on_part_end": self._end_field,
                 "on_end": self._end,
             },
         )
@@ -59,13 +64,14 @@ class Form:
         Raises:
             ApiError: The form is broken or too large.
         """
-        self._n_bytes += len(part)
-        if self._n_bytes > self._most + _MOST_FORM:
-            raise self._too_large()
         try:
             self._parser.write(part)
         except FormParserError as error:
             raise _broken(str(error)) from None
+        self._n_bytes += len(part)
+        if self._n_file > self._most or self._n_bytes - self._n_file > _MOST_FORM:
+            text = f"the file has more than {self._most} bytes (see --max-file)"
+            raise ApiError(413, text, code="request_too_large")
 
     def check_end(self) -> None:
         """Check that the form was complete and has a file.
@@ -78,86 +84,59 @@ class Form:
         if self.filename is None:
             raise ApiError(400, "file is missing", param="file", code="missing_field")
 
-    def _too_large(self) -> ApiError:
-        text = f"the file has more than {self._most} bytes (see --max-file)"
-        return ApiError(413, text, code="request_too_large")
-
     # ---- called by the parser ----
-
-    def _begin_part(self) -> None:
-        self._n_parts += 1
-        if self._n_parts > _MOST_PARTS:
-            raise _broken(f"it has more than {_MOST_PARTS} parts")
-        self._disposition = b""
 
     def _add_header(self, which: int, data: bytes, start: int, stop: int) -> None:
         self._header[which].extend(data[start:stop])
 
     def _end_header(self) -> None:
-        name, value = self._header
+        name, value = map(bytes, self._header)
         if name.lower() == b"content-disposition":
-            self._disposition = bytes(value)
-        self._header = (bytearray(), bytearray())
+            self._disposition = value
+        self._header = [bytearray(), bytearray()]
 
-    def _end_head(self) -> None:
+    def _begin_field(self) -> None:
         _, options = parse_options_header(self._disposition)
+        self._disposition = b""
         if b"name" not in options:
             raise _broken("a part has no name")
-        name = options[b"name"].decode("utf-8", "replace")
-        shown, filename = name[:60], options.get(b"filename")
+        self._name = name = options[b"name"].decode("utf-8", "replace")[:60]
+        filename = options.get(b"filename")
+        if name in self.fields or (name == "file" and self.filename is not None):
+            raise bad_field(name, f"{name!r} is given twice")
         if name == "file":
-            if self.filename is not None:
-                raise bad_field("file", "file: a form has one file")
             self.filename = (filename or b"file").decode("utf-8", "replace")
-            self._field = None
         elif filename is not None:
-            raise bad_field(shown, f"the file must be in the field file, not {shown!r}")
-        elif name in self.fields:
-            raise bad_field(shown, f"{shown!r} is given twice")
-        else:
-            self._name, self._field = name, bytearray()
+            raise bad_field(name, f"the file must be in the field file, not {name!r}")
 
     def _add_data(self, data: bytes, start: int, stop: int) -> None:
-        if self._field is None:
+        if self._name == "file":
             self._n_file += stop - start
-            if self._n_file > self._most:
-                raise self._too_large()
             self._file.write(data[start:stop])
         else:
             self._field += data[start:stop]
-            if len(self._field) > _MOST_FORM:
-                raise bad_field(self._name[:60], f"{self._name[:60]!r} is too long")
 
-    def _end_part(self) -> None:
-        if self._field is not None:
+    def _end_field(self) -> None:
+        if self._name != "file":
             self.fields[self._name] = self._field.decode("utf-8", "replace")
+            self._field = bytearray()
 
     def _end(self) -> None:
         self._is_whole = True
 
 
-def boundary_of(content_type: str | None) -> bytes:
-    """Return the boundary between the parts of a form.
-
-    Raises:
-        ApiError: The body is not a form of type multipart/form-data.
-    """
-    kind, options = parse_options_header(content_type)
-    boundary = options.get(b"boundary", b"")
-    if kind != b"multipart/form-data" or not 0 < len(boundary) <= 256:
-        text = "a file is sent as multipart/form-data, with the fields purpose and file"
-        raise ApiError(400, text, code="invalid_form")
-    return boundary
-
-
 async def receive(
-    parts: AsyncIterator[bytes], boundary: bytes, path: Path, most: int, thread: Executor
+    parts: AsyncIterator[bytes],
+    content_type: str | None,
+    path: Path,
+    most: int,
+    thread: Executor,
 ) -> Form:
     """Read a form, and write its file to a new path.
 
     Args:
         parts: Parts of the body of a request.
-        boundary: Boundary between the parts of the form.
+        content_type: Type of the body, with the boundary between the fields.
         path: Path of the file.
         most: Maximum size of the file in bytes.
         thread: Executor that reads and writes, because a slow disk would block the event
@@ -169,7 +148,7 @@ async def receive(
     """
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "wb") as file:
-        form = Form(boundary, file, most)
+        form = Form(content_type, file, most)
         block = bytearray()
         async for part in parts:
             block += part

@@ -75,14 +75,14 @@ def load_files(
         base = stack.enter_context(Model(spec.path, interrupt=interrupt, **loading))
         contents.keep(spec.path, base.file)
         models = {spec.name: base}
-        for each in spec.adapters:  # before the first context
-            state = file_state(each.path)
+        for adapter in spec.adapters:  # before the first context
+            state = file_state(adapter.path)
             try:
-                contents.check(each.path)
-                models[each.name] = stack.enter_context(base.adapted(each.path))
-                contents.keep(each.path, models[each.name].loras[-1].file)
+                contents.check(adapter.path)
+                models[adapter.name] = stack.enter_context(base.adapted(adapter.path))
+                contents.keep(adapter.path, models[adapter.name].loras[-1].file)
             except LlamaHerdError as error:
-                problems[each.name] = _LoadProblem(str(error), each.path, state)
+                problems[adapter.name] = _LoadProblem(str(error), adapter.path, state)
         served = {}
         n_needed = 0
         for name, model in models.items():
@@ -415,7 +415,7 @@ class ServedFile:
 
         Clients do not see the folders of files; the log has the whole message.
         """
-        for path in (self.spec.path, *(each.path for each in self.spec.adapters)):
+        for path in (self.spec.path, *(adapter.path for adapter in self.spec.adapters)):
             reason = reason.replace(f"{path.parent}{os.sep}", "")
         text = f"the model {name!r} cannot be loaded: {reason}"
         return ApiError(500, text, param="model", code="model_not_loaded")

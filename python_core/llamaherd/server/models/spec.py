@@ -54,13 +54,13 @@ class ModelSpec:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the model and its adapters."""
-        return (self.name, *(each.name for each in self.adapters))
+        return (self.name, *(adapter.name for adapter in self.adapters))
 
     @property
     def n_bytes(self) -> int:
         """Size of all files in bytes, which is the memory reserved for weights."""
         return sum(map(_size, parts_of(self.path))) + sum(
-            _size(each.path) for each in self.adapters
+            _size(adapter.path) for adapter in self.adapters
         )
 
     def n_working(self, settings: ContextSettings, placement: Placement) -> int:
@@ -220,11 +220,13 @@ def memory_of_cache(
         ArgumentError: The models need more memory.
     """
     first, *others = specs
-    n_others = sum(each.n_bytes + each.n_working(settings, placement) for each in others)
+    n_others = sum(
+        other.n_bytes + other.n_working(settings, placement) for other in others
+    )
     n_fixed = n_others + first.n_bytes
     n_needed = n_fixed + first.n_working(settings, placement)
     if n_needed > n_bytes:
-        names = " and ".join(repr(each.name) for each in specs)
+        names = " and ".join(repr(spec.name) for spec in specs)
         raise _too_small({names: n_needed}, n_bytes, is_given=True)
     return n_bytes - n_fixed
 
@@ -261,7 +263,7 @@ def _unit(n_bytes: int) -> tuple[str, float]:
 
 def identity_of(models: Sequence[Model]) -> str | None:
     """Return the identity of models with their adapters; None if a file was replaced."""
-    found = [content_of(each.file, each.loras) for each in models]
+    found = [content_of(model.file, model.loras) for model in models]
     return None if None in found else json.dumps(found)
 
 

@@ -176,7 +176,7 @@ class ModelStore:
 
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots of models and adapters in memory, by name."""
-        served = (each for file in self._files for each in file.served.items())
+        served = (item for file in self._files for item in file.served.items())
         return {name: model.slots for name, model in served}
 
     def shown(self) -> list[ShownModel]:

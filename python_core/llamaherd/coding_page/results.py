@@ -1,51 +1,45 @@
-"""Exports the codes of a desk for `read_gold` and `read_spans`."""
+"""Codes of a desk as samples, columns, passages, and files for `read_gold`."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.codes.span_files import MarkedText, Unit
-from llamaherd.coding.gold import forms
-from llamaherd.coding.gold.sample import sidecar
+from llamaherd.coding import frames
+from llamaherd.coding.codes.span_files import MarkedText
+from llamaherd.coding.estimation import gold_forms
+from llamaherd.coding.estimation.gold_drawn import sidecar
 from llamaherd.coding.validation.spans import SpanCodes, span_codes
-from llamaherd.coding_page.field_codes import FieldCodes, field_cell
-from llamaherd.coding_page.form import FormField, form_of
-from llamaherd.coding_page.values import are_fields, are_spans, cell_of, plain_value
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import check_free, write_whole
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Sequence
 
-    from llamaherd.coding.gold.sample import GoldSample
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
     from llamaherd.coding_page.desk import Desk
-    from llamaherd.coding_page.values import Value
+    from llamaherd.coding_page.form import Form, FormField
 
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A file with all codes, or with the codes of one field of a codebook.
+    """A file with the codes of one field of a codebook.
 
     Attributes:
         ending: End of its name, such as ".csv", ".topic.csv" or ".jsonl".
-        field: Field; None for all codes.
+        field: Field; with labels, the only one.
     """
 
     ending: str
-    field: FormField | None = None
-
-    @property
-    def field_name(self) -> str | None:
-        """Name of the field; None for all codes."""
-        return None if self.field is None else self.field.name
+    field: FormField
 
     def file(self, stem: str) -> str:
         """Return the name of the file."""
@@ -53,61 +47,65 @@ class Export:
 
     def path(self, path: Path) -> Path:
         """Return the path of this file; `path` is the path that the user named."""
-        if self.field is None:
+        if not self.field.name:
             return path
         stem = path.stem if path.suffix else path.name
         return path.with_name(self.file(stem))
 
 
-def exports(desk: Desk) -> list[Export]:
-    """Return the files of a desk: one file, or one file per field of the codebook."""
-    codebook = desk.sheet.codebook
-    if are_spans(codebook):
-        return [Export(".jsonl")]
-    if not are_fields(codebook):
-        return [Export(".csv")]
-    made: list[Export] = []
-    for field in form_of(codebook.schema):
+def are_spans(form: Form) -> bool:
+    """Return whether codes are passages with labels."""
+    return form.fields[0].kind == "spans"
+
+
+def exports(form: Form) -> list[Export]:
+    """Return the files of a form: one file, or one file per field of the codebook."""
+    if form.schema is None:
+        return [Export(".jsonl" if are_spans(form) else ".csv", form.fields[0])]
+    files: list[Export] = []
+    for field in form.fields:
         name = _NOT_IN_NAMES.sub("_", field.name).strip("_")
-        taken = {each.ending.casefold() for each in made}
+        taken = {file.ending.casefold() for file in files}
         if not name or f".{name}.csv".casefold() in taken:
-            name = f"{name}_{len(made) + 1}"
-        made.append(Export(f".{name}.csv", field))
-    return made
+            name = f"{name}_{len(files) + 1}"
+        files.append(Export(f".{name}.csv", field))
+    return files
 
 
-def column_of(desk: Desk, coder: str, field: FormField | None) -> list[str]:
-    """Return a coder's codes as cells, "" without a code."""
-    return [_cell(desk, field, value) for value in desk.values(coder)]
+def results_of(desk: Desk, data: object) -> Any:  # noqa: ANN401 - of the kind of the data
+    """Return the codes; see `code_texts`."""
+    sheet = desk.sheet
+    if are_spans(sheet.form):
+        return _coded_spans(desk)
+    if sheet.sample is not None:
+        samples = {
+            field.name: _coded_sample(desk, sheet.sample, field)
+            for field in sheet.form.fields
+        }
+        return samples[""] if sheet.form.schema is None else samples
+    if isinstance(data, (str, os.PathLike)):
+        data = {"id": list(sheet.ids), "text": list(sheet.texts)}
+    return frames.with_columns(data, _coded_columns(desk))
 
 
-def _cell(desk: Desk, field: FormField | None, value: Value | None) -> str:
-    if field is None:
-        return cell_of(desk.sheet.codebook, value)
-    answers = value.answers if isinstance(value, FieldCodes) else {}
-    return field_cell(field, answers.get(field.name))
+def _cells(desk: Desk, coder: str, field: FormField) -> list[str]:
+    """Return a coder's answers in a field as cells, "" without an answer."""
+    answers = map(desk.sheet.form.answers, desk.values(coder))
+    return [field.cell(answer.get(field.name)) for answer in answers]
 
 
-def coded_sample(desk: Desk, field: FormField | None = None) -> GoldSample | None:
-    """Return the gold sample with the codes; None without a sample.
+def _coded_sample(desk: Desk, sample: GoldSample, field: FormField) -> GoldSample:
+    """Return the gold sample with the codes of a field.
 
     If a coder did not code a text on the page, the code that the sample already contains
     is kept.
-
-    Args:
-        desk: Codes of all coders.
-        field: Field of the codebook; its labels replace the labels of the sample.
     """
-    sample = desk.sheet.sample
-    if sample is None or are_spans(desk.sheet.codebook):
-        return sample
-    if field is not None:
-        sample = _of_field(sample, field)
+    sample = _of_field(sample, field)
     known = dict(zip(sample.coders, sample.codes, strict=True))
     codes = {
         coder: [
             cell or (known[coder][i] if coder in known else None)
-            for i, cell in enumerate(column_of(desk, coder, field))
+            for i, cell in enumerate(_cells(desk, coder, field))
         ]
         for coder in desk.sheet.people
     }
@@ -116,11 +114,13 @@ def coded_sample(desk: Desk, field: FormField | None = None) -> GoldSample | Non
 
 def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
     """Return the sample without codes, with the labels of a field."""
+    if not field.name:
+        return sample
     names = field.names if field.kind == "choice" or field.is_several else ()
     if sample.design.get("label") == field.name:
         return replace(sample, codes=[], coders=[], names=names or sample.names)
-    other = {"labels_sha256", "several", "scale"}
-    design = {name: each for name, each in sample.design.items() if name not in other}
+    of_label = {"labels_sha256", "several", "scale"}
+    design = {key: fact for key, fact in sample.design.items() if key not in of_label}
     design["label"] = field.name
     if field.is_several:
         design["several"] = True
@@ -138,48 +138,35 @@ def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
     )
 
 
-def coded_fields(desk: Desk) -> dict[str, GoldSample]:
-    """Return the gold sample with the codes of each field, by the field's name."""
-    found = {
-        field.name: coded_sample(desk, field)
-        for field in form_of(desk.sheet.codebook.schema)
-    }
-    return {name: each for name, each in found.items() if each is not None}
-
-
-def coded_columns(desk: Desk) -> dict[str, list[str | None]]:
+def _coded_columns(desk: Desk) -> dict[str, list[str | None]]:
     """Return the codes as columns: a column for each coder, or coder and field.
 
     Raises:
         ArgumentError: Two columns have the same name.
     """
-    fields = [each.field for each in exports(desk)]
-    made: dict[str, list[str | None]] = {}
-    for field in fields:
+    columns: dict[str, list[str | None]] = {}
+    for field in desk.sheet.form.fields:
         for coder in desk.sheet.people:
-            name = coder if field is None else f"{field.name}.{coder}"
-            if name in made:
+            name = f"{field.name}.{coder}" if field.name else coder
+            if name in columns:
                 raise ArgumentError(
                     f"and fields give two columns the name {checks.shown(name)}",
                     argument="coders",
                     code="duplicate",
                 )
-            made[name] = [cell or None for cell in column_of(desk, coder, field)]
-    return made
+            columns[name] = [cell or None for cell in _cells(desk, coder, field)]
+    return columns
 
 
-def coded_spans(desk: Desk) -> SpanCodes:
+def _coded_spans(desk: Desk) -> SpanCodes:
     """Return the passages of all coders, by text."""
+    sheet = desk.sheet
+    (field,) = sheet.form.fields
     return span_codes(
-        MarkedText(
-            desk.sheet.ids[i],
-            desk.sheet.texts[i],
-            coder,
-            tuple(unit for unit in value if isinstance(unit, Unit)),
-        )
-        for coder in desk.sheet.people
-        for i, value in enumerate(desk.values(coder))
-        if value is not None and not isinstance(value, FieldCodes)
+        MarkedText(sheet.ids[i], sheet.texts[i], coder, field.units(code))
+        for coder in sheet.people
+        for i, code in enumerate(desk.values(coder))
+        if code is not None
     )
 
 
@@ -189,17 +176,19 @@ def exported(desk: Desk, export: Export) -> bytes:
     The CSV has the columns id and text, a column for each coder, and a column for the
     notes of each coder who wrote notes.
     """
-    if are_spans(desk.sheet.codebook):
-        return "".join(f"{line}\n" for line in _lines(desk)).encode()
     sheet, people = desk.sheet, desk.sheet.people
-    codes = [column_of(desk, coder, export.field) for coder in people]
+    if are_spans(sheet.form):
+        return "".join(f"{line}\n" for line in _lines(desk)).encode()
     noted = [coder for coder in people if any(_notes(desk, coder))]
-    notes = [_notes(desk, coder) for coder in noted]
-    rows = [["id", "text", *people, *(f"{coder}{forms.NOTE}" for coder in noted)]]
-    for i, (key, text) in enumerate(zip(sheet.ids, sheet.texts, strict=True)):
-        cells = (column[i] for column in codes)
-        rows.append([key, text, *cells, *(column[i] for column in notes)])
-    return forms.csv_bytes(rows, bom=True)
+    header = ["id", "text", *people, *(f"{coder}{gold_forms.NOTE}" for coder in noted)]
+    columns: list[Sequence[str]] = [
+        sheet.ids,
+        sheet.texts,
+        *(_cells(desk, coder, export.field) for coder in people),
+        *(_notes(desk, coder) for coder in noted),
+    ]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return gold_forms.written([header, *rows], bom=True)
 
 
 def write_codes(
@@ -216,21 +205,20 @@ def write_codes(
         OSError: A file cannot be written.
     """
     _check_coders(desk)
-    made: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     paths = []
-    sample = None if are_spans(desk.sheet.codebook) else desk.sheet.sample
-    for export in exports(desk):
-        there = export.path(Path(path))
-        paths.append(there)
-        made[there] = exported(desk, export)
+    sample = None if are_spans(desk.sheet.form) else desk.sheet.sample
+    for export in exports(desk.sheet.form):
+        file = export.path(Path(path))
+        paths.append(file)
+        contents[file] = exported(desk, export)
         if sample is not None:
-            own = sample if export.field is None else _of_field(sample, export.field)
-            design = replace(own, coders=[], codes=[])
-            made[sidecar(there)] = design.to_json().encode()
-    for there, content in made.items():
-        check_free(there, content, overwrite=overwrite)
-    for there, content in made.items():
-        write_whole(there, content)
+            design = replace(_of_field(sample, export.field), coders=[], codes=[])
+            contents[sidecar(file)] = design.to_json().encode()
+    for file, content in contents.items():
+        check_free(file, content, overwrite=overwrite)
+    for file, content in contents.items():
+        write_whole(file, content)
     return paths
 
 
@@ -273,19 +261,18 @@ def coded_notes(desk: Desk) -> dict[str, list[str]]:
 
 def _lines(desk: Desk) -> list[str]:
     """Return a line for each text and coder, in the format of `read_spans`."""
-    made = []
+    lines = []
     for coder in desk.sheet.people:
         notes = _notes(desk, coder)
-        for i, value in enumerate(desk.values(coder)):
-            if value is None:
+        for i, code in enumerate(desk.values(coder)):
+            if code is None:
                 continue
             text = desk.sheet.texts[i]
             spans: list[Any] = [
-                {**each, "quote": text[each["start"] : each["end"]]}
-                for each in plain_value(value)
+                {**span, "quote": text[span["start"] : span["end"]]} for span in code
             ]
             row = {"id": desk.sheet.ids[i], "text": text, "coder": coder, "spans": spans}
             if notes[i]:
                 row["note"] = notes[i]
-            made.append(json.dumps(row, ensure_ascii=False))
-    return made
+            lines.append(json.dumps(row, ensure_ascii=False))
+    return lines

@@ -1,0 +1,317 @@
+"""Batches: their files, the lines with requests, and the outcomes."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.engine.core import checks
+from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.protocol import parse_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Status = Literal[
+    "validating",
+    "in_progress",
+    "finalizing",
+    "cancelling",
+    "failed",
+    "completed",
+    "expired",
+    "cancelled",
+]
+# Statuses of batches that the server still works on.
+ACTIVE = ("validating", "in_progress", "finalizing", "cancelling")
+_TIMES = (
+    *("in_progress", "finalizing", "completed", "failed", "expired"),
+    *("cancelling", "cancelled"),
+)
+MOST_REQUESTS = 50_000  # as in OpenAI's API
+_MOST_ERRORS = 100
+# Bytes and lines that are read at once.
+_STEP_BYTES = 1 << 18
+_STEP_LINES = 64
+_MOST_ID = 512  # characters of a custom_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a client, or the output of a batch; its id is its name on disk."""
+
+    id: str
+    filename: str
+    purpose: str  # "batch" or "batch_output"
+    n_bytes: int
+    created: int  # seconds since 1970, like all times
+    expires: int | None = None  # None: it is never removed
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """File in the format of OpenAI's API."""
+        return {
+            "id": self.id,
+            "object": "file",
+            "bytes": self.n_bytes,
+            "created_at": self.created,
+            "expires_at": self.expires,
+            "filename": self.filename,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch of requests.
+
+    `models` has the identity of the model for each name in the requests, "" for requests
+    without a name; None before the first request. Only these models answer.
+    """
+
+    id: str
+    endpoint: str
+    input_file: str
+    created: int
+    expires: int  # no request starts later
+    window: str  # `completion_window` of the client
+    metadata: dict[str, str] = field(default_factory=dict)
+    keep_s: int | None = None  # of the output files; None keeps them forever
+    status: Status = "validating"
+    times: dict[str, int] = field(default_factory=dict)  # start of each status so far
+    n_total: int = 0  # 0 before the requests are counted
+    n_done: int = 0
+    n_failed: int = 0
+    output_file: str | None = None
+    error_file: str | None = None
+    errors: list[dict[str, object]] = field(default_factory=list)  # of the input file
+    models: dict[str, str] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the server still works on the batch."""
+        return self.status in ACTIVE
+
+    @property
+    def progress(self) -> BatchProgress:
+        """Progress according to the stored outcomes."""
+        return BatchProgress(
+            id=self.id,
+            endpoint=self.endpoint,
+            status=self.status,
+            n_total=self.n_total,
+            n_done=self.n_done + self.n_failed,
+        )
+
+    def at(self, status: Status, now: int) -> Batch:
+        """Return the batch with a new status since `now`; unchanged if it had it."""
+        if not self.is_active or status in self.times:
+            return self
+        return replace(self, status=status, times={**self.times, status: now})
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """Batch in the format of OpenAI's API."""
+        return {
+            "id": self.id,
+            "object": "batch",
+            "endpoint": self.endpoint,
+            "errors": {"object": "list", "data": self.errors} if self.errors else None,
+            "input_file_id": self.input_file,
+            "completion_window": self.window,
+            "status": self.status,
+            "output_file_id": self.output_file,
+            "error_file_id": self.error_file,
+            "created_at": self.created,
+            "expires_at": self.expires,
+            **{f"{name}_at": self.times.get(name) for name in _TIMES},
+            "request_counts": {
+                "total": self.n_total,
+                "completed": self.n_done,
+                "failed": self.n_failed,
+            },
+            "metadata": self.metadata or None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProgress:
+    """Progress of a batch for the page of the server."""
+
+    id: str
+    endpoint: str
+    status: Status
+    n_total: int  # 0 before the requests are counted
+    n_done: int  # requests with an answer or an error
+    left_s: float | None = None  # expected seconds until the end; None if unknown
+    problem: str = ""  # reason why the batch waits
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """Outcome of one request of a batch."""
+
+    line: int  # from 0
+    custom_id: str
+    status: int  # HTTP status; 0 if the request was not computed
+    body: str  # answer as JSON, or the error of a request that was not computed
+
+    def text(self, batch_id: str) -> str:
+        """Return the line of the output file, or of the file of errors."""
+        name = f"{batch_id.removeprefix('batch_')}_{self.line}"
+        start = f'{{"id":"batch_req_{name}","custom_id":{json.dumps(self.custom_id)}'
+        if not self.status:
+            return f'{start},"response":null,"error":{self.body}}}\n'
+        response = f'"status_code":{self.status},"request_id":"req_{name}"'
+        return f'{start},"response":{{{response},"body":{self.body}}},"error":null}}\n'
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """A request of a batch; a line that cannot be read has an error."""
+
+    line: int  # from 0
+    custom_id: str
+    body: bytes = b""  # JSON
+    model: str = ""  # "" for a request without a name
+    error: ApiError | None = None
+
+
+def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
+    """Read the requests of a checked file, without the given lines.
+
+    A line that an older version accepted, but this version refuses, has an error.
+    """
+    with path.open("rb") as file:
+        for i, line in enumerate(file):
+            if i not in skip and line.strip():
+                yield _request(i, line)
+
+
+def _request(i: int, line: bytes) -> RequestLine:
+    fields, error = _parsed(line)
+    custom_id, body = fields.get("custom_id", ""), fields.get("body")
+    if error is None and (problem := _problem_of_id(custom_id)):
+        error = bad_field("custom_id", problem)
+    # Lone surrogates cannot be stored.
+    custom_id = str(custom_id).encode("utf-8", "replace").decode()
+    if error is not None:
+        return RequestLine(i, custom_id, error=error)
+    model = body.get("model") if isinstance(body, dict) else None
+    content = json.dumps(body, separators=(",", ":")).encode()
+    return RequestLine(i, custom_id, content, model if isinstance(model, str) else "")
+
+
+def _parsed(line: bytes) -> tuple[dict[str, Any], ApiError | None]:
+    """Parse a line; of a line that is refused, return the fields that can be read."""
+    try:
+        return parse_object(line), None
+    except ApiError as error:
+        with suppress(ValueError, RecursionError):
+            if isinstance(fields := json.loads(line.decode("utf-8-sig")), dict):
+                return fields, error
+        return {}, error
+
+
+def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:
+    """Read the next requests of a file, at least one if there is one."""
+    block: list[RequestLine] = []
+    n_bytes = 0
+    for request in requests:
+        block.append(request)
+        n_bytes += len(request.body)
+        if n_bytes > _STEP_BYTES or len(block) == _STEP_LINES:
+            break
+    return block
+
+
+def check_lines(
+    path: Path, endpoint: str, most: int, is_cancelled: Callable[[], bool]
+) -> tuple[int, list[dict[str, object]]]:
+    """Check the requests of a file, which may take seconds.
+
+    Args:
+        path: File.
+        endpoint: Path of all requests.
+        most: Maximum size of a line in bytes.
+        is_cancelled: Called for each line; True ends the check.
+
+    Returns:
+        The number of requests, and the errors in the format of OpenAI's API.
+    """
+    errors: list[dict[str, object]] = []
+    ids: set[str] = set()
+    n = 0
+    with path.open("rb") as file:
+        for i, line in enumerate(file):
+            if is_cancelled() or len(errors) == _MOST_ERRORS or n > MOST_REQUESTS:
+                break
+            if not line.strip():
+                continue
+            n += 1
+            problem: tuple[str | None, str] | None
+            if n > MOST_REQUESTS:
+                problem = (None, f"a batch has at most {MOST_REQUESTS} requests")
+            elif len(line) > most:
+                problem = (None, f"the line has more than {most} bytes")
+            else:
+                problem = _problem(line, endpoint, ids)
+            if problem is not None:
+                errors.append(line_error("invalid_request", *problem, line=i + 1))
+    if n == 0:
+        errors.append(line_error("empty_file", None, "the file has no requests"))
+    return n, errors
+
+
+def line_error(
+    code: str, param: str | None, message: str, *, line: int | None = None
+) -> dict[str, object]:
+    """Return an error of a file in the format of OpenAI's API."""
+    return {"code": code, "line": line, "message": message, "param": param}
+
+
+def _problem(  # noqa: PLR0911 - a list of rules
+    line: bytes, endpoint: str, ids: set[str]
+) -> tuple[str | None, str] | None:
+    """Return the field at fault and the reason; None if the line is valid."""
+    fields, error = _parsed(line)
+    if error is not None:
+        return None, f"the line cannot be read: {error}"
+    custom_id, body = fields.get("custom_id"), fields.get("body")
+    if problem := _problem_of_id(custom_id):
+        return "custom_id", problem
+    if custom_id in ids:
+        return "custom_id", f"custom_id {str(custom_id)[:60]!r} occurs twice in the file"
+    ids.add(str(custom_id))
+    for key in fields.keys() - {"custom_id", "method", "url", "body"}:
+        return key[:60], f"{key[:60]!r} is not supported here"
+    for name, value in (("method", "POST"), ("url", endpoint)):
+        if fields.get(name) != value:
+            return name, f"{name} must be {value}"
+    if not isinstance(body, dict):
+        return "body", "body must be an object"
+    if body.get("stream"):
+        return "body.stream", "body.stream: a batch has no streams"
+    return None
+
+
+def _problem_of_id(custom_id: object) -> str:
+    """Return why an identifier is invalid; "" if it is valid."""
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+        return f"custom_id must be a text of 1 to {_MOST_ID} characters"
+    try:
+        checks.text("custom_id", custom_id)  # a lone surrogate could not be stored
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def new_id(start: str) -> str:
+    """Return a new identifier of a file or a batch."""
+    return f"{start}{secrets.token_hex(12)}"
