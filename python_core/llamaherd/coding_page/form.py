@@ -118,7 +118,7 @@ class FormField:
             return str(answer["quote"])
         if self.is_several:
             labels = [scalar_cell(label) for label in answer]
-            return joined(labels) if labels else none_of(self.names)
+            return joined_labels(labels) if labels else none_of(self.names)
         return scalar_cell(answer)
 
     def compared(self, answer: Code) -> Hashable:
