@@ -118,7 +118,7 @@ classify_calibrated <- function(
   }
   if (needs_free) {
     thinking <- check_thinking(list(...)$thinking)
-    py_call("contextual_check", thinking)
+    py_call("check_contextual", thinking)
     calibration <- calibrate_contextual(classify_parallel(
       context,
       content_free,
@@ -133,7 +133,12 @@ classify_calibrated <- function(
 new_calibration <- function(x, method) {
   check_given(x, arg = "x")
   probs <- check_probs(x)
-  py_call("calibration_fit", rows_of(probs$values), as_py_list(probs$names), method)
+  arguments <- list(
+    probs = rows_of(probs$values),
+    names = as_py_list(probs$names),
+    method = method
+  )
+  call_python("calibration_fit", arguments)
 }
 
 check_calibration <- function(calibration) {

@@ -146,7 +146,7 @@ read_codebook <- function(path) {
   if (!file_exists(path) || dir_exists(path)) {
     abort_argument("path", "an existing file", path)
   }
-  py_call("codebook_read", path)
+  py_call("read_codebook", path)
 }
 
 #' @rdname codebook
@@ -157,7 +157,7 @@ write_codebook <- function(codebook, path, overwrite = FALSE) {
   check_codebook(codebook)
   path <- py_path(path)
   overwrite <- py_value(overwrite)
-  py_call("codebook_write", codebook$content, path, overwrite)
+  py_call("write_codebook", as_python(codebook), path, overwrite = overwrite)
   invisible(codebook)
 }
 
@@ -296,12 +296,12 @@ unname_unless <- function(x, keep) if (keep) x else unname(x)
 #' path <- tempfile(fileext = ".yaml")
 #' write_codebook(stance, path)
 ready_codebook <- function(name, target = NULL) {
-  py_call("codebook_ready", py_value(name), py_value(target))
+  py_call("ready_codebook", py_value(name), py_value(target))
 }
 
 #' @rdname ready_codebook
 #' @export
-list_ready_codebooks <- function() py_call("codebooks_ready")
+list_ready_codebooks <- function() py_call("list_ready_codebooks")
 
 #' A scale of numbers, for codebooks
 #'
@@ -331,7 +331,7 @@ number_scale <- function(low, high, step = 1, names = NULL) {
   check_given(high, "The highest number, such as 10.")
   numbers <- py_arguments("low", "high", "step")
   names <- scale_names(names)
-  py_call("scale_make", numbers$low, numbers$high, numbers$step, names)
+  py_call("number_scale", numbers$low, numbers$high, numbers$step, names)
 }
 
 scale_names <- function(x) {
@@ -393,5 +393,5 @@ prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   } else {
     object <- check_model(model)
   }
-  py_call("codebook_preview", codebook$content, text, object, chat)
+  py_call("prompt_preview", as_python(codebook), text, object, chat = chat)
 }

@@ -135,11 +135,10 @@ compare_codebooks <- function(
     one_column(rlang::enquo(text), data, "text")
   }
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
-  columns <- if (!is.null(data)) py_columns(data, names(data)[is_sent(data)])
   found <- call_python(
     "compare_codebooks",
     list(
-      data = if (!is.null(data)) tagged("frame", content = columns),
+      data = if (!is.null(data)) frame_for_python(data, names(data)[is_sent(data)]),
       candidates = tried,
       gold = given,
       context = if (!is.null(context)) as_python(context),

@@ -214,7 +214,8 @@ drawn <- function(kind, given) {
   check_graphics()
   # dev.size() would open a device, which in a script is the file Rplots.pdf.
   size <- if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
-  found <- py_call("plot_description", kind, given, size[[1]], size[[2]])
+  arguments <- list(kind = kind, given = given, width = size[[1]], height = size[[2]])
+  found <- call_python("plot_description", arguments)
   check_ggplot2()
   ggplot_of(found)
 }

@@ -167,7 +167,7 @@ gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed =
 #' @export
 gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
   arguments <- list(
-    gold = tagged("gold", content = check_gold(gold)),
+    gold = gold_for_python(gold),
     part = py_value(part)
   )
   call_python("gold_part", arguments)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.boundary import clean
 from llamaherd._r.quotes import spans_label
+from llamaherd._r.reports import rows_of
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, fitting, intervals, planes
 from llamaherd.coding.plots.description import NEUTRAL
@@ -36,7 +37,6 @@ class _Timing:
     wall_s: float
 
 
-@boundary
 def plot_description(
     kind: str, given: Given, width: float, height: float
 ) -> dict[str, Any]:
@@ -76,13 +76,8 @@ def _passages(given: Given) -> Plot:
 
 def _span_validation(given: Given) -> Plot:
     """Plot the `columns` of a validation of passages, with `level` and `type`."""
-    columns = given["columns"]
-    rows = [
-        dict(zip(columns, values, strict=True))
-        for values in zip(*columns.values(), strict=True)
-    ]
     make = OF_SPANS[checks.choice("type", given["type"], tuple(OF_SPANS)) or ""]
-    return make({"rows": rows, "level": given["level"]})
+    return make({"rows": rows_of(given["columns"]), "level": given["level"]})
 
 
 def _validation(given: Given) -> Plot:
@@ -96,28 +91,7 @@ def _validation(given: Given) -> Plot:
 
 def _agreement(given: Given) -> Plot:
     """Plot the `columns` of coefficients with the `level` of their intervals."""
-    columns = given["columns"]
-    rows = [
-        dict(zip(columns, values, strict=True))
-        for values in zip(*columns.values(), strict=True)
-    ]
-    return intervals.agreement_plot(rows, given["level"])
-
-
-def _coverage(given: Given) -> Plot:
-    return planes.coverage_plot(dict(given))
-
-
-def _robustness(given: Given) -> Plot:
-    return intervals.robustness_plot(json.loads(given["json"]))
-
-
-def _estimates(given: Given) -> Plot:
-    return intervals.estimates_plot(json.loads(given["json"]))
-
-
-def _variants(given: Given) -> Plot:
-    return intervals.variants_plot(json.loads(given["json"]))
+    return intervals.agreement_plot(rows_of(given["columns"]), given["level"])
 
 
 def _timeline(given: Given) -> Plot:
@@ -136,31 +110,24 @@ def _time(given: Given) -> Plot:
     return counts.time_plot({**given, **whole})
 
 
-def _comparison(given: Given) -> Plot:
-    """Plot a comparison of codebooks, given as `json`."""
-    stored = CodebookComparison.from_json(given["json"])
-    return intervals.comparison_plot(stored)
-
-
-def _pairs(given: Given) -> Plot:
-    """Plot strengths of a comparison in pairs, given as `json`."""
-    return intervals.strengths_plot(PairComparison.from_json(given["json"]))
-
-
 _MAKERS: dict[str, Callable[[Given], Plot]] = {
     "labels": _labels,
     "passages": _passages,
     "span_validation": _span_validation,
     "validation": _validation,
-    "coverage": _coverage,
+    "coverage": lambda given: planes.coverage_plot(dict(given)),
     "agreement": _agreement,
-    "estimates": _estimates,
-    "variants": _variants,
-    "robustness": _robustness,
+    "estimates": lambda given: intervals.estimates_plot(json.loads(given["json"])),
+    "variants": lambda given: intervals.variants_plot(json.loads(given["json"])),
+    "robustness": lambda given: intervals.robustness_plot(json.loads(given["json"])),
     "timeline": _timeline,
     "time": _time,
-    "comparison": _comparison,
-    "pairs": _pairs,
+    "comparison": lambda given: intervals.comparison_plot(
+        CodebookComparison.from_json(given["json"])
+    ),
+    "pairs": lambda given: intervals.strengths_plot(
+        PairComparison.from_json(given["json"])
+    ),
 }
 
 

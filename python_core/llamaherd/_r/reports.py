@@ -1,4 +1,4 @@
-"""Reports of coded texts."""
+"""Reports of coded texts, and their methods paragraphs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary
-from llamaherd._r.contents import evaluation_of, robustness_of
+from llamaherd._r.boundary import form_of
+from llamaherd._r.forms import Part, fields, r_object, table_of
 from llamaherd._r.quotes import columns_of_quotes
 from llamaherd.coding.annotation.texts import hash_of_texts
+from llamaherd.coding.reports.methods import MethodsText, methods_of
 from llamaherd.coding.reports.report import DEFAULT_TITLE, write_report
-from llamaherd.coding.reports.report_data import contents_of
+from llamaherd.coding.reports.report_data import contents_of, evaluation_dict
+from llamaherd.coding.selection.candidates import CodebookChoice
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.stats import ActorStats
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 _S = TypeVar("_S", lh.Stats, ActorStats)
 
 
-@boundary
 def report(
     coded: Mapping[str, Any],
     path: str,
@@ -65,8 +66,8 @@ def report_contents(
             {**json.loads(content), "title": title}
             for content, title in parts["estimates"]
         ],
-        robustness=None if robustness is None else robustness_of(robustness),
-        evaluation=None if evaluation is None else evaluation_of(evaluation),
+        robustness=None if robustness is None else _robustness(robustness),
+        evaluation=None if evaluation is None else _evaluation(evaluation),
     )
 
 
@@ -104,12 +105,13 @@ def _coded(given: Mapping[str, Any]) -> lh.Coded:
 
 def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
     """Return the statistics as `Stats`; R's doubles are converted to integers."""
-    rows = _rows(numbers.get("actors") or {})
+    rows = rows_of(numbers.get("actors") or {})
     actors = tuple(_counted(ActorStats(actor=0, node=""), row) for row in rows)
     return dataclasses.replace(_counted(lh.Stats(), numbers), actors=actors)
 
 
-def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table from its columns."""
     values = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in values]
 
@@ -119,3 +121,49 @@ def _counted(like: _S, given: Mapping[str, Any]) -> _S:
     names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
     changed = {name: type(getattr(like, name))(given[name]) for name in names}
     return dataclasses.replace(like, **changed)
+
+
+def _robustness(given: Mapping[str, Any]) -> dict[str, Any]:
+    estimates = given["estimates"]
+    content: dict[str, Any] = json.loads(given["json"])
+    return {**content, "estimates": None if estimates is None else json.loads(estimates)}
+
+
+def _evaluation(given: Mapping[str, Any]) -> dict[str, Any]:
+    return evaluation_dict(
+        CodebookChoice.from_json(given["choice"]),
+        {name: float(given[name]) for name in ("value", "low", "high")},
+        n=int(given["n"]),
+        n_failed=int(given["n_failed"]),
+        n_openings=int(given["n_openings"]),
+        notes=list(given["notes"]),
+    )
+
+
+def methods_text(
+    coded: Mapping[str, Any] | None, path: str | None, parts: Mapping[str, Any]
+) -> MethodsText:
+    """Return the methods paragraph for a coding or for a report.
+
+    Args:
+        coded: Coded texts as in `report`; None if `path` is given.
+        path: Path of a report; None if `coded` is given.
+        parts: As in `report`.
+    """
+    if coded is None:
+        return lh.methods_text(str(path))
+    options = {"title": None, "texts": False, "n_examples": 0}
+    return methods_of(report_contents(coded, parts, options))
+
+
+@form_of.register
+def _(found: MethodsText) -> Part:
+    names = "question state answer sources"
+    rows = [
+        {name: getattr(item, name) for name in names.split()}
+        | {"sources": "; ".join(item.sources)}
+        for item in found.checklist
+    ]
+    made = fields(found, "text bibtex references")
+    made["checklist"] = table_of(rows, names, text=names)
+    return r_object("methods", made, page=found)

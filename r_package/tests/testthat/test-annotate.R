@@ -484,7 +484,7 @@ test_that("each variant has an estimate by the same codes", {
   expect_identical(rows$variant, c("codebook 1", "codebook 2"))
   expect_identical(unique(rows$method), "dsl")
   expect_identical(rows$estimate[[1]], rows$estimate[[2]])
-  seen <- the$module$seen("estimate_means")
+  seen <- the$module$seen("estimate")
   expect_null(run()$estimates)
   formula <- label == "yes" ~ z
   # One warning names all variants.

@@ -32,7 +32,7 @@ test_that("estimates are a list with a row for each number and method", {
   frame <- as.data.frame(fit)
   expect_identical(dim(frame), c(12L, 10L))
   expect_identical(unique(frame$method), c("dsl", "ppi", "gold", "naive"))
-  expect_match(the$module$seen("estimate_means"), "'outcome': ['no']", fixed = TRUE)
+  expect_match(the$module$seen("estimate"), "'outcome': ['no']", fixed = TRUE)
   few <- data[1:12, ]
   expect_warning(
     estimate(few, "code", outcome = "no", prob = "simple"),
@@ -110,11 +110,11 @@ test_that("codes without a design need their probabilities", {
   expect_error(estimate(data, codes), "no inclusion", class = "llamaherd_error_argument")
   sent <- \(...) try(suppressWarnings(estimate(...)), silent = TRUE)
   sent(cbind(data, hand = codes), "hand", prob = "simple")
-  seen <- the$module$seen("estimate_means")
+  seen <- the$module$seen("estimate")
   expect_match(seen, "['yes', 'no', None, None, None, 'no']", fixed = TRUE)
   expect_match(seen, "'prob': 'simple'", fixed = TRUE)
   sent(data, codes, prob = rep(0.5, 6))
-  expect_match(the$module$seen("estimate_means"), "'prob': [0.5, 0.5", fixed = TRUE)
+  expect_match(the$module$seen("estimate"), "'prob': [0.5, 0.5", fixed = TRUE)
   sent(data, codes, label == "yes" ~ age, prob = "simple")
   expect_match(
     the$module$seen("estimate_regression"),

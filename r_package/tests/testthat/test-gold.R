@@ -75,7 +75,7 @@ test_that("a sample is written, coded and read", {
   path <- withr::local_tempfile(fileext = ".csv")
   gold <- gold_sample(texts(), 4, text = text, label = label)
   expect_identical(write_gold(gold, path, coders = "ann", shuffle = FALSE), path)
-  expect_match(the$module$seen("gold_write"), "'coders': ['ann']", fixed = TRUE)
+  expect_match(the$module$seen("write_gold"), "'coders': ['ann']", fixed = TRUE)
   sheet <- utils::read.csv(path, fileEncoding = "UTF-8-BOM")
   sheet$ann <- "yes"
   utils::write.csv(sheet, path, row.names = FALSE)
@@ -87,7 +87,7 @@ test_that("a sample is written, coded and read", {
     c("id", "text", "model_label", "inclusion_prob", "ann")
   )
   write_gold(gold, path, delimiter = ";", overwrite = TRUE)
-  expect_match(the$module$seen("gold_write"), "'delimiter': ';'", fixed = TRUE)
+  expect_match(the$module$seen("write_gold"), "'delimiter': ';'", fixed = TRUE)
 })
 
 test_that("codes may come in a data frame", {

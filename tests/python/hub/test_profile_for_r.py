@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
-from llamaherd._r import sources
+from llamaherd import _r
 from llamaherd.engine.hub.profile import Gpu
 from plain_forms import plain
 
@@ -19,7 +19,7 @@ def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None
     gpu = Gpu(name="a GPU", memory_bytes=24 << 30, source="libllama")
     profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
     monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
-    status = sources.hardware_profile()
+    status = _r.hardware_profile()
     found = plain(status["value"])["gpu"]
     assert (found["name"], found["source"]) == (["a GPU"], "libllama")
     [size] = found["vram_bytes"]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from llamaherd._r.schemas import schema_columns
+from llamaherd import _r
 from llamaherd.calls.structured.columns import JSON, NUMBER, Column
 from llamaherd.calls.structured.schema_columns import columns_of, read_columns
 
@@ -55,7 +55,7 @@ def test_r_gets_plain_lists() -> None:
             "any": {},
         }
     }
-    assert schema_columns([json.dumps(schema)])["value"] == {
+    assert _r.schema_columns([json.dumps(schema)])["value"] == {
         "kind": "object",
         "names": ["kind", "", "open", "any"],
         "fields": [
