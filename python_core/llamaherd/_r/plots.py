@@ -77,7 +77,8 @@ def _passages(given: Given) -> Plot:
 def _span_validation(given: Given) -> Plot:
     """Plot the `columns` of a validation of passages, with `level` and `type`."""
     make = OF_SPANS[checks.choice("type", given["type"], tuple(OF_SPANS)) or ""]
-    return make({"rows": rows_of(given["columns"]), "level": given["level"]})
+    rows = [{**row, "label": row["label"] or ""} for row in rows_of(given["columns"])]
+    return make({"rows": rows, "level": given["level"]})
 
 
 def _validation(given: Given) -> Plot:
@@ -91,7 +92,21 @@ def _validation(given: Given) -> Plot:
 
 def _agreement(given: Given) -> Plot:
     """Plot the `columns` of coefficients with the `level` of their intervals."""
-    return intervals.agreement_plot(rows_of(given["columns"]), given["level"])
+    rows = [{**row, "name": row["coefficient"]} for row in rows_of(given["columns"])]
+    return intervals.agreement_plot(rows, given["level"])
+
+
+def _coverage(given: Given) -> Plot:
+    """Plot the `columns` of a curve of `n` texts with the `level` of their intervals."""
+    curve = {**given["columns"], "n": given["n"]}
+    return planes.coverage_plot({"coverage": curve, "level": given["level"]})
+
+
+def _robustness(given: Given) -> Plot:
+    """Plot labels in variants, given as `json`, or estimates as `estimates_json`."""
+    if "estimates_json" in given:
+        return intervals.variants_plot(json.loads(given["estimates_json"]))
+    return intervals.robustness_plot(json.loads(given["json"]))
 
 
 def _timeline(given: Given) -> Plot:
@@ -115,14 +130,13 @@ _MAKERS: dict[str, Callable[[Given], Plot]] = {
     "passages": _passages,
     "span_validation": _span_validation,
     "validation": _validation,
-    "coverage": lambda given: planes.coverage_plot(dict(given)),
+    "coverage": _coverage,
     "agreement": _agreement,
     "estimates": lambda given: intervals.estimates_plot(json.loads(given["json"])),
-    "variants": lambda given: intervals.variants_plot(json.loads(given["json"])),
-    "robustness": lambda given: intervals.robustness_plot(json.loads(given["json"])),
+    "robustness": _robustness,
     "timeline": _timeline,
     "time": _time,
-    "comparison": lambda given: intervals.comparison_plot(
+    "codebooks": lambda given: intervals.comparison_plot(
         CodebookComparison.from_json(given["json"])
     ),
     "pairs": lambda given: intervals.strengths_plot(
