@@ -96,7 +96,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     abort_argument("data", "a data frame", data)
   }
   check_given(text, paste("The column of texts. There are", listed_columns(data)))
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   object <- check_context(context)
   warn_placeholders_of(codebook$question, setdiff(names(data), "text"))
   texts <- texts_of(data, quosure)

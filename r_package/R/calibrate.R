@@ -63,7 +63,7 @@ calibrate_contextual <- function(x) {
 #' @export
 calibrated <- function(x, calibration) {
   probs <- check_probs(x)
-  check_calibration(calibration)
+  check_class(calibration, "llamaherd_calibration")
   n <- length(calibration$prior)
   if (n != ncol(probs$values)) {
     must <- sprintf("probabilities of %d labels, as many as the calibration has", n)
@@ -110,7 +110,7 @@ classify_calibrated <- function(
     )
   }
   if (!is.null(calibration)) {
-    check_calibration(calibration)
+    check_class(calibration, "llamaherd_calibration")
     # A call without rows only checks, before the model runs, that the calibration has these labels.
     names <- unique(unlist(class_labels(labels)$names))
     none <- matrix(0, 0, length(names))
@@ -139,13 +139,6 @@ new_calibration <- function(x, method) {
     method = method
   )
   call_python("calibration_fit", arguments)
-}
-
-check_calibration <- function(calibration) {
-  if (!inherits(calibration, "llamaherd_calibration")) {
-    must <- "a <llamaherd_calibration> made by calibrate_batch() or calibrate_contextual()"
-    abort_argument("calibration", must, calibration)
-  }
 }
 
 # Computes the columns of classify_result from probabilities with one row per text.

@@ -97,7 +97,7 @@ code_texts <- function(
       allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts))
     )
   )
-  book <- if (!is.null(codebook)) as_python(check_codebook(codebook))
+  book <- if (!is.null(codebook)) as_python(check_class(codebook, "llamaherd_codebook"))
   browser <- check_flag(browser)
   made <- function(found) {
     result <- found$codes

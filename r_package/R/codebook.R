@@ -154,19 +154,11 @@ read_codebook <- function(path) {
 #' @param overwrite TRUE replaces an existing file, which people may have edited.
 #' @export
 write_codebook <- function(codebook, path, overwrite = FALSE) {
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   path <- py_path(path)
   overwrite <- py_value(overwrite)
   py_call("write_codebook", as_python(codebook), path, overwrite = overwrite)
   invisible(codebook)
-}
-
-check_codebook <- function(x, arg = rlang::caller_arg(x), ...) {
-  check_given(x, arg = arg)
-  if (!inherits(x, "llamaherd_codebook")) {
-    abort_argument(arg, "a <llamaherd_codebook> made by codebook()", x)
-  }
-  x
 }
 
 check_quote_type <- function(x) {
@@ -380,7 +372,7 @@ check_scale_of <- function(labels) {
 #' @examplesIf llamaherd::llamaherd_available()
 #' prompt_preview(codebook("Good or bad?", c("good", "bad")), "It rains.")
 prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   text <- py_value(text)
   chat <- check_flag(chat)
   if (is.null(model)) {

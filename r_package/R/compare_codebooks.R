@@ -169,7 +169,7 @@ compare_codebooks <- function(
 #' @rdname compare_codebooks
 #' @export
 candidate <- function(codebook, context = NULL, ...) {
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   if (!is.null(context)) {
     check_context(context, "context")
   }
@@ -189,13 +189,8 @@ candidate <- function(codebook, context = NULL, ...) {
 #' @rdname compare_codebooks
 #' @export
 best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL) {
-  check_given(comparison)
-  if (!inherits(comparison, "llamaherd_codebooks")) {
-    must <- "a <llamaherd_codebooks> made by compare_codebooks()"
-    abort_argument("comparison", must, comparison)
-  }
   arguments <- list(
-    comparison = as_python(comparison),
+    comparison = as_python(check_class(comparison, "llamaherd_codebooks")),
     prefer = py_value(prefer),
     name = py_value(name)
   )
@@ -214,10 +209,7 @@ evaluate_codebook <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  check_given(choice)
-  if (!inherits(choice, "llamaherd_choice")) {
-    abort_argument("choice", "a <llamaherd_choice> made by best_codebook()", choice)
-  }
+  check_class(choice, "llamaherd_choice")
   if (is.null(context) && is.null(coded)) {
     must <- "a context with the chosen model unless `coded` is given"
     abort_argument("context", must, context)

@@ -255,12 +255,11 @@ gold_columns <- function(gold, data) {
   c(there, raw_columns(data, gold$design$label))
 }
 
+# Returns the JSON of a sample.
 check_gold <- function(x, arg = "gold") {
-  check_given(x, arg = arg)
-  json <- if (inherits(x, "llamaherd_gold")) x$json
+  json <- check_class(x, "llamaherd_gold", arg)$json
   if (!is.character(json)) {
-    must <- "a <llamaherd_gold> made by gold_sample() or read_gold()"
-    abort_argument(arg, must, x)
+    abort_argument(arg, "a <llamaherd_gold> with all of its elements", x)
   }
   json
 }

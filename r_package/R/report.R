@@ -78,9 +78,9 @@ parts_for_report <- function(validation, estimates, robustness, evaluation) {
     hint <- "A report highlights passages, but does not compare them: print() or plot() the result."
     abort_argument("validation", "the result of validate()", validation, hint = hint)
   }
-  check_class(validation, "llamaherd_validation", "validation")
-  check_class(robustness, "llamaherd_robustness", "robustness")
-  check_class(evaluation, "llamaherd_evaluation", "evaluation")
+  check_class(validation, "llamaherd_validation", null = TRUE)
+  check_class(robustness, "llamaherd_robustness", null = TRUE)
+  check_class(evaluation, "llamaherd_evaluation", null = TRUE)
   list(
     validation = validation$json,
     estimates = several_for_report(estimates),
@@ -97,7 +97,7 @@ several_for_report <- function(estimates) {
   args <- if (is_list) sprintf("estimates[[%d]]", seq_along(several)) else "estimates"
   titles <- rlang::names2(several)
   lapply(seq_along(several), \(i) {
-    check_class(several[[i]], "llamaherd_estimates", args[[i]], null = FALSE)
+    check_class(several[[i]], "llamaherd_estimates", args[[i]])
     list(several[[i]]$json, titles[[i]])
   })
 }
@@ -115,17 +115,10 @@ evaluation_for_report <- function(x) {
   )
 }
 
-check_class <- function(x, class, arg, null = TRUE) {
-  check_given(x, arg = arg)
-  if (!(null && is.null(x)) && !inherits(x, class)) {
-    abort_argument(arg, sprintf("a <%s>", class), x)
-  }
-}
-
 check_coded <- function(x) {
   check_given(x, arg = "x")
   if (!is.data.frame(x) || inherits(x, "llamaherd_coded")) {
-    return(check_class(x, "llamaherd_coded", "x", null = FALSE))
+    return(check_class(x, "llamaherd_coded"))
   }
   abort(c(
     "{.arg x} has no record of how its labels were made.",

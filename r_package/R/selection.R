@@ -68,7 +68,7 @@ choose_examples <- function(
 ) {
   check_given(gold)
   check_given(k)
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
     abort_argument("embeddings", "a matrix of numbers", embeddings)
   }
@@ -179,9 +179,6 @@ gold_given <- function(gold) {
   if (rlang::is_string(gold)) {
     return(expand_path(gold))
   }
-  if (!inherits(gold, "llamaherd_gold")) {
-    must <- "a <llamaherd_gold> made by gold_sample() or read_gold(), or the path of its CSV file"
-    abort_argument("gold", must, gold)
-  }
-  as_python(gold, "gold")
+  check_class(gold, "llamaherd_gold", or = ", or the path of its CSV file")
+  gold_for_python(gold)
 }
