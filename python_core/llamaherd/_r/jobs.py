@@ -177,11 +177,13 @@ def call_start(
         `job`; `journal`, the path of its journal, or None.
     """
     function = function_of(name)
+    ordered: list[Any] = []
     known: dict[str, Any] = {}
     if isinstance(arguments, Mapping):
         known = dict(given(arguments))
         known |= _settings(known.pop("settings", None) or {})
-    ordered = [] if known else [read(each) for each in arguments]
+    else:
+        ordered = [read(each) for each in arguments]
     journal = named_journal(name, known)
     reports = "progress" in inspect.signature(function).parameters
 
