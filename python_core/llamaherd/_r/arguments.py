@@ -43,6 +43,14 @@ def unreadable(text: str) -> Unreadable:
     return Unreadable(text)
 
 
+def integer64_texts(data: bytes) -> list[str | None]:
+    """Return integers of 64 bits, from bytes, as texts; None for R's NA."""
+    missing = -(1 << 63)
+    rows = range(0, len(data), 8)
+    numbers = [int.from_bytes(data[i : i + 8], "little", signed=True) for i in rows]
+    return [None if number == missing else str(number) for number in numbers]
+
+
 def given(value: Any) -> Any:  # noqa: ANN401 - any argument
     """Return an argument of a call: R's objects as Python's, whole doubles as int."""
     if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
-from llamaherd._r.arguments import codebook, read, unreadable
+from llamaherd._r.arguments import codebook, integer64_texts, read, unreadable
 from llamaherd._r.boundary import boundary
 from llamaherd._r.forms import table_of
 from llamaherd.calls.api.classify import check_contextual
@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "codebook_make": codebook,
     "column_names": named,
     "engine_connect": connected,
+    "integer64_texts": integer64_texts,
     "list_ready_codebooks": ready_dicts,
     "remote_server": remote.server_named,
     "supports_gpu": shim.supports_gpu,

@@ -369,6 +369,12 @@ def test_r_calls_own_functions_and_public_ones_by_name() -> None:
             getattr(_r, name)
 
 
+def test_integers_of_64_bits_are_texts() -> None:
+    numbers = np.array([0, -5, 1 << 62, -(1 << 63)], dtype="<i8")
+    found = value(_r.integer64_texts(bytearray(numbers.tobytes())))
+    assert found == ["0", "-5", str(1 << 62), None]
+
+
 def test_data_frames_of_r_may_have_columns_of_any_name() -> None:
     frame = {".class": ["x"], "seed": [1.0], "label": ["b", "a"]}
     made = given({".class": "frame", "content": frame, "label": "label",
