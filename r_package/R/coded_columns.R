@@ -43,6 +43,15 @@ prob_columns <- function(data) {
   rlang::set_names(found, substring(found, 3L))
 }
 
+# Returns the columns of the probabilities of all labels of coded texts, as a list; NULL if a column
+# does not exist.
+all_probs <- function(data, coding = attr(data, "llamaherd")) {
+  names <- unname(coding$probs[coding$names])
+  if (length(names) > 0 && all(names %in% names(data))) {
+    lapply(unclass(data)[names], as.double)
+  }
+}
+
 check_data <- function(x, arg = "data") {
   check_given(x, arg = arg)
   if (!is.data.frame(x)) {

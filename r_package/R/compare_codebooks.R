@@ -295,8 +295,7 @@ labels_given <- function(coded, arg = "coded") {
   }
   record <- attr(coded, "llamaherd")
   columns <- unclass(coded)
-  probs <- unname(record$probs[record$names])
-  has_probs <- length(probs) == length(record$names) && all(probs %in% names(coded))
+  probs <- all_probs(coded)
   thoughts <- as.list(record$columns)$thinking
   mean <- as.list(record$columns)$mean
   tagged(
@@ -304,7 +303,7 @@ labels_given <- function(coded, arg = "coded") {
     texts = text_list(as_utf8(columns[[known$text]])),
     labels = text_list(as_utf8(columns[[known$label]])),
     names = as_py_list(record$names),
-    probs = if (has_probs) rows_of(do.call(cbind, columns[probs])),
+    probs = if (!is.null(probs)) rows_of(do.call(cbind, probs)),
     expected = if (isTRUE(record$codebook$is_numeric) && isTRUE(mean %in% names(coded))) {
       as_py_numbers(columns[[mean]])
     },

@@ -69,12 +69,11 @@ plot.llamaherd_coded <- function(x, ...) {
     given <- list(spans = passages, names = as_py_list(coding$span_labels))
     return(drawn("passages", given))
   }
-  probs <- unname(coding$probs[coding$names])
-  has_probs <- length(probs) == length(coding$names) && all(probs %in% names(x))
+  probs <- all_probs(x)
   given <- list(
     labels = text_list(value_text(columns[[coding$label %||% ""]])),
     names = as_py_list(coding$names),
-    probs = if (has_probs) unname(lapply(columns[probs], as_py_numbers)),
+    probs = if (!is.null(probs)) unname(lapply(probs, as_py_numbers)),
     several = identical(coding$codebook$type, "multiple"),
     things = "texts"
   )

@@ -143,22 +143,17 @@ coded_for_report <- function(x) {
       }
     ))
   }
-  n <- nrow(x)
-  probs <- unname(coding$probs[coding$names])
-  has_probs <- length(probs) > 0 && all(probs %in% names(x))
-  values <- if (has_probs) {
-    matrix(vapply(probs, \(name) as.double(x[[name]]), double(n)), n)
-  }
-  raw <- paste0("raw_", c(coding$label, probs))
-  is_recalibrated <- has_probs && all(raw %in% names(x))
+  probs <- all_probs(x)
+  raw <- paste0("raw_", c(coding$label, names(probs)))
+  is_recalibrated <- !is.null(probs) && all(raw %in% names(x))
   error <- unname(coding$columns["error"])
-  errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, n)
+  errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, nrow(x))
   list(
     text = coding$text,
     texts = text_list(value_text(x[[coding$text]])),
     labels = text_list(labels_for_report(x, coding)),
     names = as_py_list(coding$names),
-    probs = if (has_probs) rows_of(values),
+    probs = if (!is.null(probs)) rows_of(do.call(cbind, probs)),
     original = if (is_recalibrated) {
       list(
         labels = text_list(value_text(x[[raw[[1]]]])),
