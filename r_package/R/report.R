@@ -78,15 +78,22 @@ parts_for_report <- function(validation, estimates, robustness, evaluation) {
     hint <- "A report highlights passages, but does not compare them: print() or plot() the result."
     abort_argument("validation", "the result of validate()", validation, hint = hint)
   }
-  check_class(validation, "llamaherd_validation", null = TRUE)
-  check_class(robustness, "llamaherd_robustness", null = TRUE)
-  check_class(evaluation, "llamaherd_evaluation", null = TRUE)
   list(
-    validation = validation$json,
+    validation = content_for_report(validation, "llamaherd_validation"),
     estimates = several_for_report(estimates),
-    robustness = if (!is.null(robustness)) robustness_for_report(robustness),
-    evaluation = if (!is.null(evaluation)) evaluation_for_report(evaluation)
+    robustness = content_for_report(robustness, "llamaherd_robustness"),
+    variants = robustness$estimates_json,
+    evaluation = content_for_report(evaluation, "llamaherd_evaluation")
   )
+}
+
+# Returns the JSON of an object; NULL for NULL.
+content_for_report <- function(x, class, arg = rlang::caller_arg(x)) {
+  check_class(x, class, arg, null = TRUE)
+  if (!is.null(x) && is.null(x[["json"]])) {
+    abort("{.arg {arg}} was computed by an earlier version: compute it again.")
+  }
+  x[["json"]]
 }
 
 # Returns a list with the content of one or several estimates.
@@ -97,22 +104,9 @@ several_for_report <- function(estimates) {
   args <- if (is_list) sprintf("estimates[[%d]]", seq_along(several)) else "estimates"
   titles <- rlang::names2(several)
   lapply(seq_along(several), \(i) {
-    check_class(several[[i]], "llamaherd_estimates", args[[i]])
-    list(several[[i]]$json, titles[[i]])
+    estimate <- check_class(several[[i]], "llamaherd_estimates", args[[i]])
+    list(content_for_report(estimate, "llamaherd_estimates", args[[i]]), titles[[i]])
   })
-}
-
-evaluation_for_report <- function(x) {
-  list(
-    choice = x$choice$json,
-    value = x$value$value,
-    low = x$value$low,
-    high = x$value$high,
-    n = x$n,
-    n_failed = x$n_failed,
-    n_openings = nrow(x$opened),
-    notes = as_py_list(x$notes)
-  )
 }
 
 check_coded <- function(x) {
@@ -196,8 +190,6 @@ labels_for_report <- function(x, coding) {
   }
   abort("{.arg x} no longer has all rows or its column of labels.")
 }
-
-robustness_for_report <- function(x) list(json = x$json, estimates = x$estimates_json)
 
 #' Write a methods paragraph
 #'

@@ -27,6 +27,7 @@ from llamaherd.coding.estimation.recalibrated import Recalibrated, coded_of
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.coding.plots.result_dicts import robustness_dict
+from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduction import Reproduction
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
@@ -136,18 +137,25 @@ def _(found: lh.CodebookChoice) -> Part:
 
 @form_of.register
 def _(found: lh.Evaluation) -> Part:
-    own = found.value
-    row = {"measure": found.measure, "value": own.value, "low": own.low, "high": own.high}
+    value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
     measures = [dict(zip(COLUMNS, each, strict=True)) for each in found.validation.rows()]
     made = {
         "choice": form_of(found.choice),
-        "value": _rows([row]),
+        "value": _rows([{"measure": found.measure, **value}]),
         "measures": _rows(measures),
         **fields(found, "n n_failed", first="is_first"),
         "opened": _rows([dict(each) for each in found.opened]),
         **fields(found, "notes gold"),
     }
-    return r_object("evaluation", made, page=found)
+    content = evaluation_dict(
+        found.choice,
+        value,
+        n=found.n,
+        n_failed=found.n_failed,
+        n_openings=len(found.opened),
+        notes=found.notes,
+    )
+    return r_object("evaluation", made, page=found, json=json.dumps(content))
 
 
 @form_of.register

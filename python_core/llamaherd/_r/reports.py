@@ -15,8 +15,7 @@ from llamaherd._r.quotes import columns_of_quotes
 from llamaherd.coding.annotation.texts import hash_of_texts
 from llamaherd.coding.reports.methods import MethodsText, methods_of
 from llamaherd.coding.reports.report import DEFAULT_TITLE, write_report
-from llamaherd.coding.reports.report_data import contents_of, evaluation_dict
-from llamaherd.coding.selection.candidates import CodebookChoice
+from llamaherd.coding.reports.report_data import contents_of
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.stats import ActorStats
 
@@ -41,8 +40,9 @@ def report(
             `run`: JSON. `original`: the model's own `labels` and `probs` if `labels` are
             recalibrated, otherwise None.
         path: Path of the report to write.
-        parts: `validation`, as JSON, or None; `estimates`, a list of pairs of JSON and
-            title; `robustness` and `evaluation`, as lists, or None.
+        parts: `estimates`, a list of pairs of JSON and title. As JSON, or None:
+            `validation`; `robustness`; `variants`, the estimates of its variants;
+            `evaluation`.
         options: `title`, or None; `texts`; `n_examples`.
     """
     return str(write_report(report_contents(coded, parts, options), path))
@@ -52,8 +52,13 @@ def report_contents(
     coded: Mapping[str, Any], parts: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the content of a report from R's objects."""
-    validation = parts["validation"]
-    robustness, evaluation = parts["robustness"], parts.get("evaluation")
+    known = {
+        name: None if parts.get(name) is None else json.loads(parts[name])
+        for name in ("validation", "robustness", "variants", "evaluation")
+    }
+    variants, robustness = known.pop("variants"), known["robustness"]
+    if robustness is not None:
+        robustness["estimates"] = variants
     given = coded.get("original")
     return contents_of(
         _coded(coded),
@@ -61,13 +66,11 @@ def report_contents(
         title=options["title"] or DEFAULT_TITLE,
         texts=options["texts"],
         n_examples=options["n_examples"],
-        validation=None if validation is None else json.loads(validation),
         estimates=[
             {**json.loads(content), "title": title}
             for content, title in parts["estimates"]
         ],
-        robustness=None if robustness is None else _robustness(robustness),
-        evaluation=None if evaluation is None else _evaluation(evaluation),
+        **known,
     )
 
 
@@ -121,23 +124,6 @@ def _counted(like: _S, given: Mapping[str, Any]) -> _S:
     names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
     changed = {name: type(getattr(like, name))(given[name]) for name in names}
     return dataclasses.replace(like, **changed)
-
-
-def _robustness(given: Mapping[str, Any]) -> dict[str, Any]:
-    estimates = given["estimates"]
-    content: dict[str, Any] = json.loads(given["json"])
-    return {**content, "estimates": None if estimates is None else json.loads(estimates)}
-
-
-def _evaluation(given: Mapping[str, Any]) -> dict[str, Any]:
-    return evaluation_dict(
-        CodebookChoice.from_json(given["choice"]),
-        {name: float(given[name]) for name in ("value", "low", "high")},
-        n=int(given["n"]),
-        n_failed=int(given["n_failed"]),
-        n_openings=int(given["n_openings"]),
-        notes=list(given["notes"]),
-    )
 
 
 def methods_text(

@@ -23,6 +23,7 @@ test_that("labels, probabilities and how they came about arrive", {
       validation = NULL,
       estimates = list(),
       robustness = NULL,
+      variants = NULL,
       evaluation = NULL
     )
   )
@@ -155,25 +156,17 @@ test_that("a methods paragraph is asked for with all parts", {
   expect_error(methods_text(coded, 3), "`validation`", class = "llamaherd_error_argument")
   expect_error(methods_text("none.html"), "`x`", class = "llamaherd_error_argument")
   parts <- parts_for_report(NULL, NULL, NULL, NULL)
-  expect_named(parts, c("validation", "estimates", "robustness", "evaluation"))
+  names <- c("validation", "estimates", "robustness", "variants", "evaluation")
+  expect_named(parts, names)
 })
 
-test_that("an evaluation goes into a report by its choice", {
-  x <- structure(
-    list(
-      choice = list(json = "{}"),
-      value = data.frame(measure = "kappa", value = 0.5, low = 0.4, high = 0.6),
-      n = 9L,
-      n_failed = 1L,
-      opened = data.frame(at = c("a", "b")),
-      notes = "again"
-    ),
-    class = "llamaherd_evaluation"
-  )
-  sent <- evaluation_for_report(x)
-  expect_identical(sent$n_openings, 2L)
-  expect_identical(sent$notes, list("again"))
-  expect_identical(sent$high, 0.6)
+test_that("results of an earlier version are refused", {
+  for (class in c("validation", "robustness", "evaluation")) {
+    old <- structure(list(n = 9L), class = paste0("llamaherd_", class))
+    given <- list(validation = NULL, estimates = NULL, robustness = NULL, evaluation = NULL)
+    given[[class]] <- old
+    expect_error(do.call(parts_for_report, given), "computed by an earlier version")
+  }
 })
 
 test_that("what is found prints as text and BibTeX", {
