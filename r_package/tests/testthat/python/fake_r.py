@@ -540,7 +540,7 @@ class Chat:
         return [make(**self.settings) for _ in range(n)]
 
     def start_all(self, texts, **settings):
-        return start_parallel(self.context, texts)
+        return lh.start_parallel(self.context, texts)
 
 
 class Reply:
@@ -668,6 +668,8 @@ class FastestFiles:
 _OF_MODEL = [Model, Context, tokenize, detokenize, apply_chat_template, start_parallel]
 _OF_MODEL += [start_classify, start_score, start_perplexity, start_embed, start_optimize]
 _OF_MODEL += [start_annotate, list_cached_models, list_ollama_models, model_cache_dir]
+for _each in _OF_MODEL:
+    del globals()[_each.__name__]  # R finds the function of the interface by this name
 
 
 def _recorded(name, function):
