@@ -283,5 +283,8 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #' gold <- read_gold(codes, gold)
 #' dawid_skene(gold)$accuracy
 dawid_skene <- function(gold, one_coin = FALSE) {
-  call_python("dawid_skene", list(gold = gold_for_python(gold), one_coin = py_value(one_coin)))
+  call_python(
+    "dawid_skene",
+    list(gold = gold_for_python(gold), one_coin = py_value(one_coin))
+  )
 }

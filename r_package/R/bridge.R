@@ -261,10 +261,10 @@ as_text <- function(x) {
 # Converts a vector to a list, because reticulate turns a vector of length 1 into a scalar.
 as_py_list <- function(x) as.list(unname(x))
 
-# Calls a function of Python by its name, as a job that runs in a thread of Python: R waits in slices,
-# between which Ctrl-C and time limits have an effect, and returns the result, see from_python().
-# After Ctrl-C, the interrupt contains the results of the finished parts of the call, and of the part
-# that was running.
+# Calls a function of Python by its name, as a job that runs in a thread of Python, and returns its
+# result, see from_python(). R waits in slices, between which Ctrl-C and time limits have an effect.
+# After Ctrl-C, the interrupt contains the results of the finished parts of the call, and of the
+# part that was running.
 #
 # `arguments` are converted: objects by as_python(), vectors by as_py_list(); those in `settings`
 # are arguments of annotate_texts(). `warns` is the class of Python's warnings, and `ended` is the
@@ -325,8 +325,8 @@ as_python <- function(x, arg = rlang::caller_arg(x)) {
 
 tagged <- function(class, ...) list(.class = class, ...)
 
-# Returns columns of a data frame in the form that Python reads as a data frame. The column of labels
-# keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL.
+# Returns columns of a data frame in the form that Python reads as a data frame. The column of
+# labels keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL.
 frame_for_python <- function(data, names, label = NULL, codebook = NULL) {
   values <- if (!is.null(label)) data[[label]]
   tagged(

@@ -4,9 +4,9 @@
 slice_s <- 0.1
 
 # Runs a call and returns its result. `start` is the Python function that starts the call, perhaps
-# with its first argument. `make` creates the result from its value and the prompts; with several samples per prompt, it has an
-# element for each prompt that repeated() returned. After Ctrl-C the function signals an interrupt
-# that contains the result.
+# with its first argument. `make` creates the result from its value and the prompts; with several
+# samples per prompt, it has an element for each prompt that repeated() returned. After Ctrl-C the
+# function signals an interrupt that contains the result.
 run_call <- function(start, make, context, prompts, options, display, progress) {
   suspendInterrupts({
     n <- options$n %||% 1L

@@ -163,7 +163,12 @@ test_that("a methods paragraph is asked for with all parts", {
 test_that("results of an earlier version are refused", {
   for (class in c("validation", "robustness", "evaluation")) {
     old <- structure(list(n = 9L), class = paste0("llamaherd_", class))
-    given <- list(validation = NULL, estimates = NULL, robustness = NULL, evaluation = NULL)
+    given <- list(
+      validation = NULL,
+      estimates = NULL,
+      robustness = NULL,
+      evaluation = NULL
+    )
     given[[class]] <- old
     expect_error(do.call(parts_for_report, given), "computed by an earlier version")
   }
