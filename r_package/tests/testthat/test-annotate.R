@@ -401,7 +401,7 @@ test_that("Python names wrong values of options", {
     env <- rlang::current_env()
     defaults <- lapply(formals(annotate_texts)[names(annotate_kinds)], eval)
     list2env(utils::modifyList(defaults, list(...)), env)
-    py_call("annotate_roles", book$content, coding_options(env), error_call = env)
+    py_call("annotate_roles", as_python(book), coding_options(env), error_call = env)
   }
   expect_true("label" %in% as_text(coded_with()))
   expect_refused({
