@@ -137,6 +137,6 @@ def door(name: str) -> Callable[..., Status]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
-        return function(*map(read, args), **{name: read(v) for name, v in kwargs.items()})
+        return function(*map(read, args), **read(kwargs))
 
     return boundary(call)
