@@ -144,7 +144,7 @@ def spans_validate(
         texts: Texts coded by the model.
         spans: For each text, its passages as JSON, with positions from 1; None without an
             answer.
-        content: Passages of human coders, as JSON from `spans_read`.
+        content: Passages of human coders, as JSON of `SpanCodes`.
         options: `gamma`, `level`, `n_bootstrap`, `seed`.
     """
     model = span_codes(
