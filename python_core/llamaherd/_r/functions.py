@@ -132,11 +132,13 @@ def _own() -> dict[str, Callable[..., Any]]:
 
 
 def door(name: str) -> Callable[..., Status]:
-    """Return a function whose arguments come from R, and whose result is a dict."""
-    function = function_of(name)
+    """Return a function whose arguments come from R, and whose result is a dict.
 
-    @functools.wraps(function)
+    R keeps it, so that the function is looked up when it is called.
+    """
+    function_of(name)  # raises the error of an unknown name
+
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
-        return function(*map(read, args), **read(kwargs))
+        return function_of(name)(*map(read, args), **read(kwargs))
 
     return boundary(call)
