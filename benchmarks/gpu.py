@@ -26,7 +26,7 @@ import llamaherd as lh
 import marked
 import numpy as np
 import random_model
-from llamaherd.engine.native import devices
+from llamaherd.engine.native import shim
 
 # llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
@@ -141,7 +141,7 @@ def _equal_shares(first: list[lh.Result], second: list[lh.Result]) -> list[float
 
 def run(path: str, output: Path) -> None:
     """Measure everything with a model, and write the result."""
-    found: dict[str, Any] = {"device": devices.gpus()[0].description}
+    found: dict[str, Any] = {"device": shim.gpus()[0].description}
     found["loop"] = loop_seconds(path)
     with lh.Model(path, n_gpu_layers=-1) as model:
         found["throughput"] = throughput(model)

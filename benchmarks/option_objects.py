@@ -96,8 +96,8 @@ def _own() -> Callable[..., Any]:
 
 
 def _pydantic() -> Callable[..., Any]:
-    from llamaherd.engine.core.kinds import Flag, Real, Whole  # noqa: PLC0415
     from llamaherd.engine.core.sampling import SamplingParams  # noqa: PLC0415
+    from llamaherd.engine.core.values import Flag, Real, Whole  # noqa: PLC0415
     from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415
 
     declared: dict[str, Any] = {}

@@ -9,7 +9,7 @@ import llamaherd as lh
 from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import Part, counts, fields, parts, r_object, table_of
 from llamaherd.coding.validation.reliability import ConfusionTables, Reliability
-from llamaherd.engine.core.decimals import decimals, percents
+from llamaherd.engine.core.phrases import decimals, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from llamaherd.coding.estimation.gold_drawn import GoldSample
 from llamaherd.coding.estimation.gold_read import read_files
 from llamaherd.coding.statistics.gold_size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import clean, form_of, renamed
 from llamaherd._r.forms import Part, fields, parts, r_object, table_of, vector
-from llamaherd.calls.chat.dates import swap_date, template_date
+from llamaherd.calls.chat.chat import swap_date, template_date
 from llamaherd.engine.core import files
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError

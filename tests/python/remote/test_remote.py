@@ -21,7 +21,7 @@ import tiny_models
 from llamaherd import _r, remote
 from llamaherd._r.hosts import StartProgress, StartWork
 from llamaherd.cli import main, serve
-from llamaherd.engine.core.locks import take_lock
+from llamaherd.engine.core.files import take_lock
 from llamaherd.engine.core.words import PYTHON, R, spoken_in, words
 from llamaherd.remote import process_start, processes
 from waiting import wait_until
