@@ -103,7 +103,7 @@ agreement <- function(
   )
   options$coders <- as_py_list(as_utf8(rlang::names2(coders)))
   codes <- unname(lapply(coders, as_codes))
-  py_call("agreement", codes, options)
+  call_python("agreement", list(codes = codes, options = options))
 }
 
 # Returns the codes of a sample. If texts may have several labels, the code "" means that no label
@@ -283,5 +283,8 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #' gold <- read_gold(codes, gold)
 #' dawid_skene(gold)$accuracy
 dawid_skene <- function(gold, one_coin = FALSE) {
-  py_call("dawid_skene", check_gold(gold), py_value(one_coin))
+  call_python(
+    "dawid_skene",
+    list(gold = gold_for_python(gold), one_coin = py_value(one_coin))
+  )
 }

@@ -96,7 +96,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     abort_argument("data", "a data frame", data)
   }
   check_given(text, paste("The column of texts. There are", listed_columns(data)))
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   object <- check_context(context)
   warn_placeholders_of(codebook$question, setdiff(names(data), "text"))
   texts <- texts_of(data, quosure)
@@ -109,7 +109,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     progress = check_flag(env$progress, "progress")
   )
 
-  roles <- py_call("annotate_roles", codebook$content, options)
+  roles <- py_call("annotate_roles", as_python(codebook), options)
   roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
   names <- new_names(roles, env$columns, names(data))
   made <- function(found) {
@@ -126,7 +126,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     run <- quietly(
       display$verbosity < 0,
       run_in_slices(
-        py_call("annotate_start", object, texts$values, codebook$content, options),
+        py_call("annotate_start", object, texts$values, as_python(codebook), options),
         bar = bar,
         made = made,
         begun = function(started) {

@@ -4,15 +4,13 @@
 # Calls a function of the module and returns its value, see from_python(). Exceptions of Python
 # arrive as data and become conditions of this package; all warnings of a call become one warning.
 #
-# Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
-# call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
-# pending, and if R then handles the interrupt, R jumps over Python's stack frames.
+# Ctrl-C has an effect only after the call, so calls must be short; call_python() calls functions
+# that may compute for a long time. Interrupting Python during a call may crash R with reticulate
+# 1.28: its signal handler in Python asks R whether an interrupt is pending, and if R then handles
+# the interrupt, R jumps over Python's stack frames.
 #
 # `warns` is the class of these warnings.
 py_call <- function(fun, ..., warns = "python", error_call = public_frame()) {
-  if (fun %in% slow_functions) {
-    return(call_slowly(fun, list(...)))
-  }
   module <- py_module()
   status <- if (l10n_info()[["UTF-8"]]) {
     call_directly(module, fun, list(...))
@@ -30,43 +28,7 @@ py_call <- function(fun, ..., warns = "python", error_call = public_frame()) {
 }
 
 call_directly <- function(module, fun, arguments) {
-  suspendInterrupts(do.call(python_function(module, fun), unname(arguments)))
-}
-
-# Functions that may compute for a long time. They run in a thread of Python, and R waits in slices,
-# between which Ctrl-C and time limits have an effect.
-slow_functions <- c(
-  "agreement",
-  "calibration_fit",
-  "codes_in_one_form",
-  "confusion_tables",
-  "corrected_columns",
-  "coverage_curve",
-  "dawid_skene",
-  "estimate_means",
-  "estimate_regression",
-  "gold_draw",
-  "gold_size",
-  "plot_description",
-  "reliability",
-  "replicate_weights",
-  "spans_validate",
-  "validate"
-)
-
-# Returns the value of a function that may compute for a long time. After Ctrl-C there is no value:
-# results of statistics are not partial.
-call_slowly <- function(fun, arguments) {
-  suspendInterrupts({
-    run <- run_in_slices(
-      py_call("slow_start", fun, unname(arguments)),
-      \(job) py_call("call_result", job)
-    )
-    if (run$interrupted) {
-      interrupt("Interrupted.", NULL, 0L)
-    }
-    run$value
-  })
+  suspendInterrupts(do.call(python_function(module, fun), arguments))
 }
 
 # Returns a function of the module, which is looked up once, because each call of R calls several. A
@@ -299,11 +261,10 @@ as_text <- function(x) {
 # Converts a vector to a list, because reticulate turns a vector of length 1 into a scalar.
 as_py_list <- function(x) as.list(unname(x))
 
-# Calls of Python's functions by name. A call is a job: R converts the arguments, starts the job,
-# waits for it, and converts the result, see from_python().
-
-# Calls a function of Python and returns its result. After Ctrl-C, the interrupt contains the
-# results of the finished parts of the call, and of the part that was running.
+# Calls a function of Python by its name, as a job that runs in a thread of Python, and returns its
+# result, see from_python(). R waits in slices, between which Ctrl-C and time limits have an effect.
+# After Ctrl-C, the interrupt contains the results of the finished parts of the call, and of the
+# part that was running.
 #
 # `arguments` are converted: objects by as_python(), vectors by as_py_list(); those in `settings`
 # are arguments of annotate_texts(). `warns` is the class of Python's warnings, and `ended` is the
@@ -354,7 +315,7 @@ as_python <- function(x, arg = rlang::caller_arg(x)) {
       context = if (!is.null(x$context)) as_python(x$context, arg),
       settings = x$settings
     ),
-    llamaherd_gold = tagged("gold", content = check_gold(x, arg)),
+    llamaherd_gold = gold_for_python(x, arg),
     llamaherd_choice = tagged("choice", content = x$json),
     llamaherd_codebooks = tagged("comparison", content = x$json),
     llamaherd_pairs = tagged("pairs", content = x$json),
@@ -363,3 +324,17 @@ as_python <- function(x, arg = rlang::caller_arg(x)) {
 }
 
 tagged <- function(class, ...) list(.class = class, ...)
+
+# Returns columns of a data frame in the form that Python reads as a data frame. The column of
+# labels keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL.
+frame_for_python <- function(data, names, label = NULL, codebook = NULL) {
+  values <- if (!is.null(label)) data[[label]]
+  tagged(
+    "frame",
+    content = py_columns(data, names),
+    label = label,
+    levels = if (is.factor(values)) as_py_list(levels(values)),
+    ordered = is.ordered(values),
+    book = codebook
+  )
+}

@@ -63,7 +63,7 @@ calibrate_contextual <- function(x) {
 #' @export
 calibrated <- function(x, calibration) {
   probs <- check_probs(x)
-  check_calibration(calibration)
+  check_class(calibration, "llamaherd_calibration")
   n <- length(calibration$prior)
   if (n != ncol(probs$values)) {
     must <- sprintf("probabilities of %d labels, as many as the calibration has", n)
@@ -110,7 +110,7 @@ classify_calibrated <- function(
     )
   }
   if (!is.null(calibration)) {
-    check_calibration(calibration)
+    check_class(calibration, "llamaherd_calibration")
     # A call without rows only checks, before the model runs, that the calibration has these labels.
     names <- unique(unlist(class_labels(labels)$names))
     none <- matrix(0, 0, length(names))
@@ -118,7 +118,7 @@ classify_calibrated <- function(
   }
   if (needs_free) {
     thinking <- check_thinking(list(...)$thinking)
-    py_call("contextual_check", thinking)
+    py_call("check_contextual", thinking)
     calibration <- calibrate_contextual(classify_parallel(
       context,
       content_free,
@@ -133,14 +133,12 @@ classify_calibrated <- function(
 new_calibration <- function(x, method) {
   check_given(x, arg = "x")
   probs <- check_probs(x)
-  py_call("calibration_fit", rows_of(probs$values), as_py_list(probs$names), method)
-}
-
-check_calibration <- function(calibration) {
-  if (!inherits(calibration, "llamaherd_calibration")) {
-    must <- "a <llamaherd_calibration> made by calibrate_batch() or calibrate_contextual()"
-    abort_argument("calibration", must, calibration)
-  }
+  arguments <- list(
+    probs = rows_of(probs$values),
+    names = as_py_list(probs$names),
+    method = method
+  )
+  call_python("calibration_fit", arguments)
 }
 
 # Computes the columns of classify_result from probabilities with one row per text.

@@ -290,6 +290,30 @@ r_path <- function(path, os = .Platform$OS.type) {
   path
 }
 
+# Functions that make objects, by class, for errors.
+makers <- c(
+  llamaherd_calibration = "calibrate_batch() or calibrate_contextual()",
+  llamaherd_choice = "best_codebook()",
+  llamaherd_codebook = "codebook()",
+  llamaherd_codebooks = "compare_codebooks()",
+  llamaherd_coded = "annotate_texts()",
+  llamaherd_estimates = "estimate()",
+  llamaherd_evaluation = "evaluate_codebook()",
+  llamaherd_gold = "gold_sample() or read_gold()",
+  llamaherd_pairs = "compare_pairs()",
+  llamaherd_robustness = "robustness()",
+  llamaherd_validation = "validate()"
+)
+
+# Requires an object of a class of this package, and returns it.
+check_class <- function(x, class, arg = rlang::caller_arg(x), null = FALSE, or = "") {
+  check_given(x, arg = arg)
+  if (!(null && is.null(x)) && !inherits(x, class)) {
+    abort_argument(arg, sprintf("a <%s> made by %s%s", class, makers[[class]], or), x)
+  }
+  x
+}
+
 # Requires a whole number, for arguments that R itself uses.
 check_whole <- function(x, arg = rlang::caller_arg(x)) {
   check_given(x, arg = arg)

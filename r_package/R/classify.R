@@ -127,7 +127,7 @@ classify_parallel <- function(
     seed = py_value(seed),
     task_options(prompts, env)
   )
-  result <- run_task("classify_start", task_table, object, prompts, options, env)
+  result <- run_task("classify", task_table, object, prompts, options, env)
   drawn <- if (n_thoughts > 1) c("n_thoughts", "seed")
   settings <- options[c("labels", "normalize", drawn)]
   keeping(result, {
@@ -168,10 +168,11 @@ task_options <- function(prompts, env) {
   c(options, prompts$options)
 }
 
-run_task <- function(start, make, object, prompts, options, env) {
+run_task <- function(task, make, object, prompts, options, env) {
   verbosity <- check_whole(env$verbosity, "verbosity")
   progress <- check_flag(env$progress, "progress")
   display <- list(verbosity = verbosity)
+  start <- c("model_start", task)
   result <- run_call(start, make, object, prompts, options, display, progress)
   keeping(result, tell_failures(result, options$on_error, verbosity))
   result

@@ -79,18 +79,17 @@ code_texts <- function(
   check_dots(list(...))
   is_frame <- is.data.frame(data)
   if (!is_frame) {
-    given <- check_gold(data, "data")
+    given <- gold_for_python(data, "data")
     text <- "text"
     id <- NULL
   } else {
     text <- one_column(rlang::enquo(text), data, "text")
     id <- one_column(rlang::enquo(id), data, "id")
-    given <- py_columns(data, c(text, id %||% intersect("id", names(data))))
+    given <- frame_for_python(data, c(text, id %||% intersect("id", names(data))))
   }
   options <- c(
     py_arguments("tie_coder", "seed", "host", "port", "keys"),
     list(
-      codebook = if (!is.null(codebook)) check_codebook(codebook)$content,
       coders = py_values(coders),
       path = py_path(path),
       text = text,
@@ -98,6 +97,7 @@ code_texts <- function(
       allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts))
     )
   )
+  book <- if (!is.null(codebook)) as_python(check_class(codebook, "llamaherd_codebook"))
   browser <- check_flag(browser)
   made <- function(found) {
     result <- found$codes
@@ -108,7 +108,7 @@ code_texts <- function(
     structure(result, notes = found$notes)
   }
   run <- run_in_slices(
-    py_call("code_start", given, options),
+    py_call("code_start", given, book, options),
     bar = new_bar(interactive()),
     made = made,
     begun = function(started) {

@@ -146,7 +146,7 @@ read_codebook <- function(path) {
   if (!file_exists(path) || dir_exists(path)) {
     abort_argument("path", "an existing file", path)
   }
-  py_call("codebook_read", path)
+  py_call("read_codebook", path)
 }
 
 #' @rdname codebook
@@ -154,19 +154,11 @@ read_codebook <- function(path) {
 #' @param overwrite TRUE replaces an existing file, which people may have edited.
 #' @export
 write_codebook <- function(codebook, path, overwrite = FALSE) {
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   path <- py_path(path)
   overwrite <- py_value(overwrite)
-  py_call("codebook_write", codebook$content, path, overwrite)
+  py_call("write_codebook", as_python(codebook), path, overwrite = overwrite)
   invisible(codebook)
-}
-
-check_codebook <- function(x, arg = rlang::caller_arg(x), ...) {
-  check_given(x, arg = arg)
-  if (!inherits(x, "llamaherd_codebook")) {
-    abort_argument(arg, "a <llamaherd_codebook> made by codebook()", x)
-  }
-  x
 }
 
 check_quote_type <- function(x) {
@@ -296,12 +288,12 @@ unname_unless <- function(x, keep) if (keep) x else unname(x)
 #' path <- tempfile(fileext = ".yaml")
 #' write_codebook(stance, path)
 ready_codebook <- function(name, target = NULL) {
-  py_call("codebook_ready", py_value(name), py_value(target))
+  py_call("ready_codebook", py_value(name), py_value(target))
 }
 
 #' @rdname ready_codebook
 #' @export
-list_ready_codebooks <- function() py_call("codebooks_ready")
+list_ready_codebooks <- function() py_call("list_ready_codebooks")
 
 #' A scale of numbers, for codebooks
 #'
@@ -331,7 +323,7 @@ number_scale <- function(low, high, step = 1, names = NULL) {
   check_given(high, "The highest number, such as 10.")
   numbers <- py_arguments("low", "high", "step")
   names <- scale_names(names)
-  py_call("scale_make", numbers$low, numbers$high, numbers$step, names)
+  py_call("number_scale", numbers$low, numbers$high, numbers$step, names)
 }
 
 scale_names <- function(x) {
@@ -380,7 +372,7 @@ check_scale_of <- function(labels) {
 #' @examplesIf llamaherd::llamaherd_available()
 #' prompt_preview(codebook("Good or bad?", c("good", "bad")), "It rains.")
 prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   text <- py_value(text)
   chat <- check_flag(chat)
   if (is.null(model)) {
@@ -393,5 +385,5 @@ prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   } else {
     object <- check_model(model)
   }
-  py_call("codebook_preview", codebook$content, text, object, chat)
+  py_call("prompt_preview", as_python(codebook), text, object, chat = chat)
 }

@@ -184,7 +184,7 @@ without_coding <- function(x) {
 #' coded_restore(read.csv(table), readRDS(kept))
 coded_restore <- function(data, coded) {
   data <- check_data(data)
-  check_class(coded, "llamaherd_coded", "coded", null = FALSE)
+  check_class(coded, "llamaherd_coded")
   coding <- attr(coded, "llamaherd")
   if (inherits(data, "llamaherd_coded")) {
     data <- without_coding(data)

@@ -43,6 +43,15 @@ prob_columns <- function(data) {
   rlang::set_names(found, substring(found, 3L))
 }
 
+# Returns the columns of the probabilities of all labels of coded texts, as a list; NULL if a column
+# does not exist.
+all_probs <- function(data, coding = attr(data, "llamaherd")) {
+  names <- unname(coding$probs[coding$names])
+  if (length(names) > 0 && all(names %in% names(data))) {
+    lapply(unclass(data)[names], as.double)
+  }
+}
+
 check_data <- function(x, arg = "data") {
   check_given(x, arg = arg)
   if (!is.data.frame(x)) {
@@ -62,48 +71,8 @@ plain_integers <- function(x) {
     return(x)
   }
   bytes <- writeBin(as.double(unclass(x)), raw(), endian = "little")
-  # Four digits of base 65536 per integer, the highest first.
-  digits <- readBin(
-    bytes,
-    "integer",
-    4L * length(x),
-    2L,
-    signed = FALSE,
-    endian = "little"
-  )
-  digits <- matrix(digits, ncol = 4L, byrow = TRUE)[, 4:1, drop = FALSE]
-  is_negative <- digits[, 1L] >= 32768
-  digits[is_negative, ] <- 65535 - digits[is_negative, ] # the absolute value minus 1
-  parts <- matrix(0, length(x), 5L) # groups of four decimal digits, the lowest first
-  for (i in 1:5) {
-    made <- divided(digits, 10000)
-    digits <- made$quotient
-    parts[, i] <- made$rest
-  }
-  parts[, 1L] <- parts[, 1L] + is_negative
-  for (i in 1:4) {
-    over <- parts[, i] >= 10000
-    parts[over, i] <- parts[over, i] - 10000
-    parts[over, i + 1L] <- parts[over, i + 1L] + 1
-  }
-  text <- do.call(
-    sprintf,
-    c("%.0f%04.0f%04.0f%04.0f%04.0f", lapply(5:1, \(i) parts[, i]))
-  )
-  text <- paste0(ifelse(is_negative, "-", ""), sub("^0+(?=.)", "", text, perl = TRUE))
-  text[text == "-9223372036854775808"] <- NA # how the class stores NA
+  text <- as_text(py_call("integer64_texts", bytes))
   if (any(nchar(text) > 15L, na.rm = TRUE)) text else as.double(text)
-}
-
-# Divides integers, whose digits of base 65536 are the columns of a matrix.
-divided <- function(digits, by) {
-  rest <- numeric(nrow(digits))
-  for (j in seq_len(ncol(digits))) {
-    value <- rest * 65536 + digits[, j]
-    digits[, j] <- value %/% by
-    rest <- value %% by
-  }
-  list(quotient = digits, rest = rest)
 }
 
 # Returns names of columns given as strings or unquoted; NULL if none are given.

@@ -135,11 +135,10 @@ compare_codebooks <- function(
     one_column(rlang::enquo(text), data, "text")
   }
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
-  columns <- if (!is.null(data)) py_columns(data, names(data)[is_sent(data)])
   found <- call_python(
     "compare_codebooks",
     list(
-      data = if (!is.null(data)) tagged("frame", content = columns),
+      data = if (!is.null(data)) frame_for_python(data, names(data)[is_sent(data)]),
       candidates = tried,
       gold = given,
       context = if (!is.null(context)) as_python(context),
@@ -170,7 +169,7 @@ compare_codebooks <- function(
 #' @rdname compare_codebooks
 #' @export
 candidate <- function(codebook, context = NULL, ...) {
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   if (!is.null(context)) {
     check_context(context, "context")
   }
@@ -190,13 +189,8 @@ candidate <- function(codebook, context = NULL, ...) {
 #' @rdname compare_codebooks
 #' @export
 best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL) {
-  check_given(comparison)
-  if (!inherits(comparison, "llamaherd_codebooks")) {
-    must <- "a <llamaherd_codebooks> made by compare_codebooks()"
-    abort_argument("comparison", must, comparison)
-  }
   arguments <- list(
-    comparison = as_python(comparison),
+    comparison = as_python(check_class(comparison, "llamaherd_codebooks")),
     prefer = py_value(prefer),
     name = py_value(name)
   )
@@ -215,10 +209,7 @@ evaluate_codebook <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  check_given(choice)
-  if (!inherits(choice, "llamaherd_choice")) {
-    abort_argument("choice", "a <llamaherd_choice> made by best_codebook()", choice)
-  }
+  check_class(choice, "llamaherd_choice")
   if (is.null(context) && is.null(coded)) {
     must <- "a context with the chosen model unless `coded` is given"
     abort_argument("context", must, context)
@@ -304,8 +295,7 @@ labels_given <- function(coded, arg = "coded") {
   }
   record <- attr(coded, "llamaherd")
   columns <- unclass(coded)
-  probs <- unname(record$probs[record$names])
-  has_probs <- length(probs) == length(record$names) && all(probs %in% names(coded))
+  probs <- all_probs(coded)
   thoughts <- as.list(record$columns)$thinking
   mean <- as.list(record$columns)$mean
   tagged(
@@ -313,7 +303,7 @@ labels_given <- function(coded, arg = "coded") {
     texts = text_list(as_utf8(columns[[known$text]])),
     labels = text_list(as_utf8(columns[[known$label]])),
     names = as_py_list(record$names),
-    probs = if (has_probs) rows_of(do.call(cbind, columns[probs])),
+    probs = if (!is.null(probs)) rows_of(do.call(cbind, probs)),
     expected = if (isTRUE(record$codebook$is_numeric) && isTRUE(mean %in% names(coded))) {
       as_py_numbers(columns[[mean]])
     },

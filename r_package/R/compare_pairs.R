@@ -171,11 +171,7 @@ pair_texts <- function(x) {
 #' @param known Known scores: a number for each text, or numbers named by texts.
 #' @export
 pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95) {
-  check_given(comparison)
-  if (!inherits(comparison, "llamaherd_pairs")) {
-    must <- "a <llamaherd_pairs> made by compare_pairs()"
-    abort_argument("comparison", must, comparison)
-  }
+  check_class(comparison, "llamaherd_pairs")
   columns <- c("first", "second", "winner")
   if (!is.null(pairs) && !(is.data.frame(pairs) && all(columns %in% names(pairs)))) {
     must <- "a data frame with the columns first, second and winner"

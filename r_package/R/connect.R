@@ -65,11 +65,11 @@ connect <- function(
     "engine_connect",
     py_value(url),
     py_value(model),
-    key_variable,
-    key,
-    py_value(n_at_once),
-    py_value(retries),
-    py_value(timeout_s)
+    key_variable = key_variable,
+    key = key,
+    n_at_once = py_value(n_at_once),
+    retries = py_value(retries),
+    timeout_s = py_value(timeout_s)
   )
   # Calls name the model of a context by its path.
   model <- list(path = value[["name"]])

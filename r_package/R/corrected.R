@@ -70,9 +70,12 @@ corrected <- function(
     predictions,
     is_stated = !is.null(outcome)
   )
-  options <- c(read$options, list(outcome = outcome_given(outcome)))
-  columns <- py_columns(read$coded, read$uses)
-  found <- py_call("corrected_columns", columns, read$codes, options)
+  arguments <- list(
+    data = read$frame(NULL),
+    gold = read$codes,
+    outcome = outcome_given(outcome)
+  )
+  found <- call_python("corrected", c(arguments, read$options))
   coded <- read$coded
   for (name in names(found)) {
     if (name %in% names(coded)) {
@@ -114,15 +117,16 @@ replicate_weights <- function(
     predictions %||% "labels",
     is_stated = TRUE
   )
-  options <- c(
+  arguments <- c(
     read$options,
     py_arguments("n", "seed", "target"),
     list(
+      data = read$frame(read$cluster),
+      gold = read$codes,
       outcome = outcome_given(outcome),
       cluster = read$cluster,
       weights = weights_given(read$weights, read$coded)
     )
   )
-  columns <- py_columns(read$coded, c(read$uses, read$cluster))
-  py_call("replicate_weights", columns, read$codes, options)
+  call_python("replicate_weights", arguments)
 }

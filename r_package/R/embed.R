@@ -80,7 +80,7 @@ embed_parallel <- function(
     run <- quietly(
       verbosity < 0,
       run_in_slices(
-        py_call("embed_start", object, texts$values, options),
+        py_call("model_start", "embed", object, texts$values, options),
         bar = new_bar(progress),
         made = made
       )

@@ -169,7 +169,6 @@ estimate <- function(
   label <- read$options$label
   cluster <- read$cluster
   codes <- read$codes
-  uses <- read$uses
   by <- columns_named(rlang::enquo(by), coded, "by")
   options <- c(
     read$options,
@@ -185,11 +184,12 @@ estimate <- function(
     options$outcome <- outcome_given(outcome)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
-    uses <- c(uses, by, cluster)
+    uses <- c(by, cluster)
     if (is.null(cluster)) {
-      uses <- c(uses, cluster_columns(coded, uses))
+      uses <- c(uses, cluster_columns(coded, c(read$uses, uses)))
     }
-    result <- py_call("estimate_means", py_columns(coded, uses), codes, options)
+    arguments <- list(coded = read$frame(uses), gold = codes)
+    result <- call_python("estimate", c(arguments, options))
   } else {
     check_formula(formula, coded, label, options$several)
     if (!is.null(by) || !is.null(outcome)) {
@@ -198,11 +198,16 @@ estimate <- function(
       )
     }
     options$used <- as_py_list(all.vars(formula))
-    if (is.null(cluster)) {
-      uses <- c(uses, cluster_columns(coded, c(uses, all.vars(formula))))
+    uses <- if (is.null(cluster)) {
+      cluster_columns(coded, c(read$uses, all.vars(formula)))
     }
-    columns <- py_columns(coded, uses)
-    one_form <- py_call("codes_in_one_form", columns, codes, options)
+    frame <- read$frame(uses)
+    arguments <- c(
+      list(data = frame, gold = codes),
+      options[c("label", "text", "several")]
+    )
+    one_form <- call_python("codes_in_one_form", arguments)
+    is_sample <- identical(codes$.class, "gold")
     names <- names(read$probs)
     matrices <- formula_matrices(
       coded,
@@ -213,7 +218,13 @@ estimate <- function(
       names,
       read$weights
     )
-    result <- py_call("estimate_regression", columns, one_form$gold, matrices, options)
+    arguments <- list(
+      columns = frame,
+      gold = if (is_sample) tagged("gold", content = one_form$gold) else one_form$gold,
+      matrices = tagged("frame", content = matrices),
+      options = options
+    )
+    result <- call_python("estimate_regression", arguments)
     # A saved object would contain all variables of the function that wrote the formula.
     environment(formula) <- globalenv()
   }
@@ -224,7 +235,7 @@ estimate <- function(
       list(
         formula = if (!is.null(formula)) deparse1(formula),
         input_hash = lines_sha256(value_text(coded[[label]])),
-        gold_hash = lines_sha256(value_text(unlist(codes)))
+        gold_hash = lines_sha256(value_text(unlist(codes$content %||% codes)))
       )
     )
   })

@@ -2,6 +2,7 @@
 
 # Reads the data, the codes and the options that estimate(), corrected() and replicate_weights()
 # share. `quos` are the expressions of `gold`, `label`, `text` and perhaps `cluster` and `weights`.
+# `frame` of the result is a function of further columns that returns the data frame for Python.
 estimate_inputs <- function(coded, quos, several, prob, predictions, is_stated) {
   coded <- check_data(coded, "coded")
   given <- labels_and_gold(coded, quos$gold, quos$label, quos$text)
@@ -27,12 +28,10 @@ estimate_inputs <- function(coded, quos, several, prob, predictions, is_stated) 
     text = given$text,
     prob = check_prob(prob),
     predictions = if (is.null(probs)) "labels" else as.list(probs),
-    several = several,
-    levels = if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]])),
-    ordered = is.ordered(coded[[label]]),
-    codebook = if (identical(label, known$label)) known$codebook
+    several = several
   )
   uses <- c(label, given$text, if (!is.null(design)) gold_columns(given$gold, coded))
+  uses <- c(uses, probs, raw_columns(coded, c(label, probs)))
   named <- \(arg, read) {
     if (!is.null(quos[[arg]])) read(quos[[arg]], coded, arg)
   }
@@ -40,7 +39,11 @@ estimate_inputs <- function(coded, quos, several, prob, predictions, is_stated) 
     coded = coded,
     codes = gold_codes_of(given$gold, coded),
     options = options,
-    uses = c(uses, probs, raw_columns(coded, c(label, probs))),
+    frame = \(columns) {
+      book <- if (identical(label, known$label)) known$codebook
+      frame_for_python(coded, c(uses, columns), label, book)
+    },
+    uses = uses,
     probs = probs,
     cluster = named("cluster", one_column),
     weights = named("weights", column_or_values)
@@ -102,7 +105,7 @@ levels_by <- function(data, by) {
 # Converts a gold sample, or a vector of codes, for Python.
 gold_codes_of <- function(gold, coded) {
   if (inherits(gold, "llamaherd_gold")) {
-    return(check_gold(gold))
+    return(gold_for_python(gold))
   }
   if (rlang::is_string(gold) && gold %in% names(coded)) {
     check_single(coded, gold)

@@ -73,7 +73,7 @@ generate <- function(
   display <- check_display(env)
 
   make <- answers_maker(options, check_flag(dotted), context$model)
-  result <- run_call("generate_start", make, object, prompts, options, display, FALSE)
+  result <- run_call(generation, make, object, prompts, options, display, FALSE)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
   keeping(result, {
     tell_failures(result, "stop", display$verbosity, bound)

@@ -267,7 +267,7 @@ generate_parallel <- function(
   options$n <- py_value(n)
 
   make <- answers_maker(options, check_flag(dotted), context$model)
-  result <- run_call("generate_start", make, object, prompts, options, display, progress)
+  result <- run_call(generation, make, object, prompts, options, display, progress)
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
   samples <- as_samples(result, prompts$names, n)

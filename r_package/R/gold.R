@@ -163,7 +163,9 @@ gold_sample <- function(
   data <- check_data(data)
   check_coded_rows(data, "data")
   known <- coded_columns(data)
-  before <- if (!is.null(after)) check_gold(after, "after")
+  if (!is.null(after)) {
+    check_gold(after, "after")
+  }
   of_after <- Filter(\(name) name %in% names(data), after$design[c("text", "label")])
   known <- utils::modifyList(as.list(of_after), Filter(Negate(is.null), as.list(known)))
   by <- columns_named(rlang::enquo(by), data, "by")
@@ -189,7 +191,6 @@ gold_sample <- function(
     check_flag(several)
   }
   each <- if (several && is_uncertainty) known$each
-  is_factor <- !is.null(label) && is.factor(data[[label]])
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   uses <- c(uses, if (is.character(weights)) weights)
   # Labels that the model never gave have columns of probabilities, too.
@@ -209,7 +210,9 @@ gold_sample <- function(
     # Other columns show later whether the rows are in the order of the draw.
     uses <- union(uses, names(data)[vapply(data, is.atomic, NA)])
   }
-  options <- list(
+  arguments <- list(
+    data = frame_for_python(data, uses, label, known$codebook),
+    n = py_value(n),
     by = if (!is.null(by)) as_py_list(by),
     prob = check_prob(prob),
     text = text,
@@ -221,15 +224,11 @@ gold_sample <- function(
     names = as_py_list(check_names_of(names %||% known$names)),
     seed = py_value(seed),
     several = several,
-    codebook = known$codebook,
     each = as_py_list(each),
-    levels = if (is_factor) as_py_list(levels(data[[label]])),
-    ordered = is_factor && is.ordered(data[[label]]),
-    after = before,
+    after = if (!is.null(after)) gold_for_python(after, "after"),
     weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )
-  columns <- py_columns(data, uses)
-  drawn <- py_call("gold_draw", columns, py_value(n), options)
+  drawn <- call_python("gold_draw", arguments)
   document_event("gold_sample", \() {
     list(
       n_texts = nrow(data),
@@ -243,11 +242,9 @@ gold_sample <- function(
 
 # Returns the sample with new `rows`: the rows of `data` that contain the sample's texts.
 joined_gold <- function(gold, data, label, text) {
-  json <- check_gold(gold)
-  uses <- c(label, text, gold_columns(gold, data))
-  options <- list(label = label, text = text, n = nrow(data))
-  columns <- py_columns(data, uses)
-  rows <- py_call("gold_rows", columns, json, options)
+  sample <- gold_for_python(gold)
+  frame <- frame_for_python(data, c(label, text, gold_columns(gold, data)))
+  rows <- py_call("gold_rows", frame, sample, label, text, nrow(data))
   with_element(gold, "rows", rows)
 }
 
@@ -258,14 +255,17 @@ gold_columns <- function(gold, data) {
   c(there, raw_columns(data, gold$design$label))
 }
 
+# Returns the JSON of a sample.
 check_gold <- function(x, arg = "gold") {
-  check_given(x, arg = arg)
-  json <- if (inherits(x, "llamaherd_gold")) x$json
+  json <- check_class(x, "llamaherd_gold", arg)$json
   if (!is.character(json)) {
-    must <- "a <llamaherd_gold> made by gold_sample() or read_gold()"
-    abort_argument(arg, must, x)
+    abort_argument(arg, "a <llamaherd_gold> with all of its elements", x)
   }
   json
+}
+
+gold_for_python <- function(x, arg = "gold") {
+  tagged("gold", content = check_gold(x, arg))
 }
 
 check_prob <- function(x) if (is.numeric(x)) as_py_numbers(x) else py_value(x, "prob")
@@ -335,22 +335,10 @@ write_gold <- function(
   uncoded = FALSE,
   spreadsheet = FALSE
 ) {
-  json <- check_gold(gold)
-  options <- c(
-    py_arguments(
-      "blind",
-      "shuffle",
-      "bom",
-      "delimiter",
-      "overwrite",
-      "uncoded",
-      "spreadsheet"
-    ),
-    list(
-      coders = py_values(coders)
-    )
-  )
-  py_call("gold_write", json, py_path(path), options)
+  sample <- gold_for_python(gold)
+  options <- py_arguments("blind", "shuffle", "bom", "delimiter", "overwrite", "uncoded")
+  options <- c(options, py_arguments("spreadsheet"), list(coders = py_values(coders)))
+  rlang::exec("py_call", "write_gold", sample, py_path(path), !!!options)
   document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
   invisible(path)
 }
@@ -359,19 +347,19 @@ write_gold <- function(
 #' @export
 read_gold <- function(path, gold = NULL, coders = NULL) {
   check_given(path)
-  json <- if (!is.null(gold)) check_gold(gold)
+  sample <- if (!is.null(gold)) gold_for_python(gold)
   coders <- py_values(coders)
   if (is.data.frame(path)) {
-    if (is.null(json)) {
+    if (is.null(sample)) {
       abort("Codes in a data frame need {.arg gold}, the sample.")
     }
     names <- as_py_list(as_utf8(names(path)))
-    columns <- lapply(as.list(path), as_codes)
-    return(py_call("gold_read", columns, json, coders, names))
+    frame <- tagged("frame", content = lapply(as.list(path), as_codes))
+    return(py_call("gold_read", frame, sample, coders, names))
   }
   names <- as_py_list(as_utf8(rlang::names2(path)))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  read <- py_call("gold_read", as_py_list(paths), json, coders, names)
+  read <- py_call("gold_read", as_py_list(paths), sample, coders, names)
   document_event("read_gold", \() {
     list(
       paths = lapply(paths, log_path),

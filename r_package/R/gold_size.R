@@ -81,21 +81,7 @@ gold_size <- function(
   correlation = 0.5,
   spread = NULL
 ) {
-  options <- py_arguments(
-    "share",
-    "level",
-    "accuracy",
-    "kappa",
-    "population",
-    "target",
-    "compare",
-    "differ",
-    "power",
-    "candidates",
-    "measure",
-    "error",
-    "correlation",
-    "spread"
-  )
-  py_call("gold_size", py_value(width), options)
+  names <- setdiff(names(formals()), "width")
+  width <- if (!is.null(width)) list(width = py_value(width))
+  call_python("gold_size", c(width, py_arguments(names)))
 }

@@ -3,10 +3,10 @@
 
 slice_s <- 0.1
 
-# Runs a call and returns its result. `start` is the Python function that starts the call. `make`
-# creates the result from its value and the prompts; with several samples per prompt, it has an
-# element for each prompt that repeated() returned. After Ctrl-C the function signals an interrupt
-# that contains the result.
+# Runs a call and returns its result. `start` is the Python function that starts the call, perhaps
+# with its first argument. `make` creates the result from its value and the prompts; with several
+# samples per prompt, it has an element for each prompt that repeated() returned. After Ctrl-C the
+# function signals an interrupt that contains the result.
 run_call <- function(start, make, context, prompts, options, display, progress) {
   suspendInterrupts({
     n <- options$n %||% 1L
@@ -15,7 +15,7 @@ run_call <- function(start, make, context, prompts, options, display, progress) 
     run <- quietly(
       display$verbosity < 0,
       run_in_slices(
-        py_call(start, context, prompts$values, options),
+        rlang::exec("py_call", !!!start, context, prompts$values, options),
         bar = new_bar(progress),
         made = shown
       )

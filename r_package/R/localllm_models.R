@@ -20,12 +20,11 @@ compute_confusion_matrices <- function(
     label_col = label_col,
     truth_col = truth_col
   )
-  columns <- columns_of_models(annotations, quos)
-  options <- list(
-    pairwise = py_value(pairwise),
-    levels = check_levels(label_levels, "label_levels")
-  )
-  py_call("confusion_tables", columns, options)
+  read <- labels_of_models(annotations, quos)
+  options <- list(pairwise = py_value(pairwise))
+  options$label_levels <- check_levels(label_levels, "label_levels")
+  arguments <- list(annotations = read$frame, gold = read$gold)
+  call_python("compute_confusion_matrices", c(arguments, read$columns, options))
 }
 
 #' @rdname localLLM
@@ -44,12 +43,11 @@ intercoder_reliability <- function(
     model_col = model_col,
     label_col = label_col
   )
-  options <- list(
-    method = py_value(method),
-    levels = check_levels(label_levels, "label_levels")
-  )
-  columns <- columns_of_models(annotations, quos)
-  py_call("reliability", columns, options)
+  read <- labels_of_models(annotations, quos)
+  options <- list(method = py_value(method))
+  options$label_levels <- check_levels(label_levels, "label_levels")
+  arguments <- c(list(annotations = read$frame), read$columns, options)
+  call_python("intercoder_reliability", arguments)
 }
 
 #' @rdname localLLM
@@ -96,85 +94,63 @@ compare_models <- function(
   include_confusion = TRUE,
   include_reliability = TRUE
 ) {
-  options <- list(
-    pairwise = py_value(pairwise),
-    levels = check_levels(label_levels, "label_levels"),
-    method = py_value(method),
-    confusion = check_flag(include_confusion),
-    reliability = check_flag(include_reliability)
-  )
-  if (!options$confusion && !options$reliability) {
+  confusion <- check_flag(include_confusion)
+  reliability <- check_flag(include_reliability)
+  if (!confusion && !reliability) {
     abort(
       "At least one of {.arg include_confusion} and {.arg include_reliability} must be TRUE."
     )
   }
-  result <- py_call("compare_models", columns_of_models(annotations, quos), options)
+  read <- labels_of_models(annotations, quos)
+  levels <- list(label_levels = check_levels(label_levels, "label_levels"))
+  both <- setdiff(names(read$columns), "truth_col")
+  arguments <- list(
+    annotations = read$frame,
+    confusion = confusion,
+    reliability = reliability,
+    of_confusion = c(
+      read$columns,
+      levels,
+      list(gold = read$gold, pairwise = py_value(pairwise))
+    ),
+    of_reliability = c(read$columns[both], levels, list(method = py_value(method)))
+  )
+  result <- call_python("compare_models", arguments)
   document_event("validate", \() list(models = names(result$confusion$vs_gold)))
   result
 }
 
-# Returns the data frame itself, or the data frame in a list.
-frame_in <- \(x) if (!is.data.frame(x) && is.list(x)) x$annotations else x
-
-# Returns the values of arguments that name columns, quoted or not; `gold` may be codes.
-resolved_columns <- function(frame, quos) {
-  columns <- lapply(names(quos), \(arg) {
+# Returns the labels of models for Python: the data frame, its columns by argument, human codes.
+# `quos` are the arguments that name columns, quoted or not; `gold` may be codes.
+labels_of_models <- function(annotations, quos) {
+  frame <- if (!is.data.frame(annotations) && is.list(annotations)) {
+    annotations$annotations # the return value of explore()
+  } else {
+    annotations
+  }
+  columns <- lapply(rlang::set_names(names(quos)), \(arg) {
     is_object <- if (arg == "gold") is_codes else \(x) FALSE
     column_or_object(quos[[arg]], frame, arg, is_object = is_object)
   })
-  rlang::set_names(columns, names(quos))
-}
-
-# Returns the samples, models, labels and, if there are any, human codes for Python.
-columns_of_models <- function(annotations, quos) {
-  frame <- frame_in(annotations)
-  columns <- resolved_columns(frame, quos)
   if (!is.data.frame(frame)) {
-    must <- "a data frame or the result of explore()"
-    abort_argument("annotations", must, frame)
+    abort_argument("annotations", "a data frame or the result of explore()", frame)
   }
-  for (arg in setdiff(names(columns), "gold")) {
+  gold <- columns$gold
+  columns <- lapply(rlang::set_names(setdiff(names(columns), "gold")), \(arg) {
     check_string(columns[[arg]], arg)
+  })
+  for (name in intersect(unlist(columns[c("sample_col", "model_col")]), names(frame))) {
+    frame[[name]] <- value_text(frame[[name]])
   }
-  missing <- setdiff(
-    unlist(columns[c("sample_col", "model_col", "label_col")]),
-    names(frame)
-  )
-  if (length(missing) > 0) {
-    abort(c(
-      "{.arg annotations} is missing required column{?s}: {.field {missing}}.",
-      i = "It has {.field {names(frame)}}."
-    ))
+  is_column <- rlang::is_string(gold) && gold %in% names(frame)
+  if (!is.null(gold) && !is_column) {
+    if (!is.atomic(gold)) {
+      must <- "a vector aligned with unique samples, or the name of a column in annotations"
+      abort_argument("gold", must, gold)
+    }
+    ids <- names(gold)
+    gold <- rlang::set_names(as_codes(gold), if (!is.null(ids)) as_utf8(ids))
   }
-  samples <- value_text(frame[[columns$sample_col]])
-  truth <- if (is.null(columns$gold)) {
-    if (!is.null(columns$truth_col)) frame[[columns$truth_col]]
-  } else {
-    codes_of_samples(columns$gold, frame, samples)
-  }
-  values <- list(
-    sample = samples,
-    model = value_text(frame[[columns$model_col]]),
-    label = frame[[columns$label_col]],
-    truth = truth
-  )
-  lapply(values[lengths(values) > 0 | names(values) != "truth"], as_codes)
-}
-
-# Returns the human code for each row.
-codes_of_samples <- function(gold, frame, samples) {
-  if (is.character(gold) && length(gold) == 1 && gold %in% names(frame)) {
-    return(frame[[gold]])
-  }
-  ids <- unique(samples)
-  if (!is.atomic(gold) || length(gold) != length(ids)) {
-    must <- paste(
-      "a vector aligned with unique samples, of which there are",
-      length(ids),
-      "or the name of a column in annotations"
-    )
-    abort_argument("gold", must, gold)
-  }
-  at <- match(samples, names(gold) %||% ids)
-  (if (is.factor(gold)) as.character(gold) else unname(gold))[at]
+  used <- intersect(c(unlist(columns), if (is_column) gold), names(frame))
+  list(frame = frame_for_python(frame, used), columns = columns, gold = gold)
 }

@@ -77,7 +77,7 @@ model_optimize <- function(
 # Ctrl-C ends the job. The job's files are removed before the interrupt is signalled.
 run_optimize <- function(path, out, options, progress) {
   run <- run_in_slices(
-    py_call("optimize_start", path, out, options),
+    rlang::exec("py_call", "start_optimize", path, out, !!!options),
     bar = new_bar(progress)
   )
   if (run$interrupted) {

@@ -153,7 +153,7 @@ optimized_path <- function(path, cache_dir, progress, verbosity) {
 #' get_model_cache_dir()
 list_cached_models <- function(cache_dir = NULL) {
   cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
-  models <- py_call("cached_models", cache_dir)
+  models <- py_call("list_cached_models", cache_dir)
   models$path <- r_path(models$path)
   models$source[!nzchar(models$source)] <- NA
   if (nrow(models) == 0) {
@@ -172,7 +172,7 @@ list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
     abort_argument("min_size_mb", "a number", min_size_mb)
   }
   check_flag(verify)
-  found <- py_call("ollama_models")
+  found <- py_call("list_ollama_models")
   models <- data.frame(
     name = found$name,
     path = r_path(found$path),
@@ -190,7 +190,7 @@ list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
 
 #' @rdname list_cached_models
 #' @export
-get_model_cache_dir <- function() r_path(py_call("cache_dir"))
+get_model_cache_dir <- function() r_path(py_call("model_cache_dir"))
 
 #' Access token of the Hugging Face hub
 #'
@@ -276,7 +276,7 @@ is_token <- function(token) {
 #' llamaherd_models()[c("source", "memory_gb", "fits")]
 #' subset(llamaherd_models(memory_gb = 16), fits)$source
 llamaherd_models <- function(memory_gb = NULL) {
-  py_call("models_recommended", py_value(memory_gb))
+  py_call("recommended_models", py_value(memory_gb))
 }
 
 #' A small model for examples

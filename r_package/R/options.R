@@ -1,5 +1,7 @@
 # Arguments of generate() and generate_parallel(), converted for Python.
 
+generation <- c("model_start", "generate") # of run_call()
+
 # `env` is the frame of the function that the user called.
 call_options <- function(env, dots, n) {
   further <- further_settings(env$sampling, dots)

@@ -69,12 +69,11 @@ plot.llamaherd_coded <- function(x, ...) {
     given <- list(spans = passages, names = as_py_list(coding$span_labels))
     return(drawn("passages", given))
   }
-  probs <- unname(coding$probs[coding$names])
-  has_probs <- length(probs) == length(coding$names) && all(probs %in% names(x))
+  probs <- all_probs(x)
   given <- list(
     labels = text_list(value_text(columns[[coding$label %||% ""]])),
     names = as_py_list(coding$names),
-    probs = if (has_probs) unname(lapply(columns[probs], as_py_numbers)),
+    probs = if (!is.null(probs)) unname(lapply(probs, as_py_numbers)),
     several = identical(coding$codebook$type, "multiple"),
     things = "texts"
   )
@@ -116,61 +115,49 @@ plot.llamaherd_validation <- function(
   if (!is.null(needed) && !is.na(needed) && is.null(x[[needed]])) {
     abort_no_prob()
   }
-  drawn("validation", list(json = x$json, type = type))
+  drawn("validation", c(content_to_plot(x), list(type = type)))
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_span_validation <- function(x, type = c("measures", "labels"), ...) {
-  columns <- columns_to_plot(x)
-  columns$label[lengths(columns$label) == 0] <- ""
-  given <- list(columns = columns, level = attr(x, "level"), type = py_value(type))
-  drawn("span_validation", given)
+  drawn("span_validation", c(content_to_plot(x), list(type = py_value(type))))
 }
 
 #' @rdname plots
 #' @export
-plot.llamaherd_coverage <- function(x, ...) {
-  coverage <- c(columns_to_plot(x), n = attr(x, "n"))
-  drawn("coverage", list(coverage = coverage, level = attr(x, "level")))
-}
+plot.llamaherd_coverage <- function(x, ...) drawn("coverage", content_to_plot(x))
 
 #' @rdname plots
 #' @export
-plot.llamaherd_agreement <- function(x, ...) {
-  columns <- columns_to_plot(x)
-  names(columns)[[1]] <- "name"
-  drawn("agreement", list(columns = columns, level = attr(x, "level")))
-}
+plot.llamaherd_agreement <- function(x, ...) drawn("agreement", content_to_plot(x))
 
-# Returns the columns of a table for Python.
-columns_to_plot <- function(x) {
-  lapply(as.list(plain_frame(x)), \(column) {
+#' @rdname plots
+#' @export
+plot.llamaherd_estimates <- function(x, ...) drawn("estimates", content_to_plot(x))
+
+#' @rdname plots
+#' @export
+plot.llamaherd_robustness <- function(x, ...) drawn("robustness", content_to_plot(x))
+
+#' @rdname plots
+#' @export
+plot.llamaherd_codebooks <- function(x, ...) drawn("codebooks", content_to_plot(x))
+
+#' @rdname plots
+#' @export
+plot.llamaherd_pairs <- function(x, ...) drawn("pairs", content_to_plot(x))
+
+# Returns the content of an object for Python: its JSON, or the columns and attributes of a table.
+content_to_plot <- function(x) {
+  if (!is.data.frame(x)) {
+    return(unclass(x)[intersect(c("json", "estimates_json"), names(x))])
+  }
+  columns <- lapply(as.list(plain_frame(x)), \(column) {
     if (is.double(column)) as_py_numbers(column) else text_list(column)
   })
+  list(columns = columns, level = attr(x, "level"), n = attr(x, "n", exact = TRUE))
 }
-
-#' @rdname plots
-#' @export
-plot.llamaherd_estimates <- function(x, ...) drawn("estimates", list(json = x$json))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_robustness <- function(x, ...) {
-  if (is.null(x$estimates)) {
-    drawn("robustness", list(json = x$json))
-  } else {
-    drawn("variants", list(json = x$estimates_json))
-  }
-}
-
-#' @rdname plots
-#' @export
-plot.llamaherd_codebooks <- function(x, ...) drawn("comparison", list(json = x$json))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_pairs <- function(x, ...) drawn("pairs", list(json = x$json))
 
 #' @rdname plots
 #' @export
@@ -214,7 +201,8 @@ drawn <- function(kind, given) {
   check_graphics()
   # dev.size() would open a device, which in a script is the file Rplots.pdf.
   size <- if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
-  found <- py_call("plot_description", kind, given, size[[1]], size[[2]])
+  arguments <- list(kind = kind, given = given, width = size[[1]], height = size[[2]])
+  found <- call_python("plot_description", arguments)
   check_ggplot2()
   ggplot_of(found)
 }

@@ -114,11 +114,8 @@ recalibrate <- function(
   features <- check_features(features, embeddings)
   vectors <- vectors_for(embeddings, coded, text)
   arguments <- list(
-    columns = tagged(
-      "frame",
-      content = py_columns(coded, c(uses, raw_columns(coded, label)))
-    ),
-    gold = if (is.null(design)) codes else as_python(gold),
+    columns = frame_for_python(coded, c(uses, raw_columns(coded, label))),
+    gold = codes,
     coded = list(
       label = label,
       text = text,
@@ -145,7 +142,7 @@ recalibrate <- function(
       list(
         n_texts = nrow(coded),
         input_hash = lines_sha256(value_text(coded[[label]])),
-        gold_hash = lines_sha256(value_text(unlist(codes)))
+        gold_hash = lines_sha256(value_text(unlist(codes$content %||% codes)))
       )
     )
   })

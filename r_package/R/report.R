@@ -78,15 +78,22 @@ parts_for_report <- function(validation, estimates, robustness, evaluation) {
     hint <- "A report highlights passages, but does not compare them: print() or plot() the result."
     abort_argument("validation", "the result of validate()", validation, hint = hint)
   }
-  check_class(validation, "llamaherd_validation", "validation")
-  check_class(robustness, "llamaherd_robustness", "robustness")
-  check_class(evaluation, "llamaherd_evaluation", "evaluation")
   list(
-    validation = validation$json,
+    validation = content_for_report(validation, "llamaherd_validation"),
     estimates = several_for_report(estimates),
-    robustness = if (!is.null(robustness)) robustness_for_report(robustness),
-    evaluation = if (!is.null(evaluation)) evaluation_for_report(evaluation)
+    robustness = content_for_report(robustness, "llamaherd_robustness"),
+    variants = robustness$estimates_json,
+    evaluation = content_for_report(evaluation, "llamaherd_evaluation")
   )
+}
+
+# Returns the JSON of an object; NULL for NULL.
+content_for_report <- function(x, class, arg = rlang::caller_arg(x)) {
+  check_class(x, class, arg, null = TRUE)
+  if (!is.null(x) && is.null(x[["json"]])) {
+    abort("{.arg {arg}} was computed by an earlier version: compute it again.")
+  }
+  x[["json"]]
 }
 
 # Returns a list with the content of one or several estimates.
@@ -97,35 +104,15 @@ several_for_report <- function(estimates) {
   args <- if (is_list) sprintf("estimates[[%d]]", seq_along(several)) else "estimates"
   titles <- rlang::names2(several)
   lapply(seq_along(several), \(i) {
-    check_class(several[[i]], "llamaherd_estimates", args[[i]], null = FALSE)
-    list(several[[i]]$json, titles[[i]])
+    estimate <- check_class(several[[i]], "llamaherd_estimates", args[[i]])
+    list(content_for_report(estimate, "llamaherd_estimates", args[[i]]), titles[[i]])
   })
-}
-
-evaluation_for_report <- function(x) {
-  list(
-    choice = x$choice$json,
-    value = x$value$value,
-    low = x$value$low,
-    high = x$value$high,
-    n = x$n,
-    n_failed = x$n_failed,
-    n_openings = nrow(x$opened),
-    notes = as_py_list(x$notes)
-  )
-}
-
-check_class <- function(x, class, arg, null = TRUE) {
-  check_given(x, arg = arg)
-  if (!(null && is.null(x)) && !inherits(x, class)) {
-    abort_argument(arg, sprintf("a <%s>", class), x)
-  }
 }
 
 check_coded <- function(x) {
   check_given(x, arg = "x")
   if (!is.data.frame(x) || inherits(x, "llamaherd_coded")) {
-    return(check_class(x, "llamaherd_coded", "x", null = FALSE))
+    return(check_class(x, "llamaherd_coded"))
   }
   abort(c(
     "{.arg x} has no record of how its labels were made.",
@@ -150,22 +137,17 @@ coded_for_report <- function(x) {
       }
     ))
   }
-  n <- nrow(x)
-  probs <- unname(coding$probs[coding$names])
-  has_probs <- length(probs) > 0 && all(probs %in% names(x))
-  values <- if (has_probs) {
-    matrix(vapply(probs, \(name) as.double(x[[name]]), double(n)), n)
-  }
-  raw <- paste0("raw_", c(coding$label, probs))
-  is_recalibrated <- has_probs && all(raw %in% names(x))
+  probs <- all_probs(x)
+  raw <- paste0("raw_", c(coding$label, names(probs)))
+  is_recalibrated <- !is.null(probs) && all(raw %in% names(x))
   error <- unname(coding$columns["error"])
-  errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, n)
+  errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, nrow(x))
   list(
     text = coding$text,
     texts = text_list(value_text(x[[coding$text]])),
     labels = text_list(labels_for_report(x, coding)),
     names = as_py_list(coding$names),
-    probs = if (has_probs) rows_of(values),
+    probs = if (!is.null(probs)) rows_of(do.call(cbind, probs)),
     original = if (is_recalibrated) {
       list(
         labels = text_list(value_text(x[[raw[[1]]]])),
@@ -208,8 +190,6 @@ labels_for_report <- function(x, coding) {
   }
   abort("{.arg x} no longer has all rows or its column of labels.")
 }
-
-robustness_for_report <- function(x) list(json = x$json, estimates = x$estimates_json)
 
 #' Write a methods paragraph
 #'

@@ -184,7 +184,7 @@ check_judge <- function(gold, data, text, arguments, formula, outcome) {
   }
   # Removes the labels from the sample, because the labels of variants differ from the labels by
   # which it was drawn.
-  json <- py_call("gold_unlabelled", check_gold(gold))
+  json <- py_call("gold_unlabelled", gold_for_python(gold))
   gold <- with_element(gold, "json", json)
   gold <- joined_gold(gold, data, NULL, text)
   drawn <- call_python(

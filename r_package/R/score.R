@@ -84,7 +84,7 @@ score_parallel <- function(
     task_options(prompts, env)
   )
   make <- \(table, prompts, ...) new_scores(table, prompts, texts, is.list(continuations))
-  result <- run_task("score_start", make, object, prompts, options, env)
+  result <- run_task("score", make, object, prompts, options, env)
   keeping(
     result,
     document_answers("score_parallel", context, prompts, result, result$logprob, list())
@@ -107,7 +107,7 @@ perplexity <- function(
   object <- check_context(context)
   prompts <- as_prompts(texts, "texts")
   options <- task_options(prompts, env)
-  result <- run_task("perplexity_start", task_table, object, prompts, options, env)
+  result <- run_task("perplexity", task_table, object, prompts, options, env)
   keeping(
     result,
     document_answers("perplexity", context, prompts, result, result$perplexity, list())

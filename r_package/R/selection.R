@@ -68,7 +68,7 @@ choose_examples <- function(
 ) {
   check_given(gold)
   check_given(k)
-  check_codebook(codebook)
+  check_class(codebook, "llamaherd_codebook")
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
     abort_argument("embeddings", "a matrix of numbers", embeddings)
   }
@@ -167,7 +167,7 @@ gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed =
 #' @export
 gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
   arguments <- list(
-    gold = tagged("gold", content = check_gold(gold)),
+    gold = gold_for_python(gold),
     part = py_value(part)
   )
   call_python("gold_part", arguments)
@@ -179,9 +179,6 @@ gold_given <- function(gold) {
   if (rlang::is_string(gold)) {
     return(expand_path(gold))
   }
-  if (!inherits(gold, "llamaherd_gold")) {
-    must <- "a <llamaherd_gold> made by gold_sample() or read_gold(), or the path of its CSV file"
-    abort_argument("gold", must, gold)
-  }
-  as_python(gold, "gold")
+  check_class(gold, "llamaherd_gold", or = ", or the path of its CSV file")
+  gold_for_python(gold)
 }

@@ -113,8 +113,7 @@ server_start <- function(
       stay,
       options
     ),
-    \(job) py_call("remote_started", job),
-    new_bar(FALSE)
+    bar = new_bar(FALSE)
   )
   server <- if (!is.null(run$value)) new_server(run$value)
   if (run$interrupted) {

@@ -72,7 +72,8 @@ read_spans <- function(
   if (length(paths) == 0 || !all(file_exists(paths))) {
     abort_argument("path", "existing files", path)
   }
-  py_call("spans_read", as_py_list(paths), py_value(format), py_value(text))
+  format <- py_value(format)
+  py_call("read_spans", as_py_list(paths), format = format, text = py_value(text))
 }
 
 #' @rdname read_spans
@@ -111,13 +112,13 @@ validate_spans <- function(
     must <- "a data frame from annotate_texts() with a codebook of passages"
     abort_argument("coded", must, coded, hint = hint)
   }
-  py_call(
-    "spans_validate",
-    text_list(as_utf8(as.character(coded[[text]]))),
-    lapply(unname(spans), passages_json),
-    attr(gold, "content"),
-    py_arguments("gamma", "level", "n_bootstrap", "seed")
+  arguments <- list(
+    texts = text_list(as_utf8(as.character(coded[[text]]))),
+    spans = lapply(unname(spans), passages_json),
+    content = attr(gold, "content"),
+    options = py_arguments("gamma", "level", "n_bootstrap", "seed")
   )
+  call_python("spans_validate", arguments)
 }
 
 # Returns the passages of a text as JSON; NULL if the text has no answer.

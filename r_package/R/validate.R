@@ -162,9 +162,8 @@ validate <- function(
       weights = weights_given(weights, of_columns)
     )
   )
-  result <- py_call(
-    "validate",
-    list(
+  arguments <- list(
+    coded = list(
       labels = as_codes(coded$labels),
       names = levels %||% list(),
       known = if (several) list() else known_levels(columns),
@@ -173,14 +172,15 @@ validate <- function(
       codebook = coded$codebook,
       expected = if (!is.null(coded$expected)) as_py_numbers(coded$expected)
     ),
-    list(
+    gold = list(
       codes = unname(lapply(gold$codes, as_codes)),
       coders = as_py_list(gold$coders),
       json = gold$json,
-      columns = py_columns(coded$frame, gold_columns(gold, coded$frame))
+      columns = frame_for_python(coded$frame, gold_columns(gold, coded$frame))
     ),
-    options
+    options = options
   )
+  result <- call_python("validate", arguments)
   document_event("validate", \() {
     overall <- result$table[result$table$part == "accuracy", ]
     c(
@@ -312,7 +312,13 @@ coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
   x[is.na(correct)] <- NaN
   correct[is.na(correct)] <- FALSE
   weights <- if (!is.null(weights)) as_py_list(check_numeric(weights))
-  py_call("coverage_curve", as_py_list(x), as_py_list(correct), weights, py_value(level))
+  arguments <- list(
+    confidence = as_py_list(x),
+    correct = as_py_list(correct),
+    weights = weights,
+    level = py_value(level)
+  )
+  call_python("coverage_curve", arguments)
 }
 
 #' @rdname coverage_curve

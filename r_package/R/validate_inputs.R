@@ -33,9 +33,8 @@ coded_parts <- function(x, label_col, is_default, prob) {
   }
   is_ours <- identical(label, info$label)
   names <- if (is_ours && length(info$names) > 0) as.character(info$names)
-  columns <- if (!is.null(names)) unname(info$probs[names])
-  has_probs <- length(columns) > 0 && all(columns %in% names(x))
-  if (is.null(prob) && is_ours && !has_probs) {
+  probs <- if (!is.null(names)) all_probs(x)
+  if (is.null(prob) && is_ours && is.null(probs)) {
     prob <- unname(info$columns["prob"])
     prob <- if (!is.null(prob) && prob %in% names(x)) prob
   }
@@ -44,10 +43,7 @@ coded_parts <- function(x, label_col, is_default, prob) {
     label_name = label,
     names = names,
     prob = coded_prob(x, prob, nrow(x)),
-    probs = if (is.null(prob) && has_probs) {
-      values <- vapply(columns, \(name) as.double(x[[name]]), double(nrow(x)))
-      matrix(values, nrow = nrow(x))
-    },
+    probs = if (is.null(prob) && !is.null(probs)) unname(do.call(cbind, probs)),
     texts = if (is_ours && isTRUE(info$text %in% names(x))) as.character(x[[info$text]]),
     codebook = if (is_ours) info$codebook$content,
     expected = if (is_ours && isTRUE(info$codebook$is_numeric)) {

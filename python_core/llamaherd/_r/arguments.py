@@ -7,14 +7,14 @@ which is JSON or columns, or several fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary
-from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.frames import Categories
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.part_codes import GivenLabels
 from llamaherd.engine.core.errors import BadArgumentError
@@ -38,10 +38,17 @@ class Unreadable:
         return self._text
 
 
-@boundary
 def unreadable(text: str) -> Unreadable:
     """Return a value that R shows as `text`."""
     return Unreadable(text)
+
+
+def integer64_texts(data: bytes) -> list[str | None]:
+    """Return integers of 64 bits, from bytes, as texts; None for R's NA."""
+    missing = -(1 << 63)
+    rows = range(0, len(data), 8)
+    numbers = [int.from_bytes(data[i : i + 8], "little", signed=True) for i in rows]
+    return [None if number == missing else str(number) for number in numbers]
 
 
 def given(value: Any) -> Any:  # noqa: ANN401 - any argument
@@ -50,13 +57,58 @@ def given(value: Any) -> Any:  # noqa: ANN401 - any argument
         if _CLASS not in value:
             return {name: given(each) for name, each in value.items()}
         fields = {name: each for name, each in value.items() if name != _CLASS}
-        make = _MAKERS[value[_CLASS]]
-        return make(fields["content"]) if "content" in fields else make(**fields)
+        content = [fields.pop("content")] if "content" in fields else []
+        return _MAKERS[value[_CLASS]](*content, **fields)
     if isinstance(value, list):
         return [given(each) for each in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)  # R's numbers are doubles unless the user writes 1L
     return value
+
+
+def read(value: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return an argument like `given`, but only seeds become whole numbers."""
+    if not isinstance(value, dict):
+        return value
+    if _CLASS in value:
+        return given(value)
+    return {
+        name: given(each) if name == "seed" else read(each)
+        for name, each in value.items()
+    }
+
+
+class ColumnsOfR(dict[str, Any]):
+    """Columns of a data frame, with the codebook of its labels, as `Coded` has it.
+
+    Attributes:
+        codebook: The codebook; None if the labels have no record.
+    """
+
+    codebook: lh.Codebook | None = None
+
+
+def frame(
+    content: Mapping[str, Any],
+    label: str = "",
+    levels: Sequence[str] | None = None,
+    ordered: bool = False,
+    book: str | None = None,
+) -> ColumnsOfR:
+    """Return a data frame, whose column of labels is categorical if it has levels.
+
+    Args:
+        content: Columns by name.
+        label: Name of the column of labels.
+        levels: Levels of this column.
+        ordered: True if the levels are ordered.
+        book: Codebook of the labels, as JSON.
+    """
+    made = ColumnsOfR(content)
+    made.codebook = None if book is None else codebook(book)
+    if levels is not None:
+        made[label] = Categories(values=made[label], names=tuple(levels), ordered=ordered)
+    return made
 
 
 def codebook(content: str) -> lh.Codebook:
@@ -74,7 +126,19 @@ def sample(content: str) -> GoldSample:
 
 def coded(frame: Mapping[str, Any], text: str, run: str) -> lh.Coded:
     """Return coded texts whose labels are not used, only the record of their coding."""
-    return lh.Coded.of_record(json.loads(run), dict(frame), text, names=())
+    record = json.loads(run)
+    return lh.Coded(
+        frame=dict(frame),
+        text=text,
+        codebook=lh.Codebook.from_dict(record["codebook"]["content"]),
+        columns={},
+        names=(),
+        labels=[],
+        probs=None,
+        errors=[],
+        run=record,
+        stats=lh.Stats(),
+    )
 
 
 def labels(**fields: Any) -> GivenLabels:  # noqa: ANN401 - see below
@@ -116,7 +180,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "codebook": codebook,
     "coded": coded,
     "comparison": lh.CodebookComparison.from_json,
-    "frame": dict,
+    "frame": frame,
     "gold": sample,
     "labels": labels,
     "pairs": lh.PairComparison.from_json,

@@ -35,9 +35,8 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
-        read: Any = map(with_whole_seed, args)
         with recorded_warnings() as caught:
-            status = status_of(lambda: function(*read, **kwargs))
+            status = status_of(lambda: function(*args, **kwargs))
         notices = [
             each for each in caught if issubclass(each.category, lh.ThinkingWarning)
         ]
@@ -76,22 +75,6 @@ def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
         return status_of(lambda: function(*args, **kwargs))
 
     return call
-
-
-def with_whole_seed(argument: Any) -> Any:  # noqa: ANN401 - any argument
-    """Return options with whole seeds, which R sends as floats above 2^31."""
-    if not isinstance(argument, dict):
-        return argument
-    return {
-        name: _whole(each) if name == "seed" else with_whole_seed(each)
-        for name, each in argument.items()
-    }
-
-
-def _whole(seed: Any) -> Any:  # noqa: ANN401 - a number, a list of them, or a wrong value
-    if isinstance(seed, list):
-        return list(map(_whole, seed))
-    return int(seed) if isinstance(seed, float) and seed.is_integer() else seed
 
 
 def status_of(function: Callable[[], object]) -> Status:

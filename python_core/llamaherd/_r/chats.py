@@ -12,20 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import (
-    boundary,
-    clean,
-    clean_or_none,
-    given_prompts,
-    renamed,
-)
-from llamaherd._r.forms import Part, parts, table_of, value
+from llamaherd._r.boundary import clean, clean_or_none, given_prompts, renamed
+from llamaherd._r.forms import Part, parts, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@boundary
 def chat_create(
     context: lh.Context | lh.Model,
     system: str | None,
@@ -45,7 +38,6 @@ def chat_create(
     return {"python": lh.chat(context, system, turns=given, **_settings(settings))}
 
 
-@boundary
 def chat_ask(
     chat: lh.Chat, text: str | None, settings: Mapping[str, Any]
 ) -> dict[str, lh.Reply]:
@@ -64,7 +56,6 @@ def chat_ask(
     return {"reply": chat.stream(text, **given)}
 
 
-@boundary
 def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
     """Wait for new pieces of an answer for at most `timeout_s` seconds.
 
@@ -86,13 +77,11 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
     }
 
 
-@boundary
 def chat_cancel(reply: lh.Reply) -> None:
     """Request the end of an answer, which stops within one step; return at once."""
     reply.cancel()
 
 
-@boundary
 def chat_result(reply: lh.Reply) -> dict[str, Any]:
     """Wait for the end of an answer and return its result.
 
@@ -101,69 +90,56 @@ def chat_result(reply: lh.Reply) -> dict[str, Any]:
         reason "cancelled"; a failed answer raises an error.
     """
     result = reply.result()
+    texts = ("text", "partial", "thinking")
+    numbers = ("n_thinking_tokens", "n_prompt_tokens", "n_generated_tokens")
+    others = ("thinking_complete", "finish_reason", "complete")
     stats = result.stats
     return {
-        "text": clean_or_none(result.text),
-        "partial": clean_or_none(result.partial),
-        "thinking": clean_or_none(result.thinking),
-        "n_thinking_tokens": result.n_thinking_tokens,
-        "thinking_complete": result.thinking_complete,
-        "finish_reason": result.finish_reason,
-        "complete": result.complete,
-        "n_prompt_tokens": result.n_prompt_tokens,
-        "n_generated_tokens": result.n_generated_tokens,
+        **{name: clean_or_none(getattr(result, name)) for name in texts},
+        **{name: getattr(result, name) for name in (*numbers, *others)},
         "n_computed_tokens": 0 if stats is None else stats.n_prefill_tokens,
         "seed": float(result.seed),
     }
 
 
-@boundary
 def chat_turns(chat: lh.Chat) -> Part:
     """Return `system`, and the `turns` with the system message, see `_turns`."""
     first = [] if chat.system is None else [{"role": "system", "content": chat.system}]
-    return parts(system=value(chat.system), turns=_turns([*first, *chat.turns]))
+    return parts(system=chat.system, turns=_turns([*first, *chat.turns]))
 
 
-@boundary
 def chat_set_system(chat: lh.Chat, text: str | None) -> None:
     """Set the system message for later questions; None removes it."""
     with renamed(system="text"):
         chat.system = text
 
 
-@boundary
 def chat_undo(chat: lh.Chat) -> Part:
     """Remove the last question with its answer, and return both as a table."""
     return _turns(chat.undo())
 
 
-@boundary
 def chat_forget(chat: lh.Chat, n: int) -> Part:
     """Remove the n oldest questions with their answers, and return them as a table."""
     return _turns(chat.forget(n))
 
 
-@boundary
 def chat_fork(chat: lh.Chat, n: int) -> dict[str, list[lh.Chat]]:
     """Return n independent conversations that continue this one, as `pythons`."""
     return {"pythons": chat.fork(n)}
 
 
-@boundary
 def chat_ask_all(
     chat: lh.Chat, texts: Sequence[str | None], settings: Mapping[str, Any]
-) -> dict[str, lh.Job[lh.Results]]:
+) -> lh.Job[lh.Results]:
     """Start to answer many questions in one batch, each as a continuation of the chat.
 
     Args:
         chat: Chat, which is not changed.
         texts: Questions; a missing question (None) fails.
         settings: Options that override the options of the chat, as for `chat_ask`.
-
-    Returns:
-        `job`, for `job_wait` and `job_result`.
     """
-    return {"job": chat.start_all(given_prompts(texts, chat=True), **_settings(settings))}
+    return chat.start_all(given_prompts(texts, chat=True), **_settings(settings))
 
 
 def _turns(turns: Sequence[Any]) -> Part:
@@ -177,8 +153,8 @@ def _turns(turns: Sequence[Any]) -> Part:
         }
         for turn in turns
     ]
-    kinds = dict.fromkeys(("role", "content", "thinking"), "text")
-    return table_of(rows, {**kinds, "interrupted": "flag"})
+    texts = "role content thinking"
+    return table_of(rows, f"{texts} interrupted", text=texts, flag="interrupted")
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,20 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.arguments import codebook as _codebook
-from llamaherd._r.boundary import boundary, clean, form_of
-from llamaherd._r.forms import (
-    Part,
-    r_object,
-    table_of,
-    table_of_objects,
-    value,
-    vector,
-)
+from llamaherd._r.boundary import clean, form_of
+from llamaherd._r.forms import Part, fields, r_object, value, vector
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.coding.annotation.codebook import page
-from llamaherd.coding.annotation.codebook_file import ready_dicts
-from llamaherd.coding.annotation.columns import names_of_columns as named_columns
 from llamaherd.coding.annotation.columns import roles_of
 from llamaherd.coding.annotation.prompts import PromptPreview
 from llamaherd.coding.annotation.scales import NumberScale
@@ -41,14 +31,14 @@ def _(found: lh.Codebook) -> Part:
     content = found.to_dict()
     names = list(found.names)
     made = {
-        "question": value(content["question"]),
+        "question": content["question"],
         "labels": {**vector("text", found.definitions.values()), "names": names},
-        "type": value(found.type),
-        "schema": value(found.table_schema if found.kind.is_generated else None),
-        "hash": value(found.hash),
-        "measured": value(found.kind.measured),
-        "is_numeric": value(found.numbers is not None),
-        "content": value(json.dumps(content, ensure_ascii=False)),
+        "type": found.type,
+        "schema": found.table_schema if found.kind.is_generated else None,
+        "hash": found.hash,
+        "measured": found.kind.measured,
+        "is_numeric": found.numbers is not None,
+        "content": json.dumps(content, ensure_ascii=False),
     }
     lines = "\n".join(page(found, most=MOST_ROWS))
     return r_object("codebook", made, page=lines, is_fixed=True)
@@ -62,133 +52,48 @@ def _(found: NumberScale) -> Part:
     wide = max(map(len, names), default=0)
     lines = ["<NumberScale: from {:g} to {:g} in steps of {:g}>".format(*ends)]
     lines += [f"  {number:{wide}}  {name}" for number, name in names.items()]
+    named = {**vector("text", names.values()), "names": list(names)}
     made = {
-        **dict(zip(("low", "high", "step"), map(value, ends), strict=True)),
-        "names": {**vector("text", names.values()), "names": list(names)}
-        if names
-        else None,
+        **dict(zip(("low", "high", "step"), ends, strict=True)),
+        "names": named if names else None,
         "values": vector("number", found.numbers),
-        "content": value(json.dumps(content, ensure_ascii=False)),
+        "content": json.dumps(content, ensure_ascii=False),
     }
     return r_object("scale", made, page="\n".join(lines), is_fixed=True)
 
 
 @form_of.register(PromptPreview)
 def _(found: PromptPreview) -> Part:
-    made = {
-        "prompt": value(found.prompt),
-        "shared": value(found.shared),
-        "n_prompts": vector("integer", [found.n_prompts]),
-        "tokens": None if found.tokens is None else vector("integer", found.tokens),
-        "n_shared": value(found.n_shared),
-    }
-    return r_object("preview", made, page=found)
+    made = fields(found, "prompt shared n_prompts")
+    made["tokens"] = value(None)
+    if found.tokens is not None:
+        made["tokens"] = vector("integer", found.tokens)
+    return r_object("preview", made | fields(found, "n_shared"), page=found)
 
 
-@boundary
-def codebook_make(content: str) -> lh.Codebook:
-    """Return a codebook from JSON."""
-    return _codebook(content)
-
-
-@boundary
-def codebook_read(path: str) -> lh.Codebook:
-    """Read a codebook from a YAML file."""
-    return lh.read_codebook(path)
-
-
-@boundary
-def codebook_ready(name: str, target: str | None) -> lh.Codebook:
-    """Return a ready codebook."""
-    return lh.ready_codebook(name, target)
-
-
-@boundary
-def codebooks_ready() -> Part:
-    """Return the list of ready codebooks as a table."""
-    kinds = {"n_labels": "integer", "needs_target": "flag"}
-    rows = ready_dicts()
-    return table_of(rows, {name: kinds.get(name, "text") for name in rows[0]})
-
-
-@boundary
-def models_recommended(memory_gb: float | None) -> Part:
-    """Return recommended models as a table."""
-    kinds = {
-        "source": "text",
-        "memory_gb": "integer",
-        "size_bytes": "number",
-        "fits": "flag",
-        "measured": "text",
-        "published": "text",
-    }
-    return table_of_objects(lh.recommended_models(memory_gb), kinds)
-
-
-@boundary
-def scale_make(
-    low: float, high: float, step: float, names: Mapping[str, str] | Sequence[str] | None
-) -> NumberScale:
-    """Check and return a scale of numbers."""
-    return lh.number_scale(low, high, step, names)
-
-
-@boundary
-def codebook_write(content: str, path: str, overwrite: bool) -> None:
-    """Write a codebook to a YAML file."""
-    lh.write_codebook(_codebook(content), path, overwrite=overwrite)
-
-
-@boundary
-def codebook_preview(
-    content: str, text: str, model: lh.Model | None, chat: bool
-) -> PromptPreview:
-    """Return the prompt for a text."""
-    return lh.prompt_preview(_codebook(content), text, model, chat=chat)
-
-
-@boundary
-def annotate_roles(content: str, options: Mapping[str, Any]) -> list[str]:
+def annotate_roles(codebook: lh.Codebook, options: Mapping[str, Any]) -> list[str]:
     """Check the settings of a coding, and return the roles of the new columns."""
-    codebook = _codebook(content)
     settings = checked_settings(codebook, "model", _settings(options))
     return roles_of(codebook, settings)
 
 
-@boundary
-def column_names(
-    roles: Sequence[str],
-    columns: str | Mapping[str, str | None] | None,
-    existing: Sequence[str],
-) -> dict[str, str]:
-    """Return the names of the new columns by role; see `columns.named`."""
-    return named_columns(roles, columns, existing)
-
-
-@boundary
 def annotate_start(
     context: lh.Context,
     texts: Sequence[str | None],
-    content: str,
+    codebook: lh.Codebook,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Start `annotate`. A missing text is None; `journal` is an absolute path or None.
+    """Start `annotate`, with arguments that the R user gave, and `versions`.
 
-    Args:
-        context: Context to run in.
-        texts: Texts.
-        content: Content of the codebook, as JSON.
-        options: Arguments of `annotate` that the R user gave, and `versions`.
+    A missing text is None; `journal` of the result is an absolute path or None.
     """
-    codebook, settings = _codebook(content), _settings(options)
+    settings = _settings(options)
     name = checked_settings(codebook, context.file_stem, settings).journal
     if settings.get("journal") is True and name is not None:
         settings["journal"] = name  # R reports the path; Python would also print it
     job = lh.start_annotate({_TEXT: list(texts)}, _TEXT, codebook, context, **settings)
-    return {
-        "job": job,
-        "journal": None if name is None else clean(str(Path(name).absolute())),
-    }
+    path = None if name is None else clean(str(Path(name).absolute()))
+    return {"job": job, "journal": path}
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:

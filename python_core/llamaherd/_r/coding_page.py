@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llamaherd as lh
-from llamaherd._r.arguments import codebook as codebook_of
-from llamaherd._r.boundary import boundary, form_of
+from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import Part, parts, table, vector
 from llamaherd.coding_page.code_texts import first_link, make_page, path_for
 from llamaherd.coding_page.desk import Desk
@@ -18,6 +17,7 @@ from llamaherd.coding_page.store import CodeStore
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.coding.estimation.gold_drawn import GoldSample
     from llamaherd.coding_page.serving import CodingPage, CodingProgress
 
 _LOOK_S = 0.02
@@ -76,46 +76,31 @@ class CodingPageRun:
             self._store.close()
 
 
-@boundary
 def code_start(
-    data: str | Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+    data: GoldSample | Mapping[str, Sequence[Any]],
+    codebook: lh.Codebook | None,
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Serve a coding page.
 
     Args:
-        data: Sample as JSON, or columns of a data frame.
-        options: `codebook` as JSON, or None; and, as in `code_texts`: `coders`,
-            `tie_coder`, `path`, `text`, `id`, `seed`, `host`, `port`, `allowed_hosts`,
-            `keys`.
+        data: Sample, or columns of a data frame.
+        codebook: Codebook, or None.
+        options: As in `code_texts`: `coders`, `tie_coder`, `path`, `text`, `id`, `seed`,
+            `host`, `port`, `allowed_hosts`, `keys`.
 
     Returns:
         `job`; `lines`, with the links for all coders; and `link`, the first link.
     """
     of = dict(options)
-    content = of["codebook"]
-    codebook = None if content is None else codebook_of(content)
-    given: Any = lh.GoldSample.from_json(data) if isinstance(data, str) else dict(data)
-    sheet = make_sheet(
-        given,
-        codebook,
-        of["coders"],
-        of["tie_coder"],
-        text=of["text"],
-        id=of["id"],
-        seed=of["seed"],
-    )
-    store = CodeStore(Path(path_for(given, sheet, of["path"])), sheet)
+    path, coders, tie_coder = (of.pop(name) for name in ("path", "coders", "tie_coder"))
+    columns = {name: of.pop(name) for name in ("text", "id", "seed")}
+    sheet = make_sheet(data, codebook, coders, tie_coder, **columns)
+    store = CodeStore(Path(path_for(data, sheet, path)), sheet)
     try:
         desk = Desk(sheet, store)
-        page = make_page(
-            desk,
-            store,
-            host=of["host"],
-            port=of["port"],
-            allowed_hosts=of["allowed_hosts"],
-            keys=of["keys"],
-        )
-        job = lh.Job(CodingPageRun(given, desk, store, page))
+        page = make_page(desk, store, **of)
+        job = lh.Job(CodingPageRun(data, desk, store, page))
     except BaseException:
         store.close()
         raise

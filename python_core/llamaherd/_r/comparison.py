@@ -6,73 +6,71 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary
-from llamaherd._r.forms import (
-    Part,
-    counts,
-    named,
-    parts,
-    r_object,
-    table_of_objects,
-    vector,
-)
+from llamaherd._r.boundary import form_of
+from llamaherd._r.forms import Part, counts, fields, parts, r_object, table_of
+from llamaherd.coding.validation.reliability import ConfusionTables, Reliability
 from llamaherd.engine.core.phrases import decimals, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MOST_LABELS = 8  # of printed tables
-_Models = Any  # result of one of localLLM's functions
-_MODEL_COLUMNS = {"sample_col": "sample", "model_col": "model", "label_col": "label"}
-COHEN = dict.fromkeys(("model_a", "model_b"), "text")
-COHEN |= dict.fromkeys(("kappa", "observed", "expected"), "number")
 
 
-@boundary
-def confusion_tables(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> Part:
-    """Compute the tables of R's `compute_confusion_matrices`.
+@form_of.register(ConfusionTables)
+def _(found: ConfusionTables) -> Part:
+    def tables(made: Mapping[str, Any]) -> Part | None:
+        known = {name: counts(each.tolist(), found.levels) for name, each in made.items()}
+        return parts(**known) if known else None
 
-    Args:
-        columns: `sample`, `model`, `label` and, if there are human codes, `truth`.
-        options: `pairwise`; `levels`, or None.
-    """
-    return _confusion(_confusion_of(columns, options))
+    return parts(vs_gold=tables(found.vs_gold), pairwise=tables(found.pairwise))
 
 
-@boundary
-def reliability(columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]) -> Part:
-    """Compute the coefficients of R's `intercoder_reliability`.
+@form_of.register(Reliability)
+def _(found: Reliability) -> Part:
+    made: dict[str, Part] = {}
+    if found.cohen:
+        made["cohen"] = cohen_table(found.cohen)
+    alpha = found.krippendorff
+    if alpha is not None:
+        names = "alpha per_item category_proportions alpha_exact"
+        made["krippendorff"] = parts(**fields(alpha, names))
+    return parts(**made)
 
-    Args:
-        columns: `sample`, `model`, `label`.
-        options: `method`; `levels`, or None.
-    """
-    return _reliability(_reliability_of(columns, options))
+
+def cohen_table(pairs: Sequence[Any]) -> Part:
+    """Return a table of Cohen's kappas."""
+    names = "model_a model_b kappa observed expected"
+    return table_of(pairs, names, text="model_a model_b")
 
 
-@boundary
 def compare_models(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+    annotations: Mapping[str, Any],
+    confusion: bool,
+    reliability: bool,
+    of_confusion: Mapping[str, Any],
+    of_reliability: Mapping[str, Any],
 ) -> Part:
-    """Compare models by both functions.
+    """Compare models by both functions of localLLM, or one of them.
 
     Args:
-        columns: As in `confusion_tables`.
-        options: As in both functions; `confusion` and `reliability`, flags.
+        annotations: Data frame.
+        confusion: Whether to compute confusion matrices.
+        reliability: Whether to compute coefficients of reliability.
+        of_confusion: Arguments of `compute_confusion_matrices`.
+        of_reliability: Arguments of `intercoder_reliability`.
     """
     made: dict[str, Part | None] = {}
     lines = [["<ModelComparison: of models' labels>"]]
-    if options["confusion"]:
-        tables = _confusion_of(columns, options)
-        made["confusion"] = _confusion(tables)
+    if confusion:
+        tables = lh.compute_confusion_matrices(annotations, **of_confusion)
+        made["confusion"] = form_of(tables)
         lines.append(_right_lines(tables))
-    if options["reliability"]:
-        coefficients = _reliability_of(columns, options)
-        made["reliability"] = _reliability(coefficients)
+    if reliability:
+        coefficients = lh.intercoder_reliability(annotations, **of_reliability)
+        made["reliability"] = form_of(coefficients)
         lines += _reliability_lines(coefficients)
-    if options["confusion"]:
+    if confusion:
         lines += [
             _table_lines(own, tables.levels, name, "people")
             for name, own in tables.vs_gold.items()
@@ -85,48 +83,7 @@ def compare_models(
     return r_object("comparison", made, page=page)
 
 
-def _confusion_of(columns: Mapping[str, Any], options: Mapping[str, Any]) -> _Models:
-    return lh.compute_confusion_matrices(
-        dict(columns),
-        pairwise=options["pairwise"],
-        label_levels=options["levels"],
-        **_MODEL_COLUMNS,
-    )
-
-
-def _reliability_of(columns: Mapping[str, Any], options: Mapping[str, Any]) -> _Models:
-    return lh.intercoder_reliability(
-        dict(columns),
-        method=options["method"],
-        label_levels=options["levels"],
-        **_MODEL_COLUMNS,
-    )
-
-
-def _confusion(found: _Models) -> Part:
-    def tables(made: Mapping[str, Any]) -> Part | None:
-        known = {name: counts(each.tolist(), found.levels) for name, each in made.items()}
-        return parts(**known) if known else None
-
-    return parts(vs_gold=tables(found.vs_gold), pairwise=tables(found.pairwise))
-
-
-def _reliability(found: _Models) -> Part:
-    made: dict[str, Part] = {}
-    if found.cohen:
-        made["cohen"] = table_of_objects(found.cohen, COHEN)
-    alpha = found.krippendorff
-    if alpha is not None:
-        made["krippendorff"] = parts(
-            alpha=vector("number", [alpha.alpha]),
-            per_item=named(alpha.per_item),
-            category_proportions=named(alpha.category_proportions),
-            alpha_exact=vector("number", [alpha.alpha_exact]),
-        )
-    return parts(**made)
-
-
-def _right_lines(found: _Models) -> list[str]:
+def _right_lines(found: ConfusionTables) -> list[str]:
     wide = max(map(len, found.vs_gold), default=0)
     lines = []
     for name, own in found.vs_gold.items():
@@ -135,7 +92,7 @@ def _right_lines(found: _Models) -> list[str]:
     return ["labels that equal the codes of people:", *lines] if lines else []
 
 
-def _reliability_lines(found: _Models) -> list[list[str]]:
+def _reliability_lines(found: Reliability) -> list[list[str]]:
     pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
     wide = max(map(len, pairs), default=0)
     lines = [

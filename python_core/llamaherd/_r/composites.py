@@ -1,4 +1,4 @@
-"""Functions that R calls by name, and their results in the form of `forms`."""
+"""Codings in several variants, selection, recalibration, in the form of `forms`."""
 
 from __future__ import annotations
 
@@ -11,49 +11,52 @@ from llamaherd._r.forms import (
     Part,
     attributed,
     factor,
+    fields,
     matrix,
-    named,
     page_lines,
     parts,
     r_object,
     table,
     table_of,
-    value,
     vector,
 )
-from llamaherd._r.recalibration import recalibrate_columns
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.joins import RAW
+from llamaherd.coding.estimation import robustness as checks_of_robustness
+from llamaherd.coding.estimation.recalibrated import Recalibrated, coded_of
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
+from llamaherd.coding.plots.result_dicts import robustness_dict
+from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduction import Reproduction
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.examples import chosen_examples
-from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.coding.selection.split import opened_sample
 from llamaherd.coding.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Mapping, Sequence
 
-_TEXTS = dict.fromkeys(
-    (
-        *("candidate", "verdict", "hash", "first", "second", "name", "text", "error"),
-        *("measure", "id", "part", "code", "label", "thinking", "at", "choice"),
-        "codes_sha256",
-    ),
-    "text",
-)
-_KINDS = {**_TEXTS, "rank": "integer", "n_pairs": "integer", "round": "integer"}
-_KINDS |= {"consistent": "flag"}
+# Types of columns by name; columns "code_..." are texts, and all others numbers.
+_TEXTS = "candidate verdict hash first second name text error measure id part code label"
+_TEXTS += " thinking at choice codes_sha256"
+_KINDS = {
+    **dict.fromkeys(_TEXTS.split(), "text"),
+    **dict.fromkeys(("rank", "n_pairs", "round", "n_failed", "n"), "integer"),
+    "consistent": "flag",
+}
+_NUMBERS = ("prob", "margin", "entropy", "mean", "sd")  # roles of columns
 
 
-def _rows(rows: Any, names: Any = None, **kinds: str) -> Part:  # noqa: ANN401 - dicts
-    """Return a table whose columns are numbers unless their names have another type."""
-    names = names or (list(rows[0]) if rows else [])
-    return table_of(
-        rows, {name: {**_KINDS, **kinds}.get(name, "number") for name in names}
-    )
+def _rows(rows: Sequence[Mapping[str, Any]], names: Iterable[str] = ()) -> Part:
+    """Return a table whose columns have types by their names."""
+    columns = []
+    for name in names or (rows[0] if rows else ()):
+        kind = "text" if name.startswith("code_") else _KINDS.get(name, "number")
+        columns.append(vector(kind, [row[name] for row in rows], name))
+    return table(columns, len(rows))
 
 
 @form_of.register
@@ -62,18 +65,14 @@ def _(found: lh.Robustness) -> Part:
     known = {label for own in found.labels for label in own if label is not None}
     # With several labels per text, the levels are the combinations that occur.
     levels = names if known <= {*names} else tuple(sorted(known))
-    n = len(variants)
-    shares = found.shares.T
-    ends = found.ranges.T
-    costs = found.costs
     made = {
         "summary": table(
             [
                 vector("text", variants, "variant"),
                 vector("number", found.flips, "flips"),
-                *(vector("number", *each) for each in zip(shares, names, strict=True)),
+                *map(_column, found.shares.T, names),
             ],
-            n,
+            len(variants),
         ),
         "labels": table(
             [
@@ -90,39 +89,37 @@ def _(found: lh.Robustness) -> Part:
         "ranges": table(
             [
                 vector("text", names, "label"),
-                vector("number", ends[0], "min"),
-                vector("number", ends[1], "max"),
+                *map(_column, found.ranges.T, ("min", "max")),
             ],
             len(names),
         ),
-        "agreement": value(found.agreement),
-        "alpha": value(found.alpha),
+        **fields(found, "agreement alpha"),
         "costs": table(
             [
                 vector("text", variants, "variant"),
-                *(vector("number", [c[k] for c in costs], k) for k in costs[0]),
+                *(_column([cost[k] for cost in found.costs], k) for k in found.costs[0]),
             ],
-            n,
+            len(variants),
         ),
-        "runs": vector("text", map(json.dumps, found.runs)),
-        "source": value(
-            None if found.source is None else json.dumps(found.source.to_dict())
-        ),
+        "runs": list(map(json.dumps, found.runs)),
+        "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }
-    content = json.dumps(found.to_dict(), ensure_ascii=False)
+    content = json.dumps(robustness_dict(found), ensure_ascii=False)
     return r_object("robustness", made, page=found, json=content)
+
+
+def _column(values: Any, name: str) -> Part:  # noqa: ANN401 - an array or a list
+    return vector("number", values, name)
 
 
 @form_of.register
 def _(found: lh.CodebookComparison) -> Part:
     made = {
-        "summary": _rows(found.to_dicts(), n_failed="integer"),
+        "summary": _rows(found.to_dicts()),
         "pairs": _rows(found.pairs()),
-        "best": value(found.names[found.best]),
-        "tied": vector("text", [found.names[i] for i in found.tied]),
-        "n": vector("integer", [found.n]),
-        "measure": value(found.measure),
-        "notes": vector("text", found.notes),
+        "best": found.names[found.best],
+        "tied": [found.names[i] for i in found.tied],
+        **fields(found, "n measure notes"),
     }
     return r_object("codebooks", made, page=found, json=found.to_json())
 
@@ -130,35 +127,35 @@ def _(found: lh.CodebookComparison) -> Part:
 @form_of.register
 def _(found: lh.CodebookChoice) -> Part:
     made = {
-        "name": value(found.name),
-        "hash": value(found.hash),
-        "codebook": form_of(found.codebook),
+        **fields(found, "name hash codebook"),
         "settings": {"type": "json", "value": json.dumps(found.settings)},
-        "model": value(found.model.get("file")),
-        "measure": value(found.measure),
-        "value": value(found.value),
-        "tied": vector("text", found.tied),
+        "model": found.model.get("file"),
+        **fields(found, "measure value tied"),
     }
     return r_object("choice", made, page=found, json=found.to_json())
 
 
 @form_of.register
 def _(found: lh.Evaluation) -> Part:
-    own = found.value
-    row = {"measure": found.measure, "value": own.value, "low": own.low, "high": own.high}
+    value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
     measures = [dict(zip(COLUMNS, each, strict=True)) for each in found.validation.rows()]
     made = {
         "choice": form_of(found.choice),
-        "value": _rows([row]),
+        "value": _rows([{"measure": found.measure, **value}]),
         "measures": _rows(measures),
-        "n": vector("integer", [found.n]),
-        "n_failed": vector("integer", [found.n_failed]),
-        "first": value(found.is_first),
+        **fields(found, "n n_failed", first="is_first"),
         "opened": _rows([dict(each) for each in found.opened]),
-        "notes": vector("text", found.notes),
-        "gold": form_of(found.gold),
+        **fields(found, "notes gold"),
     }
-    return r_object("evaluation", made, page=found)
+    content = evaluation_dict(
+        found.choice,
+        value,
+        n=found.n,
+        n_failed=found.n_failed,
+        n_openings=len(found.opened),
+        notes=found.notes,
+    )
+    return r_object("evaluation", made, page=found, json=json.dumps(content))
 
 
 @form_of.register
@@ -167,21 +164,15 @@ def _(found: lh.PairComparison) -> Part:
     made = {
         "strengths": _rows(found.to_dicts(), STRENGTH_COLUMNS),
         "pairs": _rows(found.pair_dicts(), PAIR_COLUMNS),
-        "question": value(found.question),
-        "position_bias": named({"value": bias.value, "low": bias.low, "high": bias.high}),
-        "consistent": value(found.consistent),
-        "reliability": value(found.reliability),
-        "dispersion": value(found.dispersion),
-        "df": vector("integer", [found.df]),
-        "connected": value(found.is_connected),
-        "n_parts": vector("integer", [found.n_parts]),
-        "converged": value(found.is_converged),
+        "question": found.question,
+        "position_bias": {"value": bias.value, "low": bias.low, "high": bias.high},
+        **fields(found, "consistent reliability dispersion df"),
+        **fields(found, "n_parts", connected="is_connected", converged="is_converged"),
         "correlations": vector("number", found.correlations),
-        "level": value(found.level),
-        "design": value(found.design),
-        "seed": value(float(found.seed)),
-        "notes": vector("text", found.notes),
-        "checks": value(found.summary()),
+        **fields(found, "level design"),
+        "seed": float(found.seed),
+        "notes": found.notes,
+        "checks": found.summary(),
     }
     return r_object("pairs", made, page=found, json=found.to_json())
 
@@ -189,10 +180,10 @@ def _(found: lh.PairComparison) -> Part:
 @form_of.register(ComparisonAgreement)
 def _(found: ComparisonAgreement) -> Part:
     return attributed(
-        _rows(found.to_dicts(), n="integer"),
+        _rows(found.to_dicts()),
         "pair_agreement",
-        n_ties=vector("integer", [found.n_ties]),
-        page=vector("text", page_lines(str(found), "llamaherd_pair_agreement")),
+        n_ties=found.n_ties,
+        page=page_lines(str(found), "llamaherd_pair_agreement"),
     )
 
 
@@ -204,25 +195,22 @@ def _(found: Reproduction) -> Part:
         for name, (then, now) in found.versions.items()
     ]
     made = {
-        "same": value(found.is_same),
-        "n": vector("integer", [found.n]),
-        "n_same": vector("integer", [found.n_same]),
-        "n_same_labels": vector("integer", [found.n_same_labels]),
-        "largest_difference": value(found.largest_difference),
-        "deterministic": value(found.is_deterministic),
-        "summary_same": value(found.is_summary_same),
-        "changed": table_of(changed, {"row": "integer", "then": "text", "now": "text"}),
-        "versions": table_of(versions, dict.fromkeys(("what", "then", "now"), "text")),
+        "same": found.is_same,
+        **fields(found, "n n_same n_same_labels largest_difference"),
+        **fields(
+            found, "", deterministic="is_deterministic", summary_same="is_summary_same"
+        ),
+        "changed": table_of(changed, "row then now", integer="row", text="then now"),
+        "versions": table_of(versions, "what then now", text="what then now"),
     }
     return r_object("reproduction", made, page=found)
 
 
 @form_of.register(Disagreements)
 def _(found: Disagreements) -> Part:
-    texts = {name: "text" for name in found.columns if name.startswith("code_")}
     made = {
-        "table": _rows(found.to_dicts(), list(found.columns), **texts),
-        "n_missing": vector("integer", [found.n_missing]),
+        "table": _rows(found.to_dicts(), found.columns),
+        "n_missing": found.n_missing,
     }
     return r_object("disagreements", made, page=found)
 
@@ -244,12 +232,13 @@ def choose_examples(gold: Any, k: int, codebook: lh.Codebook, **options: Any) ->
     own = {name: options.pop(name) for name in ("by", "coded", "embeddings", "context")}
     book, effect = chosen_examples(gold, k, codebook, **own, settings=options)
     note, is_gain = effect or (None, False)
-    return parts(codebook=form_of(book), effect=value(note), is_gain=value(is_gain))
+    return parts(codebook=book, effect=note, is_gain=is_gain)
 
 
-def _drawn_rows(**arguments: Any) -> Part:  # noqa: ANN401 - of `drawn_rows`
+def drawn_rows(**arguments: Any) -> Part:  # noqa: ANN401 - of the same function
     """Return the rows that a robustness check draws, from 1."""
-    return vector("integer", [row + 1 for row in drawn_rows(**arguments)])
+    rows = checks_of_robustness.drawn_rows(**arguments)
+    return vector("integer", [row + 1 for row in rows])
 
 
 def named_journal(name: str, arguments: dict[str, Any]) -> str | None:
@@ -261,19 +250,72 @@ def named_journal(name: str, arguments: dict[str, Any]) -> str | None:
     return journal
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "best_codebook": lh.best_codebook,
-    "candidate": lh.candidate,
-    "choose_examples": choose_examples,
-    "compare_codebooks": lh.compare_codebooks,
-    "compare_pairs": lh.compare_pairs,
-    "disagreements": lh.disagreements,
-    "drawn_rows": _drawn_rows,
-    "evaluate_codebook": lh.evaluate_codebook,
-    "gold_part": lh.gold_part,
-    "gold_split": lh.gold_split,
-    "pair_agreement": lh.pair_agreement,
-    "recalibrate": recalibrate_columns,
-    "reproduce": lh.reproduce,
-    "robustness": lh.robustness,
-}
+def recalibrate(
+    columns: dict[str, list[Any]],
+    gold: Any,  # noqa: ANN401 - a sample, or N codes
+    coded: Mapping[str, Any],
+    **options: Any,  # noqa: ANN401 - arguments of `recalibrate`
+) -> Part:
+    """Recalibrate labels and return the new columns and the record.
+
+    Args:
+        columns: Used columns of the data frame.
+        gold: Sample, or N codes.
+        coded: `label`, `text`: names of columns. `probs`: columns of probabilities in the
+            order of the labels, or None. `roles`: columns by role. `ordered`: whether the
+            labels are ordered. `run`: JSON or None.
+        options: Other arguments of `recalibrate`.
+
+    Warns:
+        UserWarning: See `recalibrate`.
+    """
+    model = coded_of(
+        columns,
+        coded["label"],
+        coded["text"],
+        coded["probs"],
+        roles=coded["roles"] or {},
+        ordered=coded["ordered"],
+    )
+    found = lh.recalibrate(model, gold, **options)
+    there = frames.names(found.frame)
+    label, n = found.columns["label"], len(found.labels)
+    numbers = [
+        _column(found.frame[name], name)
+        for role, name in found.columns.items()
+        if role in _NUMBERS or role.startswith("p_")
+    ]
+    old = {label, *(each["name"] for each in numbers)}
+    raw = [name for name in there if name.startswith(RAW) and name[len(RAW) :] in old]
+    known = {} if coded["run"] is None else json.loads(coded["run"])
+    return parts(
+        names=vector("text", found.names),
+        label=vector("text", found.labels),
+        numbers=table(numbers, n),
+        raw=raw,
+        fold=there[-1],
+        folds=vector("integer", found.folds),
+        run=json.dumps({**known, **found.run}),
+        record=_record(found),
+    )
+
+
+def _record(found: Recalibrated) -> Part:
+    run, gain = found.run["recalibration"], found.gain
+    scores = [
+        ("model", found.raw),
+        ("recalibrated", found.cross_validated),
+        ("constant", found.constant),
+    ]
+    columns = [vector("text", ("accuracy", "brier", "ece"), "measure")]
+    columns += [
+        _column((own.accuracy.value, own.brier.value, own.ece), name)
+        for name, own in scores
+    ]
+    made = {
+        **{name: run[name] for name in ("features", "n_codes", "n_folds", "seed")},
+        "scores": table(columns, 3),
+        "gain": {"estimate": gain.value, "low": gain.low, "high": gain.high},
+        "line": found.summary().split("\n"),
+    }
+    return r_object("recalibration", made, page=found.summary())

@@ -1,17 +1,20 @@
-"""Estimates for R, from labels, gold samples as JSON, and matrices of formulas."""
+"""Estimates for R, from labels, gold samples, and matrices of formulas."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd._r.boundary import boundary, form_of
+import llamaherd as lh
+from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import (
     Part,
     array,
+    fields,
     items,
     matrix,
     named,
@@ -19,29 +22,36 @@ from llamaherd._r.forms import (
     r_object,
     table,
     table_of,
-    table_of_objects,
     value,
     vector,
 )
-from llamaherd._r.gold import with_levels
 from llamaherd.coding import frames
-from llamaherd.coding.estimation.corrected import corrected
-from llamaherd.coding.estimation.corrected import (
-    replicate_weights as weights_of_replicates,
+from llamaherd.coding.annotation.survey import mean_one, weights_of
+from llamaherd.coding.estimation.consensus import DawidSkene, agreement_line
+from llamaherd.coding.estimation.design_checks import (
+    copied_texts,
+    copies,
+    hinted,
+    label_check_of,
 )
-from llamaherd.coding.estimation.estimate import Estimation, estimate
+from llamaherd.coding.estimation.estimate import result
+from llamaherd.coding.estimation.estimate_inputs import joined
 from llamaherd.coding.estimation.estimates import Estimates
-from llamaherd.coding.estimation.formulas import Matrices, averaged
-from llamaherd.coding.estimation.inputs import Inputs
-from llamaherd.coding.estimation.outcomes import in_one_form
-from llamaherd.coding.estimation.predictions import predictions_of
-from llamaherd.coding.gold.population import match_sample
-from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.estimation.fitting import (
+    Compared,
+    at_level,
+    by_predictions,
+    settings_of,
+)
+from llamaherd.coding.estimation.formulas import Matrices, averaged, fit_regression
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.estimation.gold_use import used_gold
+from llamaherd.coding.estimation.outcomes import in_one_form, undeclared
+from llamaherd.coding.estimation.predictions import comparable, predictions_of
+from llamaherd.coding.estimation.robustness_result import estimate_lines
 from llamaherd.coding.plots.intervals import METHODS
-from llamaherd.coding.selection.robustness_result import estimate_lines
+from llamaherd.coding.plots.result_dicts import estimates_dict
 from llamaherd.coding.statistics.intervals import level_of, student_quantile
-from llamaherd.coding.validation.dawid_skene import DawidSkene
-from llamaherd.coding.validation.dawid_skene import dawid_skene as of_coders
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -49,38 +59,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.coding.estimation.estimates import Estimate
+    from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.statistics.sampling import Floats
 
+    Gold = GoldSample | Sequence[Any]
 
-_OF_INPUTS = ("label", "text", "prob", "weights", "target")
 
-
-@boundary
 def codes_in_one_form(
-    columns: Mapping[str, Sequence[Any]],
-    gold: str | Sequence[Any],
-    options: Mapping[str, Any],
+    data: Mapping[str, Any], gold: Gold, label: str, text: str | None, several: bool
 ) -> Part:
     """Convert labels and codes to texts; equal labels become equal texts.
 
-    Args:
-        columns: Columns of text, label and id, if present.
-        gold: Sample as JSON, or N codes.
-        options: `label`, `text`, `several`. `levels`: levels of the label column, or
-            None. `ordered`: whether the levels are ordered.
-
     Returns:
         `labels`: labels of all N texts. `rows`, `codes`: rows with a code, from 1, and
-        their codes. `gold`: sample with converted codes.
+        their codes. `gold`: sample with converted codes, as JSON, or N codes.
     """
-    several = options["several"]
-    texts, sample, _ = match_sample(
-        with_levels(columns, options),
-        _gold(gold),
-        options["label"],
-        options["text"],
-        several=several,
-    )
+    texts, sample, _ = joined(data, gold, label, text, several=several)
     texts, read, _ = in_one_form(texts, sample, several=several)
     given: Sequence[str | None] = read.gold if isinstance(read, GoldSample) else read
     rows = read.rows if isinstance(read, GoldSample) else range(len(given))
@@ -93,17 +87,6 @@ def codes_in_one_form(
         codes=vector("text", [code for _, code in coded]),
         gold=value(read.to_json() if isinstance(read, GoldSample) else list(given)),
     )
-
-
-@boundary
-def dawid_skene(sample: str, one_coin: bool) -> DawidSkene:
-    """Estimate labels and coders' error rates by the model of Dawid and Skene.
-
-    Args:
-        sample: Sample as JSON.
-        one_coin: See `llamaherd.dawid_skene`.
-    """
-    return of_coders(GoldSample.from_json(sample), one_coin=one_coin)
 
 
 @form_of.register
@@ -128,62 +111,24 @@ def _(found: DawidSkene) -> Part:
     return r_object("dawid_skene", made, page=found)
 
 
-@boundary
-def estimate_means(
-    columns: Mapping[str, Sequence[Any]],
-    gold: str | Sequence[Any],
-    options: Mapping[str, Any],
-) -> Estimates:
-    """Estimate shares, means and differences.
-
-    Args:
-        columns: Used columns of the data frame.
-        gold: Sample as JSON, or N codes.
-        options: Arguments of `estimate`; `levels` and `ordered`, see `codes_in_one_form`;
-            `codebook`: JSON or None.
-    """
-    data = with_levels(columns, options)
-    return estimate(data, _gold(gold), **_arguments(options))
-
-
-@boundary
-def corrected_columns(
-    columns: Mapping[str, Sequence[Any]],
-    gold: str | Sequence[Any],
-    options: Mapping[str, Any],
-) -> Part:
-    """Return the columns that `corrected` adds; arguments as `estimate_means`."""
-    data = with_levels(columns, options)
-    found = corrected(data, _gold(gold), **_arguments(options))
-    names = [name for name in frames.names(found) if name not in columns]
+def corrected(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:  # noqa: ANN401
+    """Return the columns that `lh.corrected` adds."""
+    found = lh.corrected(data, gold, **options)
+    names = [name for name in frames.names(found) if name not in data]
     made = [vector("number", found[name], name) for name in names]
     return table(made, len(found[names[0]]))
 
 
-@boundary
-def replicate_weights(
-    columns: Mapping[str, Sequence[Any]],
-    gold: str | Sequence[Any],
-    options: Mapping[str, Any],
-) -> Part:
+def replicate_weights(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:  # noqa: ANN401
     """Return replicate weights, a column for each replicate."""
-    arguments = _arguments(options)
-    if arguments["target"] != "texts" and arguments["predictions"] == "labels":
-        del arguments["predictions"]  # R always gives them
-    data = with_levels(columns, options)
-    return array(weights_of_replicates(data, _gold(gold), **arguments))
+    if options["target"] != "texts" and options["predictions"] == "labels":
+        del options["predictions"]  # R always gives them
+    return array(lh.replicate_weights(data, gold, **options))
 
 
-def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without those that only R has."""
-    only_r = {"levels", "ordered", "codebook"}
-    return {name: value for name, value in options.items() if name not in only_r}
-
-
-@boundary
 def estimate_regression(
-    columns: Mapping[str, Sequence[Any]],
-    gold: str | Sequence[Any],
+    columns: Mapping[str, Any],
+    gold: Gold,
     matrices: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Estimates:
@@ -191,7 +136,7 @@ def estimate_regression(
 
     Args:
         columns: Columns of text, label and id, if present, to compare with the sample.
-        gold: Sample as JSON, or N codes.
+        gold: Sample, or N codes.
         matrices: `terms`, `outcome`, `has_label_right`, `formula`. `kept`: indices of the
             used rows. `x_hat`, `y_hat`: columns and outcome of all used texts. `x`, `y`:
             columns and outcome of the coded texts. `clusters`: a number for each used
@@ -202,31 +147,87 @@ def estimate_regression(
             `prob`, `predictions`, `weights`, `simultaneous`. `cluster`: True with
             clusters. `used`: columns in the formula.
     """
-    model, several = options["model"], options["several"]
-    checks.choice("model", model, ("ols", "logit"))
+    checks.choice("model", options["model"], ("ols", "logit"))
+    texts, sample, notes = joined(
+        columns,
+        gold,
+        options["label"],
+        options["text"],
+        several=options["several"],
+    )
+    kept = np.array(matrices["kept"], dtype=np.int64)
+    used = used_gold(
+        sample,
+        options["prob"],
+        len(texts),
+        kept,
+        is_clustered=matrices["clusters"] is not None,
+    )
+    used = used.among(kept, len(texts))
     clusters = matrices["clusters"]
-    inputs = Inputs.of_rows(
-        with_levels(columns, options),
-        _gold(gold),
-        np.array(matrices["kept"], dtype=np.int64),
-        None if clusters is None else np.array(clusters, dtype=np.int64),
-        several=several,
-        **{name: options[name] for name in _OF_INPUTS},
-    )
-    texts = inputs.texts
+    more: list[str] = []
+    if clusters is None and options["target"] == "population":
+        clusters, more = copied_texts(texts, kept)
+    weights = options["weights"]
+    if weights is not None:
+        weights = mean_one(weights_of(None, weights, len(texts))[kept])
     predicted = predictions_of(
-        dict(columns), texts, options["predictions"], several=several
+        columns, texts, options["predictions"], several=options["several"]
     )
-    plain = _matrices(matrices, len(inputs.kept), len(inputs.used.rows))
-    by_name = _by_name(matrices.get("each") or {}, plain)
-    return Estimation(
-        settings=inputs.settings(options["methods"], options["level"], options["target"]),
-        model=model,
+    kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
+    level = options["level"]
+
+    def settings_with(own_level: float, by: Any) -> FitSettings:  # noqa: ANN401
+        return settings_of(
+            used,
+            methods=options["methods"],
+            level=own_level,
+            target=options["target"],
+            clusters=None if by is None else np.array(by, dtype=np.int64),
+            weights=weights,
+        )
+
+    made = _matrices(matrices, len(kept), len(used.rows))
+    ways = comparable(predicted, texts, used.codes, kept)
+    by_way = [made]
+    if ways[0].probs is not None:
+        by_way = averaged(made, ways, kept, _by_name(matrices["each"], made))
+    at = {id(each): one for each, one in zip(ways, by_way, strict=True)}
+
+    def fit(own_level: float, by: Any = clusters) -> Compared:  # noqa: ANN401
+        return by_predictions(
+            ways,
+            settings_with(own_level, by),
+            lambda one, each: fit_regression(kind, at[id(one)], each),
+        )
+
+    settings = settings_with(level, clusters)
+    compared = at_level(fit, level, options["simultaneous"])
+    if clusters is None and options["target"] == "population":
+        roles = {texts.text_column, texts.label_column, texts.id_column, *options["used"]}
+        more += hinted(texts, kept, roles, compared, lambda by: fit(level, by))
+    found = result(
+        compared.found,
+        settings,
+        model=options["model"],
         formula=matrices["formula"],
+        n_kept=len(kept),
+        texts=texts,
+        notes=[
+            *notes,
+            *copies(texts, sample),
+            *undeclared(texts, sample, several=options["several"]),
+            *more,
+        ],
+    )
+    return replace(
+        found,
+        predictions=predicted[0].kind,
+        widths=compared.widths,
         simultaneous=options["simultaneous"],
-        columns=options["used"],
-    ).regression(
-        inputs, predicted, lambda kinds: averaged(plain, kinds, inputs.kept, by_name)
+        agreement=agreement_line(sample) if isinstance(sample, GoldSample) else "",
+        is_weighted=options["weights"] is not None,
+        label_check=label_check_of(texts, sample, options["prob"]),
     )
 
 
@@ -260,17 +261,12 @@ def _by_name(
     return by_name
 
 
-def _gold(gold: str | Sequence[Any]) -> GoldSample | Sequence[Any]:
-    return GoldSample.from_json(gold) if isinstance(gold, str) else gold
-
-
 def _columns(columns: Sequence[Sequence[float]]) -> Floats:
     return np.asarray(np.array(columns, dtype=np.float64).T)
 
 
-_NAMES = ("outcome", "term", "group", "method")
-_NUMBERS = ("estimate", "std_error", "low", "high", "lam", "df")
-_ROW = {**dict.fromkeys(_NAMES, "text"), **dict.fromkeys(_NUMBERS, "number")}
+_NAMES = "outcome term group method"
+_NUMBERS = "estimate std_error low high lam df"
 
 
 @form_of.register(Estimates)
@@ -278,36 +274,30 @@ def _(found: Estimates) -> Part:
     rows, methods = found.rows, found.methods
     covariances = [
         parts(
-            outcome=value(outcome),
-            method=value(method),
+            outcome=outcome,
+            method=method,
             values=matrix(own.tolist(), names := [""] * len(own), names),
         )
         for (outcome, method), own in found.covariances.items()
     ]
-    widths = {"predictions": "text", "method": "text", "width": "number"}
     titles = [METHODS[method] for method in methods]
     made = {
-        "rows": table_of_objects(rows, _ROW),
-        "names": vector("text", [_name(row, found) for row in rows]),
+        "rows": table_of(rows, f"{_NAMES} {_NUMBERS}", text=_NAMES),
+        "names": [_name(row, found) for row in rows],
         "covariances": items(covariances),
-        "model": value(found.model),
-        "methods": vector("text", methods),
+        **fields(found, "model methods"),
         "titles": {**vector("text", titles), "names": list(methods)},
-        "level": value(found.level),
-        "target": value(found.target),
-        "n_texts": vector("number", [found.n_texts]),
-        "n_gold": vector("number", [found.n_gold]),
-        "design": value(found.design),
-        "notes": vector("text", found.notes),
-        "grouped_by": vector("text", found.grouped_by),
-        "predictions": value(found.predictions),
-        "widths": table_of_objects(found.widths, widths),
-        "simultaneous": value(found.simultaneous),
-        "agreement": value(found.agreement),
-        "is_weighted": value(found.is_weighted),
+        **fields(found, "level target"),
+        "n_texts": float(found.n_texts),
+        "n_gold": float(found.n_gold),
+        **fields(found, "design notes grouped_by predictions"),
+        "widths": table_of(
+            found.widths, "predictions method width", text="predictions method"
+        ),
+        **fields(found, "simultaneous agreement is_weighted"),
         "label_check": _label_check(found),
     }
-    content = json.dumps(found.to_dict(), ensure_ascii=False)
+    content = json.dumps(estimates_dict(found), ensure_ascii=False)
     return r_object("estimates", made, page=found, json=content)
 
 
@@ -324,17 +314,14 @@ def _label_check(found: Estimates) -> Part | None:
     check = found.label_check
     if check is None:
         return None
-    columns = [vector("text", check.labels, "label")]
-    columns += [
-        vector("number", getattr(check, name), name)
-        for name in ("n_texts", "n_coded", "expected")
-    ]
-    made = table(columns, len(check.labels))
+    names = ("labels", "n_texts", "n_coded", "expected")
+    rows = zip(*(getattr(check, name) for name in names), strict=True)
+    columns = "label n_texts n_coded expected"
+    dicts = [dict(zip(columns.split(), row, strict=True)) for row in rows]
     p_value = {**value(check.p_value), "name": "p_value"}
-    return {**made, "attributes": [p_value]}
+    return {**table_of(dicts, columns, text="label"), "attributes": [p_value]}
 
 
-@boundary
 def estimate_limits(
     columns: Mapping[str, Sequence[Any]], level: float, own_level: float
 ) -> Part:
@@ -351,7 +338,7 @@ def estimate_limits(
         own_level: Level of the limits in `columns`.
     """
     level_of(level)
-    rows = {name: np.array(columns[name], dtype=float) for name in _NUMBERS}
+    rows = {name: np.array(columns[name], dtype=float) for name in _NUMBERS.split()}
     is_share = np.array([term == "share" for term in columns["term"]])
     bound = 1.0 if is_share.any() else math.inf
     least = np.where(is_share, 0.0, -bound)
@@ -369,7 +356,6 @@ def estimate_limits(
     return array(np.column_stack(limits))
 
 
-@boundary
 def estimates_of_variants(variants: Sequence[str], fits: Sequence[str]) -> Part:
     """Return estimates of several variants, from the JSON of each, as one.
 
@@ -387,9 +373,10 @@ def estimates_of_variants(variants: Sequence[str], fits: Sequence[str]) -> Part:
     numbers = [
         {k: math.nan if each is None else each for k, each in row.items()} for row in rows
     ]
+    columns = f"variant {_NAMES} {_NUMBERS}"
     return parts(
-        estimates=table_of(rows, {"variant": "text", **_ROW}),
-        notes=vector("text", notes),
-        page=vector("text", estimate_lines(numbers, notes)),
-        json=value(json.dumps({**known[0], "notes": notes, "rows": rows})),
+        estimates=table_of(rows, columns, text=f"variant {_NAMES}"),
+        notes=notes,
+        page=estimate_lines(numbers, notes),
+        json=json.dumps({**known[0], "notes": notes, "rows": rows}),
     )

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from llamaherd._r.boundary import clean, clean_or_none
+from llamaherd._r.boundary import clean, clean_or_none, form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable
 
 Part = dict[str, Any]
 _HEAD = re.compile(r"^<\w+(?:: (.*))?>(.*)$")  # first line of a printed result
@@ -119,7 +120,12 @@ def array(values: Any, columns: Sequence[str] | None = None) -> Part:  # noqa: A
     }
 
 
-def table(columns: Sequence[Part], n: int, cls: str = "", **attributes: Part) -> Part:
+def table(
+    columns: Sequence[Part],
+    n: int,
+    cls: str = "",
+    **attributes: Any,  # noqa: ANN401 - see `part_of`
+) -> Part:
     """Return a table of n rows from vectors with names.
 
     Args:
@@ -132,16 +138,19 @@ def table(columns: Sequence[Part], n: int, cls: str = "", **attributes: Part) ->
     return attributed(made, cls, **attributes) if cls else made
 
 
-def attributed(part: Part, cls: str, **attributes: Part | None) -> Part:
+def attributed(part: Part, cls: str, **attributes: Any) -> Part:  # noqa: ANN401
     """Return a part with a class, without its prefix, and attributes other than None."""
-    kept = [{**a, "name": name} for name, a in attributes.items() if a is not None]
-    return {**part, "class": f"llamaherd_{cls}", "attributes": kept}
+    kept = {name: each for name, each in attributes.items() if each is not None}
+    return {**part, "class": f"llamaherd_{cls}", "attributes": _named_parts(kept)}
 
 
-def parts(**named_parts: Part | None) -> Part:
-    """Return a list of parts with names; None is a part without a value."""
-    some = {name: each or value(None) for name, each in named_parts.items()}
-    return {"type": "list", "parts": [{**e, "name": name} for name, e in some.items()]}
+def parts(**contents: Any) -> Part:  # noqa: ANN401 - see `part_of`
+    """Return a list of parts with names from contents, see `part_of`."""
+    return {"type": "list", "parts": _named_parts(contents)}
+
+
+def _named_parts(contents: Mapping[str, Any]) -> list[Part]:
+    return [{**part_of(each), "name": name} for name, each in contents.items()]
 
 
 def items(some: Iterable[Part | None], name: str = "") -> Part:
@@ -149,35 +158,59 @@ def items(some: Iterable[Part | None], name: str = "") -> Part:
     return {"type": "list", "name": name, "parts": [e or value(None) for e in some]}
 
 
-def table_of(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> Part:
-    """Return a table from a dict per row.
+def table_of(
+    rows: Iterable[Any], columns: str, cls: str = "", **names_by_kind: str
+) -> Part:
+    """Return a table from a mapping or an object per row.
 
     Args:
         rows: The rows.
-        kinds: Type of each column, in the order of the columns.
+        columns: Names of the columns in their order, separated by spaces.
+        cls: As in `table`.
+        names_by_kind: Names of the columns that are no numbers, by their type.
     """
-    made = [
-        vector(kind, [row[name] for row in rows], name) for name, kind in kinds.items()
-    ]
-    return table(made, len(rows))
+    kinds = {n: kind for kind, names in names_by_kind.items() for n in names.split()}
+    known = list(rows)
+
+    def column(name: str) -> Part:
+        cells = (r[name] if isinstance(r, Mapping) else getattr(r, name) for r in known)
+        return vector(kinds.get(name, "number"), cells, name)
+
+    return table([column(name) for name in columns.split()], len(known), cls)
 
 
-def table_of_objects(
-    objects: Iterable[object], kinds: Mapping[str, str], cls: str = ""
-) -> Part:
-    """Return a table from objects with the same attributes.
+def part_of(content: Any) -> Part:  # noqa: ANN401 - see below
+    """Return a part from a part, a simple value, a mapping of numbers, or a sequence.
+
+    Sequences of texts and None become vectors of texts, all other ones numbers.
+    """
+    if isinstance(content, np.generic):
+        content = content.item()
+    if content is None or isinstance(content, (str, bool, float)):
+        return value(content)
+    if isinstance(content, int):
+        return vector("integer", [content])
+    if isinstance(content, Mapping):
+        return cast("Part", content) if "type" in content else named(content)
+    if isinstance(content, np.ndarray):
+        return vector("number", content.tolist())
+    if isinstance(content, (list, tuple)):
+        is_text = all(each is None or isinstance(each, str) for each in content)
+        return vector("text" if is_text else "number", content)
+    made: Part = form_of(content)
+    return made
+
+
+def fields(found: object, names: str, **renamed: str) -> dict[str, Part]:
+    """Return attributes of an object as parts, see `part_of`.
 
     Args:
-        objects: The objects, one for each row.
-        kinds: Type of each column, by the name of the attribute.
-        cls: As in `table`.
+        found: The object.
+        names: Names of attributes, separated by spaces.
+        renamed: Further attributes, by their names in R.
     """
-    rows = list(objects)
-    columns = [
-        vector(kind, [getattr(row, name) for row in rows], name)
-        for name, kind in kinds.items()
-    ]
-    return table(columns, len(rows), cls)
+    attributes = {**{name: name for name in names.split()}, **renamed}
+    return {name: part_of(getattr(found, own)) for name, own in attributes.items()}
 
 
 def value(given: object) -> Part:
@@ -188,7 +221,7 @@ def value(given: object) -> Part:
 
 def r_object(
     cls: str,
-    parts: Mapping[str, Part | None],
+    parts: Mapping[str, Any],
     *,
     page: object,
     json: str | None = None,
@@ -198,7 +231,7 @@ def r_object(
 
     Args:
         cls: Class without its prefix "llamaherd_".
-        parts: Elements by name; as.data.frame() returns the first table.
+        parts: Elements by name, see `part_of`; as.data.frame() returns the first table.
         page: The printed text; its first line gets the name of R's class.
         json: Content for later calls of Python. R then refuses edits of the elements.
         is_fixed: True if R also refuses edits without `json`.
@@ -207,7 +240,7 @@ def r_object(
     return {
         "type": "object",
         "class": name,
-        "parts": [{**(part or value(None)), "name": key} for key, part in parts.items()],
+        "parts": _named_parts(parts),
         "page": page_lines(str(page), name),
         "json": clean_or_none(json),
         "is_fixed": is_fixed or json is not None,

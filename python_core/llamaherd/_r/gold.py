@@ -2,83 +2,64 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.boundary import boundary, form_of, renamed
-from llamaherd._r.forms import Part, r_object, table_of, value, vector
-from llamaherd.coding.annotation.codebook import Codebook
+import llamaherd as lh
+from llamaherd._r.boundary import form_of, renamed
+from llamaherd._r.forms import Part, fields, r_object, table_of, value, vector
 from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
-from llamaherd.coding.frames import Categories
-from llamaherd.coding.gold import size as gold_sizes
-from llamaherd.coding.gold.draw import DESIGNS, gold_sample, warn_of_examples
-from llamaherd.coding.gold.population import match_sample
-from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.sheets import read_files, read_gold
-from llamaherd.coding.gold.size import GoldSize, PairedSize
+from llamaherd.coding.estimation.estimate_inputs import joined
+from llamaherd.coding.estimation.gold import warn_of_examples
+from llamaherd.coding.estimation.gold_drawn import GoldSample
+from llamaherd.coding.estimation.gold_read import read_files
+from llamaherd.coding.statistics.gold_size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
 from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-Size = GoldSize | PairedSize
-
-
-@boundary
-def gold_size(width: float | None, options: Mapping[str, Any]) -> Size:
-    """Return the number of texts to code."""
-    given: Any = {**options, **({} if width is None else {"width": width})}
-    found: Size = gold_sizes.gold_size(**given)
-    return found
+    from llamaherd._r.arguments import ColumnsOfR
 
 
 @form_of.register(GoldSize)
 @form_of.register(PairedSize)
-def _(found: Size) -> Part:
+def _(found: GoldSize | PairedSize) -> Part:
     names = ("gold", "dsl", "ppi", "kappa")
     made = {n: vector("number", [getattr(found, n, None)]) for n in names}
     return r_object("gold_size", made, page=found)
 
 
-@boundary
 def gold_draw(
-    columns: Mapping[str, Sequence[Any]], n: int, options: Mapping[str, Any]
+    data: ColumnsOfR,
+    n: int,
+    each: Sequence[str],
+    confidence: str | Sequence[float] | None,
+    **options: Any,  # noqa: ANN401 - of `gold_sample`
 ) -> GoldSample:
-    """Draw a gold sample.
+    """Draw a gold sample from used columns of a data frame.
 
     Args:
-        columns: Used columns of the data frame.
+        data: Columns, with the codebook of the labels.
         n: Number of texts to draw.
-        options: Options of `gold_sample`. `each`: columns of probabilities if texts may
-            have several labels, otherwise []. `codebook`: JSON or None. `after`: sample
-            as JSON, or None.
+        each: Columns of probabilities if texts may have several labels, otherwise [].
+        confidence: As in `gold_sample`.
+        options: Other options of `gold_sample`.
 
     Warns:
         UserWarning: See `gold_sample`.
     """
-    arguments = dict(options)
-    if arguments.get("after") is not None:
-        arguments["after"] = GoldSample.from_json(arguments["after"])
-    each = [columns[name] for name in arguments.pop("each")]
-    if each and arguments["confidence"] is None:
-        probs = np.array(each, dtype=np.float64).T  # None becomes NaN
-        arguments["confidence"] = confidence_of(probs).tolist()
-    if isinstance(arguments.get("allocation"), dict):
-        sizes = arguments["allocation"]
-        arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
-    content = arguments.pop("codebook")
-    levels = {name: arguments.pop(name, None) for name in ("levels", "ordered")}
-    data = with_levels(columns, {"label": arguments["label"], **levels})
-    drawn = gold_sample(data, n, **arguments)
-    if content is not None:
-        codebook = Codebook.from_dict(json.loads(content))
+    if each and confidence is None:
+        probs = np.array([data[name] for name in each], dtype=np.float64).T  # None: NaN
+        confidence = confidence_of(probs).tolist()
+    codebook = data.codebook
+    drawn = lh.gold_sample(dict(data), n, confidence=confidence, **options)
+    if codebook is not None:
         warn_of_examples(drawn, codebook.examples)
         if codebook.kind.is_ordered:
             design = {**drawn.design, "scale": codebook.kind.measured}
@@ -86,47 +67,35 @@ def gold_draw(
     return drawn
 
 
-@boundary
 def gold_rows(
-    columns: Mapping[str, Sequence[Any]], sample: str, options: Mapping[str, Any]
+    data: Mapping[str, Any], gold: GoldSample, label: str | None, text: str, n: int
 ) -> Part:
     """Return the rows of a sample's texts in a data frame, from 1.
 
     Args:
-        columns: Columns of the data frame that identify its texts.
-        sample: Sample as JSON.
-        options: `label` and `text`, names of columns. If there is no label column, `n`
-            is the number of rows, and labels are not compared.
+        data: Columns of the data frame that identify its texts.
+        gold: Sample.
+        label: Column of labels; None without one, and labels are then not compared.
+        text: Column of texts.
+        n: Number of rows.
     """
-    known, given = GoldSample.from_json(sample), dict(columns)
-    label = options["label"]
+    known, given = gold, dict(data)
     if label is None:
         known, label = replace(known, labels=[None] * len(known)), ".label"
-        given[label] = [None] * int(options["n"])
+        given[label] = [None] * n
     known.design.pop("split", None)  # all texts of the sample are looked up
-    _, moved, _ = match_sample(
-        given, known, label, options["text"], several=known.several
-    )
+    _, moved, _ = joined(given, known, label, text, several=known.several)
     return vector("integer", [row + 1 for row in moved.rows])
 
 
-@boundary
-def gold_unlabelled(sample: str) -> str:
+def gold_unlabelled(gold: GoldSample) -> str:
     """Return the JSON of a sample without the model's labels."""
-    known = GoldSample.from_json(sample)
-    return replace(known, labels=[None] * len(known), label_marks=None).to_json()
+    return replace(gold, labels=[None] * len(gold), label_marks=None).to_json()
 
 
-@boundary
-def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
-    """Write a sample, given as JSON, to a CSV file and its sidecar."""
-    GoldSample.from_json(sample).write(path, **options)
-
-
-@boundary
 def gold_read(
     source: Sequence[str] | Mapping[str, Sequence[Any]],
-    sample: str | None,
+    sample: GoldSample | None,
     coders: Sequence[str] | None,
     names: Sequence[str] = (),
 ) -> GoldSample:
@@ -136,53 +105,21 @@ def gold_read(
         source: Paths of files, or columns of a data frame.
         names: Name of each file's coder, "" for a file without a name; or the names of
             the columns.
-        sample: Sample as JSON; None to read it from the sidecar of the first file.
+        sample: Sample; None to read it from the sidecar of the first file.
         coders: Columns of codes; None for the default of `read_gold`.
     """
-    known = None if sample is None else GoldSample.from_json(sample)
     with renamed(sample="gold"):
         check_names(names, "path")
         if isinstance(source, Mapping):
-            return read_gold(source, known, coders=coders)
+            return lh.read_gold(source, sample, coders=coders)
         given = list(names) or [""] * len(source)
         with one_warning():
-            return read_files(source, given, known, coders)
+            return read_files(source, given, sample, coders)
 
 
-class ColumnsOfR(dict[str, Any]):
-    """Columns of coded texts, with the codebook of the labels, as `Coded` has it.
-
-    Attributes:
-        codebook: The codebook; None if the labels have no record.
-    """
-
-    def __init__(
-        self, columns: Mapping[str, Sequence[Any]], codebook: str | None
-    ) -> None:
-        super().__init__(columns)
-        self.codebook: Codebook | None = None
-        if codebook is not None:
-            self.codebook = Codebook.from_dict(json.loads(codebook))
-
-
-def with_levels(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> ColumnsOfR:
-    """Return a data frame whose label column is categorical if R's column is a factor."""
-    made = ColumnsOfR(columns, options.get("codebook"))
-    label, levels = options.get("label"), options.get("levels")
-    if label is not None and levels is not None:
-        made[label] = Categories(
-            values=made[label], names=tuple(levels), ordered=bool(options.get("ordered"))
-        )
-    return made
-
-
-@form_of.register
+@form_of.register(GoldSample)
 def _(found: GoldSample) -> Part:
     """Return a sample; row indices start at 1."""
-    waves = {"wave": "integer", "kind": "text"}
-    waves |= dict.fromkeys(("n", "N", "seed", "n_coded"), "number")
     codes = [
         vector("text", own, name)
         for own, name in zip(found.codes, found.coders, strict=True)
@@ -203,12 +140,24 @@ def _(found: GoldSample) -> Part:
         "names": vector("text", found.names),
         "codes": {"type": "list", "parts": codes},
         "gold": vector("text", found.gold),
-        "parts": value(None) if found.parts is None else vector("text", found.parts),
-        "none": value(found.word_of("")),
+        **fields(found, "parts"),
+        "none": found.word_of(""),
         "design": value(design),
-        "history": table_of(found.history, waves),
+        "history": table_of(
+            found.history, "wave kind n N seed n_coded", integer="wave", text="kind"
+        ),
     }
     return r_object("gold", made, page="\n".join(_page(found)), json=found.to_json())
+
+
+_DRAWN = {
+    "simple": "simply",
+    "stratified": "in strata",
+    "uncertainty": "by uncertainty",
+    "weights": "by weights",
+    "given": "by the probabilities given",
+    "waves": "in waves of different designs",
+}
 
 
 def _page(found: GoldSample) -> list[str]:
@@ -220,7 +169,7 @@ def _page(found: GoldSample) -> list[str]:
     sizes = ", ".join(str(each["n"]) for each in found.history)
     n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
     lines = [
-        f"<GoldSample: {n}, drawn {DESIGNS[found.design['kind']]}>",
+        f"<GoldSample: {n}, drawn {_DRAWN[found.design['kind']]}>",
         f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
     ]
     if len(found.history) > 1:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import inspect
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock, Timer, get_ident
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import llamaherd as lh
-from llamaherd._r.arguments import given
+from llamaherd._r.arguments import given, read
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -23,9 +24,9 @@ from llamaherd._r.boundary import (
     form_of,
     recorded_warnings,
     unrecorded,
-    with_whole_seed,
 )
-from llamaherd._r.composites import FUNCTIONS, named_journal
+from llamaherd._r.composites import named_journal
+from llamaherd._r.functions import function_of
 from llamaherd._r.results import labels_so_far
 from llamaherd.coding.annotation.record import called_from
 from llamaherd.engine.core.errors import ArgumentTypeError
@@ -33,7 +34,7 @@ from llamaherd.engine.core.keeping import keep, kept
 from llamaherd.engine.core.progress import JobProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd._r.boundary import Status
 
@@ -161,27 +162,36 @@ def _nothing() -> None:
 
 
 @unrecorded
-def call_start(name: str, arguments: Mapping[str, Any], version: str) -> Status:
-    """Start the call of a function in `FUNCTIONS`.
+def call_start(
+    name: str, arguments: Mapping[str, Any] | Sequence[Any], version: str = ""
+) -> dict[str, Any]:
+    """Start the call of a function that R knows by its name.
 
     Args:
-        name: Name of the function.
-        arguments: Its arguments, as `given` reads them; those in `settings` are
-            arguments of `annotate`.
+        name: Name of the function, see `function_of`.
+        arguments: Its arguments by name, as `given` reads them, and in `settings` further
+            arguments of `annotate`; or its arguments in their order, as `read` does.
         version: Version of R.
 
     Returns:
         `job`; `journal`, the path of its journal, or None.
     """
-    function = FUNCTIONS[name]
-    known = dict(given(arguments))
-    known |= _settings(known.pop("settings", None) or {})
+    function = function_of(name)
+    ordered: list[Any] = []
+    known: dict[str, Any] = {}
+    if isinstance(arguments, Mapping):
+        known = dict(given(arguments))
+        known |= _settings(known.pop("settings", None) or {})
+    else:
+        ordered = [read(each) for each in arguments]
     journal = named_journal(name, known)
     reports = "progress" in inspect.signature(function).parameters
 
     def run(report: Callable[[Any], object]) -> Any:  # noqa: ANN401 - any result
         with called_from(R=version):
-            return function(**known, **({"progress": report} if reports else {}))
+            return function(
+                *ordered, **known, **({"progress": report} if reports else {})
+            )
 
     return {"job": lh.Job(CallWork(run, reports=reports)), "journal": journal}
 
@@ -195,15 +205,6 @@ def _settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
             )
         return {}
     return settings
-
-
-@unrecorded
-def slow_start(name: str, arguments: Sequence[Any]) -> Status:
-    """Start a decorated function of `llamaherd._r` that computes for a long time."""
-    import llamaherd._r as functions  # noqa: PLC0415 - it imports this module
-
-    function, read = getattr(functions, name).__wrapped__, map(with_whole_seed, arguments)
-    return {"job": lh.Job(CallWork(lambda _: function(*read), reports=False))}
 
 
 def call_result(job: lh.Job[Any]) -> Status:

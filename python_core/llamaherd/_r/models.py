@@ -1,35 +1,31 @@
-"""Models, contexts, tokens, chat templates, and requantizing."""
+"""Models and their files, contexts, tokens, chat templates, and the hardware profile."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, renamed
-from llamaherd._r.forms import Part, vector
+from llamaherd._r.boundary import clean, form_of, renamed
+from llamaherd._r.forms import Part, fields, parts, r_object, table_of, vector
 from llamaherd.calls.chat.chat import swap_date, template_date
+from llamaherd.engine.core import files
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.native import shim
+from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
+from llamaherd.engine.hub.fetch import FetchWork
+from llamaherd.engine.hub.progress import FetchOptions
+from llamaherd.engine.hub.repository import checked_token
+from llamaherd.engine.native import abi
+from llamaherd.optimize import fastest_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@boundary
-def backend_init() -> None:
-    """Start libllama's backends."""
-    shim.backend_init()
-
-
-@boundary
-def backend_free() -> None:
-    """Free the memory that libllama shares among models."""
-    shim.backend_free()
-
-
-@boundary
 def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Load a model and return it as `python`, with the fields that R prints.
 
@@ -48,38 +44,32 @@ def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@boundary
 def model_metadata(model: lh.Model) -> Part:
     """Return the metadata as texts with names."""
     metadata = lh.model_metadata(model)
     return {**vector("text", metadata.values()), "names": list(map(clean, metadata))}
 
 
-@boundary
 def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any]:
     """Create a context and return it as `python`."""
     return {"python": lh.Context(model, **options)}
 
 
-@boundary
 def context_plan(context: lh.Context) -> str | None:
     """Return the plan of a context as text; None before its first call."""
     return None if context.plan is None else str(context.plan)
 
 
-@boundary
 def is_closed(thing: lh.Model | lh.Context) -> bool:
     """Check whether a model or context is closed."""
     return thing.closed
 
 
-@boundary
 def close(thing: lh.Model | lh.Context) -> None:
     """Close a model or context and free its memory."""
     thing.close()
 
 
-@boundary
 def tokenize(
     model: lh.Model, texts: Sequence[str], add_special: bool, parse_special: bool
 ) -> list[list[int]]:
@@ -90,7 +80,6 @@ def tokenize(
     ]
 
 
-@boundary
 def detokenize(
     model: lh.Model,
     tokens: Sequence[Sequence[int]],
@@ -106,17 +95,10 @@ def detokenize(
                     argument=Argument("tokens", (i, j) if len(tokens) > 1 else (j,)),
                     code="out_of_range",
                 )
-    return [
-        clean(
-            lh.detokenize(
-                model, ids, remove_special=remove_special, unparse_special=unparse_special
-            )
-        )
-        for ids in tokens
-    ]
+    options = {"remove_special": remove_special, "unparse_special": unparse_special}
+    return [clean(lh.detokenize(model, ids, **options)) for ids in tokens]
 
 
-@boundary
 def apply_chat_template(
     model: lh.Model,
     conversations: Sequence[Sequence[Mapping[str, object]]],
@@ -125,44 +107,117 @@ def apply_chat_template(
     variables: Mapping[str, object],
 ) -> list[str]:
     """Format conversations as prompts with a model's chat template."""
+    options: dict[str, Any] = {
+        "add_generation_prompt": add_assistant,
+        "template": template,
+        "variables": dict(variables),
+    }
     with renamed(add_generation_prompt="add_assistant"):
         return [
-            clean(
-                lh.apply_chat_template(
-                    model,
-                    messages,
-                    add_generation_prompt=add_assistant,
-                    template=template,
-                    variables=dict(variables),
-                )
-            )
+            clean(lh.apply_chat_template(model, messages, **options))
             for messages in conversations
         ]
 
 
-@boundary
 def chat_date_enter(date: str | None) -> str | None:
     """Set a fixed date for chat templates, see `chat_date`; return the previous date."""
     before = swap_date(template_date(date).date())
     return None if before is None else before.isoformat()
 
 
-@boundary
 def chat_date_leave(before: str | None) -> None:
     """Restore the date that `chat_date_enter` returned."""
     swap_date(before)
 
 
-@boundary
 def schema_prompt(schemas: Sequence[str]) -> list[str]:
     """Return an instruction for each JSON Schema."""
     return [clean(lh.structured.schema_prompt(schema)) for schema in schemas]
 
 
-@boundary
 def sha256(texts: Sequence[str | None]) -> list[str | None]:
     """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
     return [
         None if text is None else hashlib.sha256(text.encode()).hexdigest()
         for text in texts
     ]
+
+
+def file_sha256(path: str) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
+    return files.sha256_of(Path(path))
+
+
+def lib_path() -> str:
+    """Return the path of libllama."""
+    return str(abi.libllama_path(abi.libllama_folder()))
+
+
+def fetch_start(source: str, options: Mapping[str, Any]) -> lh.Job[Path | None]:
+    """Start to search for a model's file and, if necessary, to download it.
+
+    Args:
+        source: Source, as in `download_model`.
+        options: `force` and `check_memory`; optionally `cache_dir` and `token`.
+    """
+    checked = FetchOptions(
+        cache=cache_folder(options.get("cache_dir")),
+        token=checked_token(options.get("token")),
+        force=options["force"],
+        check_memory=options["check_memory"],
+    )
+    return lh.Job(FetchWork(source, checked, "model_path"))
+
+
+def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
+    """Return the fastest file of an earlier search, or a folder for a new search."""
+    cache = cache_folder(folder)
+    known = fastest_files.look(Path(path), cache)
+    work = None if known is not None else str(fastest_files.work_folder(cache))
+    return {"path": None if known is None else str(known), "work": work}
+
+
+def optimized_keep(
+    path: str, work: str, best: str, verdict: str, folder: str | None
+) -> str:
+    """Store the result of a search; see `optimize.fastest_files.keep`."""
+    cache = cache_folder(folder)
+    return str(fastest_files.keep(Path(path), Path(work), Path(best), verdict, cache))
+
+
+def optimized_drop(work: str) -> None:
+    """Remove the folder of an unfinished search."""
+    folder = Path(work)
+    if folder.parent.name == OPTIMIZED and folder.name.startswith(".new-"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@form_of.register
+def _(found: lh.HardwareProfile) -> Part:
+    gpu: Any = found.gpus[0] if found.gpus else None
+    numbers = {
+        "ram_total": found.memory_bytes,
+        "ram_available": found.available_bytes,
+        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
+        "flops": found.flops,
+    }
+    made = {
+        **fields(found, "os release cpu"),
+        **{name: vector("number", [number]) for name, number in numbers.items()},
+        **fields(found, "cpu_cores cpu_features"),
+        "gpu": parts(
+            name=vector("text", [gpu and gpu.name]),
+            vram_bytes=vector("number", [gpu and gpu.memory_bytes]),
+            cores=vector("integer", [None]),
+            source=gpu.source if gpu else "undetected",
+        ),
+        "uses_gpu": found.uses_gpu,
+        "detected_at": vector("time", [datetime.now(UTC)]),
+        "sizes": table_of(
+            found.sizes,
+            "billions quantization size_bytes fits decode_per_s prefill_per_s",
+            text="quantization",
+            flag="fits",
+        ),
+    }
+    return r_object("hardware", made, page=found)

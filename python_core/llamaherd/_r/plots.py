@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.boundary import clean
 from llamaherd._r.quotes import spans_label
+from llamaherd._r.reports import rows_of
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, fitting, intervals, planes
 from llamaherd.coding.plots.counts import label_summary
@@ -36,7 +37,6 @@ class _Timing:
     wall_s: float
 
 
-@boundary
 def plot_description(
     kind: str, given: Given, width: float, height: float
 ) -> dict[str, Any]:
@@ -76,12 +76,8 @@ def _passages(given: Given) -> Plot:
 
 def _span_validation(given: Given) -> Plot:
     """Plot the `columns` of a validation of passages, with `level` and `type`."""
-    columns = given["columns"]
-    rows = [
-        dict(zip(columns, values, strict=True))
-        for values in zip(*columns.values(), strict=True)
-    ]
     make = OF_SPANS[checks.choice("type", given["type"], tuple(OF_SPANS)) or ""]
+    rows = [{**row, "label": row["label"] or ""} for row in rows_of(given["columns"])]
     return make({"rows": rows, "level": given["level"]})
 
 
@@ -96,28 +92,21 @@ def _validation(given: Given) -> Plot:
 
 def _agreement(given: Given) -> Plot:
     """Plot the `columns` of coefficients with the `level` of their intervals."""
-    columns = given["columns"]
-    rows = [
-        dict(zip(columns, values, strict=True))
-        for values in zip(*columns.values(), strict=True)
-    ]
+    rows = [{**row, "name": row["coefficient"]} for row in rows_of(given["columns"])]
     return intervals.agreement_plot(rows, given["level"])
 
 
 def _coverage(given: Given) -> Plot:
-    return planes.coverage_plot(dict(given))
+    """Plot the `columns` of a curve of `n` texts with the `level` of their intervals."""
+    curve = {**given["columns"], "n": given["n"]}
+    return planes.coverage_plot({"coverage": curve, "level": given["level"]})
 
 
 def _robustness(given: Given) -> Plot:
+    """Plot labels in variants, given as `json`, or estimates as `estimates_json`."""
+    if "estimates_json" in given:
+        return intervals.variants_plot(json.loads(given["estimates_json"]))
     return intervals.robustness_plot(json.loads(given["json"]))
-
-
-def _estimates(given: Given) -> Plot:
-    return intervals.estimates_plot(json.loads(given["json"]))
-
-
-def _variants(given: Given) -> Plot:
-    return intervals.variants_plot(json.loads(given["json"]))
 
 
 def _timeline(given: Given) -> Plot:
@@ -136,17 +125,6 @@ def _time(given: Given) -> Plot:
     return counts.time_plot({**given, **whole})
 
 
-def _comparison(given: Given) -> Plot:
-    """Plot a comparison of codebooks, given as `json`."""
-    stored = CodebookComparison.from_json(given["json"])
-    return intervals.comparison_plot(stored)
-
-
-def _pairs(given: Given) -> Plot:
-    """Plot strengths of a comparison in pairs, given as `json`."""
-    return intervals.strengths_plot(PairComparison.from_json(given["json"]))
-
-
 _MAKERS: dict[str, Callable[[Given], Plot]] = {
     "labels": _labels,
     "passages": _passages,
@@ -154,13 +132,16 @@ _MAKERS: dict[str, Callable[[Given], Plot]] = {
     "validation": _validation,
     "coverage": _coverage,
     "agreement": _agreement,
-    "estimates": _estimates,
-    "variants": _variants,
+    "estimates": lambda given: intervals.estimates_plot(json.loads(given["json"])),
     "robustness": _robustness,
     "timeline": _timeline,
     "time": _time,
-    "comparison": _comparison,
-    "pairs": _pairs,
+    "codebooks": lambda given: intervals.comparison_plot(
+        CodebookComparison.from_json(given["json"])
+    ),
+    "pairs": lambda given: intervals.strengths_plot(
+        PairComparison.from_json(given["json"])
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Conversion of quotes' positions to R: from 1, and including the last character."""
+"""Quotes and passages; in R positions count from 1 and include the last character."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import llamaherd as lh
+from llamaherd._r.boundary import form_of
+from llamaherd._r.forms import Part, attributed, factor, fields, table, table_of, vector
 from llamaherd.calls.structured.quotable import counted_from_one, quotes_in
 from llamaherd.calls.structured.quoting import mapped, text_has_quotes
 from llamaherd.coding.annotation.spans import PLACE, SPANS
+from llamaherd.coding.codes.span_files import MarkedText, Unit
+from llamaherd.coding.validation.spans import span_codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import llamaherd as lh
 
 
 def text_of(result: lh.Result) -> str | None:
@@ -103,3 +106,78 @@ def columns_of_quotes(
         for role, offset in zip(PLACE, (1, 0), strict=True)
     }
     return QuoteColumns(frame, names)
+
+
+@form_of.register
+def _(found: lh.SpanCodes) -> Part:
+    """Return a row for each passage, with positions that start at 1, and JSON."""
+    rows = [{**row, "start": row["start"] + 1} for row in found.rows()]
+    content = [
+        {"id": found.ids[key], "text": key, "coder": coder, "units": units}
+        for coder, texts in found.coders.items()
+        for key, units in texts.items()
+    ]
+    made = [vector("text", [row[name] for row in rows], name) for name in ("coder", "id")]
+    made += [
+        factor([row["label"] for row in rows], found.labels, "label"),
+        vector("text", [row["quote"] for row in rows], "quote"),
+        *(vector("integer", [row[name] for row in rows], name) for name in PLACE),
+    ]
+    return attributed(
+        table(made, len(rows)),
+        "spans",
+        coders=vector("text", found.coders),
+        n_texts=len(found.ids),
+        content=json.dumps(content, ensure_ascii=False),
+    )
+
+
+def spans_validate(
+    texts: Sequence[str | None],
+    spans: Sequence[str | None],
+    content: str,
+    options: Mapping[str, Any],
+) -> lh.SpanValidation:
+    """Validate passages.
+
+    Args:
+        texts: Texts coded by the model.
+        spans: For each text, its passages as JSON, with positions from 1; None without an
+            answer.
+        content: Passages of human coders, as JSON of `SpanCodes`.
+        options: `gamma`, `level`, `n_bootstrap`, `seed`.
+    """
+    model = span_codes(
+        MarkedText(str(i), text, "model", _units(cell))
+        for i, (text, cell) in enumerate(zip(texts, spans, strict=True))
+        if text is not None and cell is not None
+    )
+    gold = span_codes(
+        MarkedText(
+            row["id"], row["text"], row["coder"], tuple(Unit(*u) for u in row["units"])
+        )
+        for row in json.loads(content)
+    )
+    if not model.coders:
+        model = lh.SpanCodes({"model": {}}, {})
+    return lh.validate_spans(model, gold, **options)
+
+
+@form_of.register
+def _(found: lh.SpanValidation) -> Part:
+    rows = [{**row, "label": row["label"] or None} for row in found.to_dicts()]
+    columns = "part measure label value low high n"
+    return attributed(
+        table_of(rows, columns, text="part measure label", integer="n"),
+        "span_validation",
+        **fields(found, "notes level"),
+    )
+
+
+def _units(cell: str) -> tuple[Unit, ...]:
+    return tuple(
+        sorted(
+            Unit(int(each["start"]) - 1, int(each["end"]), str(each["label"]))
+            for each in json.loads(cell)
+        )
+    )

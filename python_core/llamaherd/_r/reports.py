@@ -1,4 +1,4 @@
-"""Reports of coded texts."""
+"""Reports of coded texts, and their methods paragraphs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary
-from llamaherd._r.contents import evaluation_of, robustness_of
+from llamaherd._r.boundary import form_of
+from llamaherd._r.forms import Part, fields, r_object, table_of
 from llamaherd._r.quotes import columns_of_quotes
 from llamaherd.coding.annotation.texts import hash_of_texts
+from llamaherd.coding.reports.methods import MethodsText, methods_of
 from llamaherd.coding.reports.report import DEFAULT_TITLE, write_report
 from llamaherd.coding.reports.report_data import contents_of
 from llamaherd.engine.core.errors import ArgumentError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _S = TypeVar("_S", lh.Stats, ActorStats)
 
 
-@boundary
 def report(
     coded: Mapping[str, Any],
     path: str,
@@ -38,8 +38,9 @@ def report(
             `run`: JSON. `original`: the model's own `labels` and `probs` if `labels` are
             recalibrated, otherwise None.
         path: Path of the report to write.
-        parts: `validation`, as JSON, or None; `estimates`, a list of pairs of JSON and
-            title; `robustness` and `evaluation`, as lists, or None.
+        parts: `estimates`, a list of pairs of JSON and title. As JSON, or None:
+            `validation`; `robustness`; `variants`, the estimates of its variants;
+            `evaluation`.
         options: `title`, or None; `texts`; `n_examples`.
     """
     return str(write_report(report_contents(coded, parts, options), path))
@@ -49,8 +50,13 @@ def report_contents(
     coded: Mapping[str, Any], parts: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the content of a report from R's objects."""
-    validation = parts["validation"]
-    robustness, evaluation = parts["robustness"], parts.get("evaluation")
+    known = {
+        name: None if parts.get(name) is None else json.loads(parts[name])
+        for name in ("validation", "robustness", "variants", "evaluation")
+    }
+    variants, robustness = known.pop("variants"), known["robustness"]
+    if robustness is not None:
+        robustness["estimates"] = variants
     given = coded.get("original")
     return contents_of(
         _coded(coded),
@@ -58,13 +64,11 @@ def report_contents(
         title=options["title"] or DEFAULT_TITLE,
         texts=options["texts"],
         n_examples=options["n_examples"],
-        validation=None if validation is None else json.loads(validation),
         estimates=[
             {**json.loads(content), "title": title}
             for content, title in parts["estimates"]
         ],
-        robustness=None if robustness is None else robustness_of(robustness),
-        evaluation=None if evaluation is None else evaluation_of(evaluation),
+        **known,
     )
 
 
@@ -94,12 +98,13 @@ def _coded(given: Mapping[str, Any]) -> lh.Coded:
 
 def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
     """Return the statistics as `Stats`; R's doubles are converted to integers."""
-    rows = _rows(numbers.get("actors") or {})
+    rows = rows_of(numbers.get("actors") or {})
     actors = tuple(_counted(ActorStats(actor=0, node=""), row) for row in rows)
     return dataclasses.replace(_counted(lh.Stats(), numbers), actors=actors)
 
 
-def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table from its columns."""
     values = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in values]
 
@@ -109,3 +114,32 @@ def _counted(like: _S, given: Mapping[str, Any]) -> _S:
     names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
     changed = {name: type(getattr(like, name))(given[name]) for name in names}
     return dataclasses.replace(like, **changed)
+
+
+def methods_text(
+    coded: Mapping[str, Any] | None, path: str | None, parts: Mapping[str, Any]
+) -> MethodsText:
+    """Return the methods paragraph for a coding or for a report.
+
+    Args:
+        coded: Coded texts as in `report`; None if `path` is given.
+        path: Path of a report; None if `coded` is given.
+        parts: As in `report`.
+    """
+    if coded is None:
+        return lh.methods_text(str(path))
+    options = {"title": None, "texts": False, "n_examples": 0}
+    return methods_of(report_contents(coded, parts, options))
+
+
+@form_of.register
+def _(found: MethodsText) -> Part:
+    names = "question state answer sources"
+    rows = [
+        {name: getattr(item, name) for name in names.split()}
+        | {"sources": "; ".join(item.sources)}
+        for item in found.checklist
+    ]
+    made = fields(found, "text bibtex references")
+    made["checklist"] = table_of(rows, names, text=names)
+    return r_object("methods", made, page=found)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean_or_none, form_of
+from llamaherd._r.boundary import clean, clean_or_none, form_of
 from llamaherd._r.forms import (
     Part,
     array,
@@ -19,12 +19,12 @@ from llamaherd._r.forms import (
     r_object,
     table,
     table_of,
-    table_of_objects,
     value,
     vector,
 )
 from llamaherd._r.quotes import labels_of, text_of, with_places_of_r
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
+from llamaherd.calls.structured.schema_columns import read_columns
 from llamaherd.engine.core.errors import codes_of
 from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells
 from llamaherd.engine.core.stats import ActorStats
@@ -33,13 +33,20 @@ from llamaherd.optimize.report import FileRow, OptimizeReport
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.calls.structured.columns import Column
+
 _THOUGHT_KINDS = ("text", "integer", "flag")  # of `THOUGHT_COLUMNS`
+_MOST_DEEP = 50  # nesting levels of schemas that R's functions support
 _TIMES = ("queue_s", "first_token_s", "wall_s")
 # Columns of coded texts, by role; all others are numbers.
 _KINDS_OF_ROLES = {"quote": "text", "step": "text", "start": "integer", "end": "integer"}
 
 
-@boundary
+@form_of.register(lh.Job)
+def _(found: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
+    return {"job": found}
+
+
 def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
     """Wait until a job ends; return its results in the form of `forms`.
 
@@ -61,28 +68,22 @@ def _(found: Path) -> str:
 def _(found: lh.Stats) -> Part:
     numbers = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     actors = numbers.pop("actors")
-    kinds = dict.fromkeys((f.name for f in dataclasses.fields(ActorStats)), "number")
-    kinds["node"] = "text"
-    made = {name: value(float(n)) for name, n in numbers.items()}
+    made: dict[str, Any] = {name: float(n) for name, n in numbers.items()}
     if actors:
-        made["actors"] = table_of_objects(actors, kinds)
+        names = " ".join(f.name for f in dataclasses.fields(ActorStats))
+        made["actors"] = table_of(actors, names, text="node")
     return r_object("stats", made, page=found)
 
 
 @form_of.register(EmbedStats)
 def _(found: EmbedStats) -> Part:
-    numbers = dataclasses.asdict(found)
-    return r_object("stats", {k: value(n) for k, n in numbers.items()}, page=found)
+    return r_object("stats", dataclasses.asdict(found), page=found)
 
 
 @form_of.register
 def _(found: lh.Results) -> Part:
     every = [result for samples in found.samples for result in samples]
-    usage = {
-        **dict.fromkeys(("n_prompt_tokens", "n_reused_tokens"), "integer"),
-        "n_generated_tokens": "integer",
-        "seed": "number",
-    }
+    counts = "n_prompt_tokens n_reused_tokens n_generated_tokens"
     cells = thought_cells(lh.Results(every, found.stats)) if found.has_thoughts else {}
     return attributed(
         vector("text", map(text_of, every)),
@@ -91,11 +92,11 @@ def _(found: lh.Results) -> Part:
         finish_reason=vector("text", [result.finish_reason for result in every]),
         partial=vector("text", [result.partial for result in every]),
         complete=vector("flag", [result.complete for result in every]),
-        usage=table_of_objects(every, usage),
+        usage=table_of(every, f"{counts} seed", integer=counts),
         timing=_timing([result.stats for result in every]),
         thoughts=table(_thoughts(cells), len(every)) if cells else None,
         logprobs=value(_logprobs(every)),
-        stats=form_of(found.stats),
+        stats=found.stats,
     )
 
 
@@ -159,20 +160,19 @@ def _(found: Embeddings) -> Part:
         array(found.vectors),
         "vectors",
         errors=_errors(found.errors),
-        stats=form_of(found.stats),
+        stats=found.stats,
     )
 
 
 @form_of.register(OptimizeReport)
 def _(found: OptimizeReport) -> Part:
-    kinds = dict.fromkeys(FileRow.__annotations__, "number") | {"type": "text"}
     return attributed(
-        table_of_objects(found.rows, kinds),
+        table_of(found.rows, " ".join(FileRow.__annotations__), text="type"),
         "optimize",
-        path=value(str(found.path)),
+        path=str(found.path),
         chosen=vector("text", [found.chosen]),
-        verdict=value(found.verdict),
-        page=vector("text", str(found).split("\n")),
+        verdict=found.verdict,
+        page=str(found).split("\n"),
     )
 
 
@@ -204,12 +204,12 @@ def _(found: lh.Coded) -> Part:
     return parts(
         columns=table(columns, len(found.labels)),
         labels=vector("text", found.labels),
-        answers=None if answers is None else vector("text", answers),
+        answers=answers,
         errors=vector("text", found.errors),
         error_codes=vector("text", codes_of(found.errors)),
         names=vector("text", found.names),
-        run=value(json.dumps(found.run, ensure_ascii=False)),
-        stats=form_of(found.stats),
+        run=json.dumps(found.run, ensure_ascii=False),
+        stats=found.stats,
         notes=vector("text", found.notes),
     )
 
@@ -219,9 +219,9 @@ def labels_so_far(found: lh.Coded | None) -> Part | None:
     if found is None or all(label is None for label in found.labels):
         return None
     rows = zip(found.frame[found.text], found.labels, found.errors, strict=True)
-    names = ("text", "label", "error")
-    dicts = [dict(zip(names, row, strict=True)) for row in rows]
-    return table_of(dicts, dict.fromkeys(names, "text"))
+    names = "text label error"
+    dicts = [dict(zip(names.split(), row, strict=True)) for row in rows]
+    return table_of(dicts, names, text=names)
 
 
 def _labels(found: lh.Coded) -> Part:
@@ -247,7 +247,7 @@ def _thoughts(cells: Mapping[str, Sequence[Any]]) -> list[Part]:
 def _timing(requests: Sequence[Any]) -> Part:
     """Return times in seconds since the call began; NA for a missing time."""
     rows = [{name: getattr(each, name, None) for name in _TIMES} for each in requests]
-    return table_of(rows, dict.fromkeys(_TIMES, "number"))
+    return table_of(rows, " ".join(_TIMES))
 
 
 def _errors(errors: Any) -> Part:  # noqa: ANN401 - texts or None
@@ -266,7 +266,7 @@ def _task_table(
         "table",
         errors=_errors(found.errors),
         finish_reason=vector("text", found.finish_reasons),
-        stats=form_of(found.stats),
+        stats=found.stats,
         **attributes,
     )
 
@@ -289,3 +289,29 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None] | Non
         }
         for result in results
     ]
+
+
+def schema_columns(schemas: Sequence[str]) -> dict[str, Any]:
+    """Return the column type for answers that follow one of several JSON Schemas.
+
+    Returns:
+        `kind`, with `levels` of an "enum", `items` of an "array", and names and types of
+        the `fields` of an "object". Values without a known type have the kind "any".
+    """
+    return _plain(read_columns(schemas), _MOST_DEEP)
+
+
+def _plain(column: Column, n_deep: int) -> dict[str, Any]:
+    if column.kind == "json" or n_deep == 0:
+        return {"kind": "any"}
+    found: dict[str, Any] = {"kind": column.kind}
+    if column.kind == "enum":
+        found["levels"] = [clean(level) for level in column.levels]
+    elif column.kind == "array":
+        items = column.items
+        is_known = items is not None
+        found["items"] = _plain(items, n_deep - 1) if is_known else {"kind": "any"}  # type: ignore[arg-type]
+    elif column.kind == "object":
+        found["names"] = [clean(name) for name, _ in column.fields]
+        found["fields"] = [_plain(each, n_deep - 1) for _, each in column.fields]
+    return found

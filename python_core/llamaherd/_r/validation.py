@@ -11,19 +11,18 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.arguments import codebook
-from llamaherd._r.boundary import boundary, form_of, renamed
-from llamaherd._r.comparison import COHEN, shown_number
+from llamaherd._r.boundary import form_of, renamed
+from llamaherd._r.comparison import cohen_table, shown_number
 from llamaherd._r.forms import (
     Part,
     attributed,
     counts,
+    fields,
     page_lines,
     parts,
     r_object,
     table,
     table_of,
-    table_of_objects,
-    value,
     vector,
 )
 from llamaherd.coding import statistics
@@ -59,7 +58,6 @@ class _Coded:
     expected: Any
 
 
-@boundary
 def agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
     """Return a table of coefficients of agreement; kappa only for two coders.
 
@@ -128,7 +126,6 @@ def _agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
     return _agreement_table(made, options["level"], scale, is_weighted=is_weighted)
 
 
-@boundary
 def validate(
     coded: Mapping[str, Any], gold: Mapping[str, Any], options: Mapping[str, Any]
 ) -> lh.Validation:
@@ -173,18 +170,11 @@ def validate(
 
 @form_of.register
 def _(found: lh.Validation) -> Part:
-    table_of_labels = table_of(_label_rows(found), {**_LABEL, **_SCORES})
-    model = _of_texts(found, found.model_agreement)
-    kappas = [each for each in found.model_agreement if each.name == "kappa"]
-    cohen = [
-        {
-            "model_a": "model",
-            "model_b": "people",
-            "kappa": each.value,
-            "observed": each.observed,
-            "expected": each.expected,
-        }
-        for each in kappas
+    kappas = [
+        {"model_a": "model", "model_b": "people", "kappa": each.value}
+        | {"observed": each.observed, "expected": each.expected}
+        for each in found.model_agreement
+        if each.name == "kappa"
     ]
     alphas = [each.value for each in found.model_agreement if each.name == "alpha"]
     confusion = counts(found.accuracy.confusion.tolist(), found.labels)
@@ -193,23 +183,18 @@ def _(found: lh.Validation) -> Part:
         | {"prob": each.prob, "text": each.text}
         for each in found.wrong
     ]
-    kinds = {"row": "integer", "label": "text", "truth": "text", "prob": "number"}
-    if found.wrong and found.wrong[0].text is not None:
-        kinds["text"] = "text"
+    has_text = found.wrong and found.wrong[0].text is not None
     coverage, calibration = found.coverage, found.calibration
     made = {
-        "n_texts": vector("integer", [found.n_texts]),
-        "n_gold": vector("integer", [found.n_gold]),
-        "coders": vector("text", found.coders),
-        "is_weighted": value(found.is_weighted),
-        "several": value(found.several),
-        "scale": value(found.scale),
-        "level": value(found.level),
+        **fields(found, "n_texts n_gold coders is_weighted several scale level"),
         "table": table_of(
-            [dict(zip(COLUMNS, r, strict=True)) for r in found.rows()], _ROW
+            [dict(zip(COLUMNS, r, strict=True)) for r in found.rows()],
+            " ".join(COLUMNS),
+            text="part measure label",
+            integer="n",
         ),
-        "labels": table_of_labels,
-        "model_agreement": model,
+        "labels": table_of(_label_rows(found), _LABEL, text="label", integer=_COUNTS),
+        "model_agreement": _of_texts(found, found.model_agreement),
         "coder_agreement": _of_texts(found, found.coder_agreement),
         "label_agreement": _by_label(found),
         "pairs": _pairs(found),
@@ -217,13 +202,18 @@ def _(found: lh.Validation) -> Part:
             vs_gold=parts(model=None if found.several else confusion), pairwise=None
         ),
         "reliability": parts(
-            cohen=table_of(cohen, COHEN),
+            cohen=cohen_table(kappas),
             krippendorff=parts(alpha=vector("number", alphas)),
         ),
         "bins": None if calibration is None else _bins(calibration),
         "coverage": None if coverage is None else _curve(coverage, found.level),
         "prob": None if found.confidence is None else vector("number", found.confidence),
-        "wrong": table_of(wrong, kinds),
+        "wrong": table_of(
+            wrong,
+            f"row label truth prob{' text' if has_text else ''}",
+            text="label truth text",
+            integer="row",
+        ),
         "warnings": vector("text", found.warnings),
     }
     page = page_of(found, "llamaherd_validation", 1)
@@ -250,7 +240,6 @@ def _json(found: lh.Validation) -> str:
     return json.dumps(told, ensure_ascii=False, default=str)
 
 
-@boundary
 def coverage_curve(
     confidence: Sequence[float],
     correct: Sequence[bool],
@@ -264,7 +253,6 @@ def coverage_curve(
     return _curve(curve, level)
 
 
-@boundary
 def for_people(
     curve: Mapping[str, Any],
     confidence: Sequence[float],
@@ -283,29 +271,18 @@ def for_people(
     known = {name: np.array(curve[name], dtype=float) for name in _CURVE}
     threshold = statistics.CoverageCurve(**known, n=0).threshold_for(accuracy, sure=sure)
     rows = statistics.for_people(confidence, threshold)
-    return parts(
-        rows=vector("integer", [row + 1 for row in rows]), threshold=value(threshold)
-    )
+    return parts(rows=vector("integer", [row + 1 for row in rows]), threshold=threshold)
 
 
-_ROW = dict.fromkeys(("part", "measure", "label"), "text")
-_ROW |= {**dict.fromkeys(("value", "low", "high"), "number"), "n": "integer"}
-_LABEL = {"label": "text", "n_gold": "integer", "n_model": "integer", "share": "number"}
-_SCORES = {
-    f"{name}{end}": "number"
-    for name in ("precision", "recall", "f1")
-    for end in ("", "_low", "_high")
-}
-_AGREEMENT = {"name": "text"}
-_AGREEMENT |= dict.fromkeys(
-    ("value", "low", "high", "se", "observed", "expected"), "number"
-)
-_AGREEMENT |= dict.fromkeys(("n_units", "n_coders"), "integer")
+_COUNTS = "n_gold n_model"
+_LABEL = f"label {_COUNTS} share precision precision_low precision_high"
+_LABEL += " recall recall_low recall_high f1 f1_low f1_high"
+_AGREEMENT = "name value low high se observed expected n_units n_coders"
 
 
 def _coefficients(found: Sequence[Agreement]) -> Part:
     """Return a table of coefficients."""
-    made = table_of_objects(found, _AGREEMENT)
+    made = table_of(found, _AGREEMENT, text="name", integer="n_units n_coders")
     made["columns"][0]["name"] = "coefficient"
     return made
 
@@ -327,10 +304,10 @@ def _agreement_table(
     return attributed(
         _coefficients(found),
         "agreement",
-        level=value(level),
-        scale=value(scale),
-        is_weighted=value(is_weighted),
-        page=vector("text", page_lines("\n".join(lines), "llamaherd_agreement")),
+        level=level,
+        scale=scale,
+        is_weighted=is_weighted,
+        page=page_lines("\n".join(lines), "llamaherd_agreement"),
     )
 
 
@@ -386,9 +363,9 @@ def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
     return attributed(
         table(columns, n),
         "coverage",
-        n=vector("integer", [curve.n]),
-        level=value(level),
-        page=vector("text", page_lines(page, "llamaherd_coverage")),
+        n=curve.n,
+        level=level,
+        page=page_lines(page, "llamaherd_coverage"),
     )
 
 
@@ -402,4 +379,4 @@ def _bins(found: statistics.CalibrationError) -> Part:
         row |= {"accuracy": own.value, "accuracy_low": own.low}
         row |= {"accuracy_high": own.high, "n": 0 if math.isnan(own.value) else own.n}
         rows.append(row)
-    return table_of(rows, dict.fromkeys(rows[0] if rows else [], "number"))
+    return table_of(rows, " ".join(rows[0] if rows else ()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from llamaherd.calls.structured.check import violation
 from llamaherd.coding.annotation.answer_types import JOINED, TYPES
-from llamaherd.coding.annotation.label_sets import in_order, joined, none_of
+from llamaherd.coding.annotation.label_sets import in_order, joined_labels, none_of
 from llamaherd.coding.annotation.spans import PLACE, SPANS
 from llamaherd.coding.codes.span_files import Unit
 from llamaherd.engine.core import checks

@@ -401,7 +401,7 @@ test_that("Python names wrong values of options", {
     env <- rlang::current_env()
     defaults <- lapply(formals(annotate_texts)[names(annotate_kinds)], eval)
     list2env(utils::modifyList(defaults, list(...)), env)
-    py_call("annotate_roles", book$content, coding_options(env), error_call = env)
+    py_call("annotate_roles", as_python(book), coding_options(env), error_call = env)
   }
   expect_true("label" %in% as_text(coded_with()))
   expect_refused({
@@ -484,7 +484,7 @@ test_that("each variant has an estimate by the same codes", {
   expect_identical(rows$variant, c("codebook 1", "codebook 2"))
   expect_identical(unique(rows$method), "dsl")
   expect_identical(rows$estimate[[1]], rows$estimate[[2]])
-  seen <- the$module$seen("estimate_means")
+  seen <- the$module$seen("estimate")
   expect_null(run()$estimates)
   formula <- label == "yes" ~ z
   # One warning names all variants.
@@ -527,4 +527,24 @@ test_that("hints lead to what was meant", {
     annotate_texts(data.frame(Text = "a"), text, book_of(), local_context()),
     "There are the columns Text"
   )
+})
+
+test_that("settings of steps arrive", {
+  context <- local_context()
+  data <- data.frame(t = "x")
+  book <- codebook("Which?", c("yes", "n"))
+  annotate_texts(data, t, book, context, until = 60, embeddings = "e.gguf", unsure = 0.2)
+  seen <- the$module$seen("annotate_start")
+  expect_match(seen, "'until': 60, 'embeddings': 'e.gguf', 'unsure': 0.2", fixed = TRUE)
+})
+
+test_that("the print names the steps", {
+  run <- list(steps = list(methods = "m labelled 60 texts."))
+  coding <- list(label = "label", text = "text", run = run, columns = c(label = "label"))
+  coded <- structure(
+    data.frame(text = "a", label = factor("x")),
+    class = c("llamaherd_coded", "data.frame"),
+    llamaherd = coding
+  )
+  expect_output(print(coded), "Steps: m labelled 60 texts.", fixed = TRUE)
 })

@@ -34,7 +34,7 @@ test_that("labels arrive with what the model reads and what the user gets", {
   context <- local_context()
   arrives <- function(labels, text, ...) {
     classify_parallel(context, "x", labels, ...)
-    expect_match(the$module$seen("classify_start"), text, fixed = TRUE)
+    expect_match(the$module$seen("model_start"), text, fixed = TRUE)
   }
   arrives("a", "{'labels': ['a'], 'names': ['a'], 'normalize': 'sum',")
   arrives(
@@ -188,7 +188,7 @@ test_that("thoughts are columns, NA where a prompt failed", {
   expect_identical(found$thinking_complete, c(TRUE, NA, NA, TRUE))
   expect_identical(found$between, c(0, NA, NA, 0))
   expect_identical(attr(found, "between")[1, ], c(yes = 0, n = 0.1))
-  seen <- the$module$seen("classify_start")
+  seen <- the$module$seen("model_start")
   expect_match(seen, "'n_thoughts': 2, 'seed': 1234", fixed = TRUE)
   empty <- classify_parallel(
     context,

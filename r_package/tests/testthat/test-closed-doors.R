@@ -224,7 +224,7 @@ test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {
   old <- the$module
   withr::defer(the$module <- old)
   the$module <- list(
-    slow_start = \(fun, arguments) ok(list(job = fun)),
+    call_start = \(fun, arguments, version) ok(list(job = fun)),
     job_wait = \(job, seconds) {
       if (length(seen) == 0) {
         tools::pskill(Sys.getpid(), tools::SIGINT)
@@ -241,15 +241,7 @@ test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {
       ok(list(type = "ended"))
     }
   )
-  caught <- tryCatch(py_call("validate"), interrupt = identity)
+  caught <- tryCatch(call_python("validate", list()), interrupt = identity)
   expect_s3_class(caught, "llamaherd_interrupt")
   expect_identical(utils::tail(seen, 3), c("wait", "cancel", "result"))
-})
-
-test_that("functions that may compute for a long time are functions of Python", {
-  skip_if_no_llamaherd()
-  expect_identical(
-    setdiff(slow_functions, names(reticulate::import("llamaherd._r"))),
-    character()
-  )
 })

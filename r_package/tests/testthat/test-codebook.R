@@ -138,3 +138,89 @@ test_that("a full disk is an error that names the file", {
     class = "llamaherd_error_argument"
   )
 })
+
+test_that("scales are checked by Python, and shown", {
+  local_real()
+  scale <- number_scale(-1, 1, 0.5, names = c("-1" = "disagrees", "1" = "agrees"))
+  expect_identical(scale$values, c(-1, -0.5, 0, 0.5, 1))
+  expect_identical(scale$names, c("-1" = "disagrees", "1" = "agrees"))
+  expect_page(scale)
+  expect_page(codebook("Does the author agree?", scale))
+  expect_identical(
+    number_scale(0, 2, names = c("no", "yes"))$names,
+    c("0" = "no", "2" = "yes")
+  )
+  book <- codebook("Q?", number_scale(0, 3))
+  expect_identical(book$type, "scale")
+  expect_identical(book$measured, "interval")
+  expect_named(book$labels, as.character(0:3))
+  path <- withr::local_tempfile(fileext = ".yaml")
+  write_codebook(book, path)
+  expect_identical(read_codebook(path), book)
+})
+
+test_that("a wrong scale names its argument", {
+  local_real()
+  expect_refused({
+    number_scale()
+    number_scale(0, "ten")
+    number_scale(c(0, 1), 3)
+    number_scale(NA_real_, 3)
+    number_scale(0, Inf)
+    number_scale(3, 0)
+    number_scale(0, 10, 3)
+    number_scale(0, 2, names = "low")
+    number_scale(0, 2, names = c("3" = "high"))
+    number_scale(0, 2, names = c(NA, "high"))
+    codebook("Q?", 0:3, type = "scale")
+    codebook("Q?", number_scale(0, 3), type = "ordinal")
+    codebook(
+      "Q?",
+      number_scale(0, 3),
+      examples = data.frame(text = "a", label = 4)
+    )
+  })
+})
+
+test_that("ready codebooks are codebooks, and listed with their sources", {
+  local_real()
+  listed <- list_ready_codebooks()
+  expect_true(all(c("sentiment", "stance", "policy_topics") %in% listed$name))
+  expect_true(all(nzchar(listed$sources)))
+  expect_identical(listed$needs_target, listed$name == "stance")
+  book <- ready_codebook("sentiment")
+  expect_s3_class(book, "llamaherd_codebook")
+  expect_named(book$labels, c("positive", "negative", "neutral"))
+  stance <- ready_codebook("stance", target = "nuclear energy")
+  expect_match(stance$question, "towards nuclear energy?", fixed = TRUE)
+  path <- withr::local_tempfile(fileext = ".yaml")
+  write_codebook(stance, path)
+  expect_identical(read_codebook(path), stance)
+})
+
+test_that("wrong names and targets are named", {
+  local_real()
+  expect_error(ready_codebook("x"), "name must be", class = "llamaherd_error_argument")
+  expect_error(
+    ready_codebook("stance"),
+    "target must be",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(
+    ready_codebook("emotion", "x"),
+    "target must be",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(ready_codebook(3), class = "llamaherd_error_argument")
+})
+
+test_that("models are suggested by memory", {
+  local_real()
+  models <- llamaherd_models(memory_gb = 8)
+  columns <- c("source", "memory_gb", "size_bytes", "fits", "measured", "published")
+  expect_named(models, columns)
+  expect_identical(models$fits, c(TRUE, TRUE, FALSE, FALSE))
+  expect_type(llamaherd_models()$fits, "logical")
+  expect_error(llamaherd_models(0), "memory_gb", class = "llamaherd_error_argument")
+  expect_error(llamaherd_models("8"), class = "llamaherd_error_argument")
+})

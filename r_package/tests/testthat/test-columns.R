@@ -80,63 +80,23 @@ test_that("what is no object is a column value", {
   expect_identical(frame$value, list(data.frame(a = c(1, 2))))
 })
 
-test_that("columns follow what a schema says in other ways", {
+test_that("columns follow what Python reads in a schema", {
   one <- function(schema, text) {
-    schema <- sprintf('{"type":"object","properties":{"x":%s}%s}', schema, definitions)
+    schema <- sprintf('{"type":"object","properties":{"x":%s}}', schema)
     columns_of(sprintf('{"x":%s}', text), schema)$x
   }
-  definitions <- ',"$defs":{"a/b c":{"enum":["u","v"]},"loop":{"$ref":"#/$defs/loop"}}'
   expect_identical(one('{"type":["string","null"]}', c("null", '"a"')), c(NA, "a"))
   expect_identical(one('{"type":["integer","number"]}', c("1", "2.5")), c(1, 2.5))
-  expect_identical(one('{"type":["number","integer","null"]}', "1"), 1)
-  expect_identical(one('{"anyOf":[{"type":"null"},{"type":"integer"}]}', "1"), 1L)
-  expect_identical(
-    one('{"oneOf":[{"const":"a"},{"enum":["b"]}]}', '"b"'),
-    factor("b", c("a", "b"))
-  )
-  expect_identical(one('{"anyOf":[{"const":"a"},{"type":"string"}]}', '"b"'), "b")
   expect_identical(one('{"enum":["a",null]}', c("null", '"a"')), factor(c(NA, "a")))
-  expect_identical(one('{"enum":[1,2]}', "2"), 2L)
-  expect_identical(one('{"enum":[1.5,2]}', "2"), 2)
   expect_identical(one('{"enum":[true]}', "true"), TRUE)
   expect_identical(one('{"const":null}', "null"), NA)
-  expect_identical(one('{"type":"null"}', "null"), NA)
   expect_identical(one('{"enum":[1,"a"]}', c("1", '"a"')), list(1L, "a"))
-  expect_identical(one('{"type":["string","integer"]}', c("1", '"a"')), list(1L, "a"))
   expect_identical(one("true", '{"a":[1,null]}'), list(list(a = list(1L, NULL))))
-  expect_identical(one('{"type":"object"}', '{"a":1}'), list(list(a = 1L)))
-  expect_identical(one('{"type":"array"}', '[1,"a"]'), list(list(1L, "a")))
-  expect_identical(
-    one('{"prefixItems":[{"type":"string"}],"items":{"type":"string"}}', '["a"]'),
-    list(list("a"))
-  )
-  expect_identical(one('{"$ref":"#/$defs/a~1b%20c"}', '"v"'), factor("v", c("u", "v")))
-  expect_identical(one('{"$ref":"#/$defs/loop"}', "1"), list(1L))
-  expect_identical(one('{"$ref":"#/$defs/none"}', "1"), list(1L))
-  expect_identical(one('{"$ref":"https://example.org/a"}', "1"), list(1L))
-  expect_identical(
-    one(
-      '{"allOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"type":"number"}}}]}',
-      '{"a":"A","b":1}'
-    ),
-    data.frame(a = "A", b = 1)
-  )
-  expect_identical(
-    one(
-      '{"properties":{"k":true},"oneOf":[{"properties":{"k":{"const":"a"},"n":{"type":"number"}}},
-         {"properties":{"k":{"const":"b"}}}]}',
-      c('{"k":"a","n":1}', '{"k":"b"}')
-    ),
-    data.frame(k = factor(c("a", "b")), n = c(1, NA))
-  )
-  expect_identical(one('{"type":"string","enum":["a"]}', '"a"'), factor("a"))
-  expect_identical(
-    one(
-      '{"type":"array","items":{"type":"array","items":{"type":"number"}}}',
-      "[[1],[2,3]]"
-    ),
-    list(list(1, c(2, 3)))
-  )
+  lists <- '{"type":"array","items":{"type":"array","items":{"type":"number"}}}'
+  expect_identical(one(lists, "[[1],[2,3]]"), list(list(1, c(2, 3))))
+  parts <- '{"allOf":[{"properties":{"a":{"type":"string"}}},
+    {"properties":{"b":{"type":"number"}}}]}'
+  expect_identical(one(parts, '{"a":"A","b":1}'), data.frame(a = "A", b = 1))
 })
 
 test_that("schemas that differ by prompt have their columns together", {
@@ -194,22 +154,7 @@ test_that("what is not valid JSON spoils no other row", {
   )
 })
 
-test_that("hostile schemas end soon", {
-  chain <- sprintf(
-    '"d%d":{"type":"object","properties":{"a":{"$ref":"#/$defs/d%d"},"b":{"$ref":"#/$defs/d%d"}}}',
-    0:30,
-    1:31,
-    1:31
-  )
-  schema <- sprintf('{"$ref":"#/$defs/d0","$defs":{%s}}', paste(chain, collapse = ","))
-  expect_named(columns_of("{}", schema), c("a", "b"))
-  self <- paste0(
-    '{"type":"object","properties":{"me":{"$ref":"#"},',
-    '"us":{"type":"array","items":{"$ref":"#"}}}}'
-  )
-  frame <- columns_of('{"me":{"me":{}},"us":[{"us":[]}]}', self)
-  expect_named(frame, c("me", "us"))
-  expect_identical(frame$us[[1]], list(list(us = list())))
+test_that("deep schemas end soon", {
   deep <- paste0(strrep('{"properties":{"a":', 160), "true", strrep("}}", 160))
   expect_named(columns_of("{}", deep), "a")
 })

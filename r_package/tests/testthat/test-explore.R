@@ -60,7 +60,7 @@ test_that("real models answer, with chat and without", {
   path <- local_model_file()
   result <- explore(c(first = path, second = path), prompts = c("Hello", "You"))
   expect_identical(unique(result$annotations$model_id), c("first", "second"))
-  expect_match(the$module$seen("generate_start"), "'chat': True", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "'chat': True", fixed = TRUE)
   result <- explore(path, prompts = "Hello", chat_template = FALSE, system_prompt = "Be.")
   expect_identical(result$annotations$label, "Be.\n\nHello!")
   expect_identical(result$annotations$model_id, "model_1")
@@ -70,7 +70,7 @@ test_that("real models answer, with chat and without", {
   expect_s3_class(tokenize(model, "it is not closed") |> as.factor(), "factor")
   spec <- list(model_path = path, generation = list(max_tokens = 7L), n_ctx = 512L)
   explore(list(spec), prompts = "Hello")
-  expect_match(the$module$seen("generate_start"), "'max_tokens': 7", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "'max_tokens': 7", fixed = TRUE)
   expect_match(the$module$seen("context_create"), "'n_ctx': 512", fixed = TRUE)
 })
 

@@ -30,20 +30,20 @@ test_that("chat prompts are what users say", {
     verbosity = -1
   )
   expect_identical(plain(answers), c(a = "x!", b = NA, c = "y!"))
-  seen <- the$module$seen("generate_start")
+  seen <- the$module$seen("model_start")
   expect_match(seen, "['x', None, 'y']", fixed = TRUE)
   expect_match(seen, "'chat': True, 'system': 'Be brief.'", fixed = TRUE)
   talk <- list(list(role = "user", content = "x"))
   for (prompts in list(list("a", talk), list(factor("a"), as.data.frame(talk[[1]])))) {
     generate_parallel(context, prompts, chat = TRUE, verbosity = -1)
-    seen <- the$module$seen("generate_start")
+    seen <- the$module$seen("model_start")
     expect_match(seen, "['a', [{'role': 'user', 'content': 'x'}]]", fixed = TRUE)
     expect_match(seen, "'system': None", fixed = TRUE)
   }
   generate(context, talk, chat = TRUE, verbosity = -1)
-  expect_match(the$module$seen("generate_start"), "[[{'role': 'user'", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "[[{'role': 'user'", fixed = TRUE)
   generate_parallel(context, "x")
-  expect_no_match(the$module$seen("generate_start"), "chat")
+  expect_no_match(the$module$seen("model_start"), "chat")
   expect_refused({
     generate_parallel(context, "x", system = "Be brief.")
     generate_parallel(context, "x", chat = NA)
@@ -55,7 +55,7 @@ test_that("chat prompts are what users say", {
 test_that("a vector of length 1 stays one", {
   context <- local_context()
   expect_identical(plain(generate_parallel(context, "x")), "x!")
-  expect_match(the$module$seen("generate_start"), "['x']", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "['x']", fixed = TRUE)
 })
 
 test_that("prompts may be a factor, or a list of strings and token ids", {
@@ -67,7 +67,7 @@ test_that("prompts may be a factor, or a list of strings and token ids", {
   answers <- generate_parallel(context, list(a = "x", b = 1:3, c = 7))
   expect_identical(plain(answers), c(a = "x!", b = "6", c = "7"))
   expect_match(
-    the$module$seen("generate_start"),
+    the$module$seen("model_start"),
     "['x', [1, 2, 3], [7]]",
     fixed = TRUE
   )
@@ -87,7 +87,7 @@ test_that("NA gives NA, and no prompt 'NA'", {
     )
     expect_identical(plain(answers), c(a = "x!", b = NA))
     expect_identical(attr(answers, "errors"), c(NA, "the prompt is NA"))
-    expect_match(the$module$seen("generate_start"), "['x', None]", fixed = TRUE)
+    expect_match(the$module$seen("model_start"), "['x', None]", fixed = TRUE)
   }
   expect_warning(answers <- generate_parallel(context, NA))
   expect_identical(plain(answers), NA_character_)
@@ -156,7 +156,7 @@ test_that("settings arrive with Python's types", {
     parse_special = TRUE,
     on_error = "return"
   )
-  seen <- the$module$seen("generate_start")
+  seen <- the$module$seen("model_start")
   for (text in c(
     "'max_tokens': 5,",
     "'seed': 3000000000",
@@ -175,7 +175,7 @@ test_that("settings arrive with Python's types", {
     expect_match(seen, text, fixed = TRUE)
   }
   generate_parallel(context, "x", seed = NULL)
-  expect_match(the$module$seen("generate_start"), "'seed': -1", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "'seed': -1", fixed = TRUE)
 })
 
 test_that("settings may have one value per prompt", {
@@ -186,7 +186,7 @@ test_that("settings may have one value per prompt", {
     max_tokens = c(5, 6),
     temperature = c(0, 0.5)
   )
-  seen <- the$module$seen("generate_start")
+  seen <- the$module$seen("model_start")
   expect_match(
     seen,
     "'each': {'max_tokens': [5, 6], 'temperature': [0, 0.5]}",
@@ -199,7 +199,7 @@ test_that("choices arrive as lists of texts", {
   context <- local_context()
   arrives <- function(choices, text, prompts = c("x", "y")) {
     generate_parallel(context, prompts, choices = choices)
-    expect_match(the$module$seen("generate_start"), text, fixed = TRUE)
+    expect_match(the$module$seen("model_start"), text, fixed = TRUE)
   }
   arrives(c(a = "yes", b = "no"), "'choices': ['yes', 'no']")
   arrives("yes", "'choices': ['yes']")
@@ -209,7 +209,7 @@ test_that("choices arrive as lists of texts", {
   arrives(list(c("a", "b")), "'choices': ['a', 'b']", "x")
   arrives(NULL, "'choices': None")
   generate(context, "x", choices = c("yes", "no"))
-  seen <- the$module$seen("generate_start")
+  seen <- the$module$seen("model_start")
   expect_match(seen, "'choices': ['yes', 'no']", fixed = TRUE)
   expect_match(seen, "'max_tokens': None", fixed = TRUE)
 })

@@ -75,7 +75,7 @@ test_that("a sample is written, coded and read", {
   path <- withr::local_tempfile(fileext = ".csv")
   gold <- gold_sample(texts(), 4, text = text, label = label)
   expect_identical(write_gold(gold, path, coders = "ann", shuffle = FALSE), path)
-  expect_match(the$module$seen("gold_write"), "'coders': ['ann']", fixed = TRUE)
+  expect_match(the$module$seen("write_gold"), "'coders': ['ann']", fixed = TRUE)
   sheet <- utils::read.csv(path, fileEncoding = "UTF-8-BOM")
   sheet$ann <- "yes"
   utils::write.csv(sheet, path, row.names = FALSE)
@@ -87,7 +87,7 @@ test_that("a sample is written, coded and read", {
     c("id", "text", "model_label", "inclusion_prob", "ann")
   )
   write_gold(gold, path, delimiter = ";", overwrite = TRUE)
-  expect_match(the$module$seen("gold_write"), "'delimiter': ';'", fixed = TRUE)
+  expect_match(the$module$seen("write_gold"), "'delimiter': ';'", fixed = TRUE)
 })
 
 test_that("codes may come in a data frame", {
@@ -239,6 +239,7 @@ integer64 <- function(high, low) {
 }
 
 test_that("integers of 64 bits are numbers, or text if a number would be rounded", {
+  skip_if_no_llamaherd()
   expect_identical(plain_integers(integer64(c(0, 0, -1), c(7, 0, -3))), c(7, 0, -3))
   expect_identical(
     plain_integers(integer64(c(0, 23), c(100000L, -1L))),

@@ -2,18 +2,18 @@ test_that("the path of a journal reaches Python", {
   context <- local_context()
   generate_parallel(context, "x", journal = "run.sqlite")
   expect_match(
-    the$module$seen("generate_start"),
+    the$module$seen("model_start"),
     "'journal': 'run.sqlite'",
     fixed = TRUE
   )
   generate_parallel(context, "x", journal = "~/run.sqlite")
   expect_match(
-    the$module$seen("generate_start"),
+    the$module$seen("model_start"),
     sprintf("'journal': '%s'", r_path(path.expand("~/run.sqlite"))),
     fixed = TRUE
   )
   generate_parallel(context, "x")
-  expect_no_match(the$module$seen("generate_start"), "journal", fixed = TRUE)
+  expect_no_match(the$module$seen("model_start"), "journal", fixed = TRUE)
 })
 
 test_that("a journal becomes a data frame, of the same types without rows", {

@@ -28,7 +28,7 @@ test_that("every function with labels takes each kind of them", {
     classify = \(x) classify_parallel(context, "a", x)[c("label", "prob")],
     choices = \(x) {
       generate_parallel(context, "a", choices = x)
-      the$module$seen("generate_start")
+      the$module$seen("model_start")
     },
     type = \(x) type_enum(x)
   )

@@ -22,7 +22,7 @@ test_that("arguments arrive with Python's types", {
   local_fake()
   model_optimize("some.gguf")
   expect_match(
-    the$module$seen("optimize_start"),
+    the$module$seen("start_optimize"),
     "('some.gguf', None, {'max_kl': 0.01})",
     fixed = TRUE
   )
@@ -38,7 +38,7 @@ test_that("arguments arrive with Python's types", {
     "('some.gguf', 'folder', {'max_kl': 1, 'types': ['Q8_0'], ",
     "'text': 'a\\nb', 'n_threads': 2})"
   )
-  expect_match(the$module$seen("optimize_start"), expected, fixed = TRUE)
+  expect_match(the$module$seen("start_optimize"), expected, fixed = TRUE)
 })
 
 test_that("progress is shown and gone at the end", {
@@ -70,7 +70,7 @@ test_that("an interrupt ends the job and goes on to the caller", {
   stopping <- new.env()
   old <- the$module
   the$module <- list(
-    optimize_start = old$optimize_start,
+    start_optimize = old$start_optimize,
     job_wait = \(...) signalCondition(interrupt),
     job_cancel = \(job) {
       stopping$job <- job

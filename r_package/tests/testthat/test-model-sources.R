@@ -92,7 +92,7 @@ test_that("the fastest file is looked for once", {
   local_fake()
   path <- local_model_file()
   expect_message(model_load(path, optimize = TRUE), "Kept Q8_0")
-  expect_match(the$module$seen("optimize_start"), ".new-1", fixed = TRUE)
+  expect_match(the$module$seen("start_optimize"), ".new-1", fixed = TRUE)
   expect_match(the$module$seen("optimized_drop"), ".new-1", fixed = TRUE)
   expect_silent(model_load(path, cache_dir = "/known", optimize = TRUE))
 })

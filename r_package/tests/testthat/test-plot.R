@@ -155,16 +155,6 @@ test_that("bars are counts by label and probability", {
   expect_equal(alone$data$x_end, as.vector(table(x$label)), ignore_attr = TRUE)
 })
 
-test_that("bands of probabilities are Python's", {
-  local_plots()
-  x <- coded_frame_of(7)
-  x[[3]] <- c(1, 0.9, 0.89, 0.7, 0.5, 0.499, 0)
-  coding <- attr(x, "llamaherd")
-  x <- as_coded(replace(as.data.frame(x), "label", "no"), coding)
-  shown <- plot(x)$data
-  expect_equal(lengths_by(shown, shown$series), c(2, 2, 1, 2), ignore_attr = TRUE)
-})
-
 test_that("several labels of a text count for each", {
   local_plots()
   x <- coded_frame_of(3)
@@ -217,35 +207,6 @@ test_that("other tables are drawn as data frames", {
   withr::local_pdf(NULL)
   other <- data.frame(x = 1:3, label = 3:1)
   expect_null(plot(structure(other, class = c("llamaherd_table", "data.frame"))))
-})
-
-test_that("coefficients of agreement are shown with their intervals", {
-  local_plots()
-  shown <- plot(agreement_of())
-  expect_identical(
-    rows_of_plot(shown),
-    c("percent agreement", "linear kappa", "Krippendorff's alpha", "Gwet's AC1")
-  )
-  expect_identical(shown$data$x, agreement_of()$value)
-  expect_identical(shown$data$low, agreement_of()$low)
-  expect_identical(shown$labels$title, "Agreement of 3 coders on 40 units")
-  expect_identical(shown$labels$x, "value, with 95% interval")
-  expect_match(shown$labels$alt, "percent agreement: 0.80")
-})
-
-test_that("a coverage curve is drawn by itself as it is of a validation", {
-  local_plots()
-  shown <- plot(curve_of())
-  lines <- lapply(shown$layers, \(layer) layer$data$y)
-  expect_identical(lines[[1]], c(0.8, 0.8))
-  expect_identical(lines[[3]], c(1, 0.9, 0.8))
-  expect_match(shown$labels$title, "80 texts")
-  expect_match(gsub("\n", " ", shown$labels$y), "90% interval")
-  none <- coverage_curve(numeric(), logical())
-  expect_error(plot(none), class = "llamaherd_error_argument")
-  prob <- seq(0.99, 0.5, length.out = 20)
-  found <- validate(rep(c("a", "b"), 10), rep("a", 20), prob = prob, level = 0.8)
-  expect_identical(attr(found$coverage, "level"), 0.8)
 })
 
 test_that("a timeline is in the order of the prompts' beginnings", {
@@ -335,33 +296,12 @@ test_that("validations are drawn", {
 test_that("numbers of a validation are those that it has", {
   local_plots()
   found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10), prob = (1:20) / 20)
-  shown <- plot(found)$data
-  accuracy <- found$table[found$table$measure == "accuracy", ]
-  expect_equal(
-    unlist(shown[1, c("x", "low", "high")]),
-    unlist(accuracy[4:6]),
-    ignore_attr = TRUE
-  )
+  accuracy <- found$table[found$table$measure == "accuracy", 4:6]
+  shown <- unlist(plot(found)$data[1, c("x", "low", "high")])
+  expect_equal(shown, unlist(accuracy), ignore_attr = TRUE)
   confusion <- plot(found, type = "confusion")
   expect_identical(texts_of_plot(confusion), c("6", "6", "4", "4"))
-  expect_identical(
-    confusion$scales$get_scales("fill")$name,
-    "share of the texts with this label"
-  )
-  scores <- plot(found, type = "labels")$data
-  expect_identical(scores$x[scores$series == "precision"], found$labels$precision)
-  expect_match(plot(found)$labels$title, ", 20 texts$")
-  part <- validate(rep(c("a", NA), 10), rep(c("a", "b"), 10))
-  title <- gsub("\n", " ", plot(part)$labels$title)
-  expect_match(title, "(20 texts; accuracy: 10)", fixed = TRUE)
-})
-
-test_that("what it takes no model for is beside the accuracy alone", {
-  local_plots()
-  labels <- rep(c("a", "b", "a"), 20)
-  shown <- plot(validate(labels, replace(labels, 1:5, "b")))
-  row <- round(shown$data$y[shown$data$series == "always 'a'"])
-  expect_identical(rows_of_plot(shown)[row + 1], "accuracy")
+  expect_error(plot(coverage_curve(numeric(), logical())), class = "llamaherd_error")
 })
 
 test_that("without ggplot2 the error names it, and base graphics are refused", {
@@ -386,15 +326,6 @@ test_that("each coefficient has an axis of its own", {
   expect_identical(nrow(shown$data) %% 3L, 0L)
   ranges <- lapply(ggplot2::ggplot_build(shown)$layout$panel_params, \(p) p$x.range)
   expect_gt(diff(ranges[[3]]), 9 * diff(ranges[[1]]))
-})
-
-test_that("rows of groups name their column, and axes their unit and level", {
-  local_plots()
-  rows <- rows_of_plot(plot(estimates_of(by = tag, outcome = "no")))
-  expect_match(rows, "tag: TRUE", all = FALSE)
-  fit <- estimates_of(label == "no" ~ x, model = "logit")
-  expect_match(plot(fit)$labels$x, "log odds")
-  expect_match(plot(judged_of())$labels$x, "with 95% interval", fixed = TRUE)
 })
 
 test_that("names that plots cut stay different", {

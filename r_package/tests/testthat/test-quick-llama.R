@@ -36,8 +36,8 @@ test_that("model and context are kept until something changes", {
   first <- the$quick$context
   quick_llama("b", max_tokens = 3, temperature = 0.5, stop = "x", top_n_sigma = 1)
   expect_identical(the$quick$context, first)
-  expect_match(the$module$seen("generate_start"), "'max_tokens': 3", fixed = TRUE)
-  expect_match(the$module$seen("generate_start"), "'top_n_sigma'", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "'max_tokens': 3", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "'top_n_sigma'", fixed = TRUE)
   quick_llama("c", n_ctx = 512)
   expect_false(identical(the$quick$context, first))
   expect_error(generate(first, "x"), "is closed")

@@ -23,6 +23,7 @@ test_that("labels, probabilities and how they came about arrive", {
       validation = NULL,
       estimates = list(),
       robustness = NULL,
+      variants = NULL,
       evaluation = NULL
     )
   )
@@ -144,4 +145,40 @@ test_that("results of validate_spans() are refused with advice", {
     "must be the result of validate\\(\\).*print\\(\\) or plot\\(\\)",
     class = "llamaherd_error_argument"
   )
+})
+
+test_that("a methods paragraph is asked for with all parts", {
+  context <- local_context()
+  data <- data.frame(text = c("x", NA, "y"))
+  book <- codebook("Which?", c(yes = "", n = ""))
+  coded <- annotate_texts(data, text, book, context, verbosity = -1)
+  expect_error(methods_text(data), class = "llamaherd_error_argument")
+  expect_error(methods_text(coded, 3), "`validation`", class = "llamaherd_error_argument")
+  expect_error(methods_text("none.html"), "`x`", class = "llamaherd_error_argument")
+  parts <- parts_for_report(NULL, NULL, NULL, NULL)
+  names <- c("validation", "estimates", "robustness", "variants", "evaluation")
+  expect_named(parts, names)
+})
+
+test_that("results of an earlier version are refused", {
+  for (class in c("validation", "robustness", "evaluation")) {
+    old <- structure(list(n = 9L), class = paste0("llamaherd_", class))
+    given <- list(
+      validation = NULL,
+      estimates = NULL,
+      robustness = NULL,
+      evaluation = NULL
+    )
+    given[[class]] <- old
+    expect_error(do.call(parts_for_report, given), "computed by an earlier version")
+  }
+})
+
+test_that("what is found prints as text and BibTeX", {
+  x <- structure(
+    list(text = "We coded.\n\nPeople coded.", bibtex = "@misc{a,\n}"),
+    class = "llamaherd_methods"
+  )
+  lines <- capture.output(print(x))
+  expect_identical(lines, c("We coded.", "", "People coded.", "", "@misc{a,", "}"))
 })

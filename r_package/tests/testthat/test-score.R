@@ -12,7 +12,7 @@ test_that("continuations have a row for each prompt", {
   expect_identical(attr(scores, "errors"), c(NA, "so", "the prompt is NA"))
   same <- score_parallel(context, c("x", "y"), "ab")
   expect_identical(same$continuation, c("ab", "ab"))
-  seen <- the$module$seen("score_start")
+  seen <- the$module$seen("model_start")
   expect_match(seen, "'continuations': [['ab'], ['ab']], 'space': False", fixed = TRUE)
 })
 
@@ -25,7 +25,7 @@ test_that("a continuation that is NA fails its prompt", {
     attr(scores, "errors"),
     c(NA, "the continuation is NA", "the prompt is NA")
   )
-  expect_no_match(the$module$seen("score_start"), "None, None, None")
+  expect_no_match(the$module$seen("model_start"), "None, None, None")
 })
 
 test_that("several continuations have a row each", {
@@ -56,7 +56,7 @@ test_that("texts have a perplexity", {
     lapply(found, typeof)
   )
   expect_match(
-    the$module$seen("perplexity_start"),
+    the$module$seen("model_start"),
     "'parse_special': False",
     fixed = TRUE
   )

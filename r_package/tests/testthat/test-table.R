@@ -33,7 +33,7 @@ test_that("answers with a schema are a data frame", {
   expect_match(attr(answers, "text")[[1]], '^[{]"label"')
   expect_s3_class(attr(answers, "stats"), "llamaherd_stats")
   expect_identical(dim(attr(answers, "usage")), c(4L, 4L))
-  seen <- the$module$seen("generate_start")
+  seen <- the$module$seen("model_start")
   expect_match(seen, '\'schema\': \'{"type":"object","properties":{"label"', fixed = TRUE)
 })
 
@@ -75,7 +75,7 @@ test_that("schemas may differ by prompt", {
   )
   expect_identical(answers$a, factor(c("x", "y")))
   expect_identical(answers$b, c(NA, 1))
-  expect_match(the$module$seen("generate_start"), "'each': {'schema': [", fixed = TRUE)
+  expect_match(the$module$seen("model_start"), "'each': {'schema': [", fixed = TRUE)
 })
 
 test_that("samples of data are a list of tables", {

@@ -13,7 +13,7 @@ test_that("arguments of chats arrive in Python", {
   context <- local_context()
   seen <- function(...) {
     generate_parallel(context, "a", chat = TRUE, ...)
-    the$module$seen("generate_start")
+    the$module$seen("model_start")
   }
   expect_match(
     seen(),

@@ -534,19 +534,23 @@ def test_r_gets_columns(context: lh.Context) -> None:
         assert status["ok"], status
         return plain(status["value"])
 
-    def result(started: dict[str, object]) -> dict[str, object]:
-        return value(_r.job_result(value(started)["job"]))
+    def started(
+        task: str, texts: list[object], own: dict[str, object]
+    ) -> dict[str, object]:
+        return _r.model_start(task, context, texts, {**options, **own})
+
+    def result(status: dict[str, object]) -> dict[str, object]:
+        return value(_r.job_result(value(status)["job"]))
 
     prompts = [PROMPTS[0], None, PROMPTS[1]]
     labels = {"labels": ["good", "bad"], "names": ["plus", "minus"], "normalize": "pmi"}
     for chat in ({}, {"chat": True, "system": "Judge."}):
-        found = result(_r.classify_start(context, prompts, {**options, **labels, **chat}))
+        found = result(started("classify", prompts, {**labels, **chat}))
         assert found["label"][1] is None
         assert len(found["p_plus"]) == len(found["p_minus"]) == len(found["errors"]) == 3
         assert [len(row) for row in found["logprobs"]] == [2, 2, 2]
         assert found["errors"][1] is not None
-    twice = {**labels, "labels": ["good", "good"]}
-    refused = _r.classify_start(context, prompts, {**options, **twice})
+    refused = started("classify", prompts, {**labels, "labels": ["good", "good"]})
     assert "twice" in refused["message"]
     rows = list(map(list, zip(found["p_plus"], found["p_minus"], strict=True)))
     stored = value(_r.calibration_fit(rows, ["plus", "minus"], "batch"))["json"]
@@ -556,18 +560,16 @@ def test_r_gets_columns(context: lh.Context) -> None:
     assert sums == pytest.approx(1)
     assert value(_r.calibration_fit(rows, [], "batch"))["names"] is None
     assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
-    own = {**options, "continuations": [[" a", " b c"], [" a"], [" a"]]}
-    found = result(_r.score_start(context, prompts, own))
+    own = {"continuations": [[" a", " b c"], [" a"], [" a"]]}
+    found = result(started("score", prompts, own))
     assert [row and len(row) for row in found["token_logprobs"]] == [1, 2, None, 1]
     assert len(found["logprob"]) == 4
     assert len(found["errors"]) == 3
-    found = result(
-        _r.perplexity_start(context, prompts, {**options, "parse_special": False})
-    )
+    found = result(started("perplexity", prompts, {"parse_special": False}))
     assert np.isnan(found["n_tokens"][1])
     assert found["perplexity"][0] > 1
-    stops = {**options, **labels, "on_error": "stop"}
-    assert result(_r.classify_start(context, [None], stops))["finish_reason"] == ["error"]
+    stopped = result(started("classify", [None], {**labels, "on_error": "stop"}))
+    assert stopped["finish_reason"] == ["error"]
 
 
 def test_a_wrong_prompt_is_named_with_its_place(context: lh.Context) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd._r.boundary import boundary
-from llamaherd._r.clusters import _of_argument, _of_cluster
+from llamaherd._r.hosts import _of_argument, _of_cluster
 from llamaherd.engine.core import checks, errors
 from llamaherd.engine.core.argument import Argument, Field, Id
 from llamaherd.engine.core.errors import (

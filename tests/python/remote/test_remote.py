@@ -18,9 +18,8 @@ import psutil
 import pytest
 import tiny_loras
 import tiny_models
-from llamaherd import remote
-from llamaherd._r.remote import remote_started
-from llamaherd._r.starts import StartProgress, StartWork
+from llamaherd import _r, remote
+from llamaherd._r.hosts import StartProgress, StartWork
 from llamaherd.cli import main, serve
 from llamaherd.engine.core.files import take_lock
 from llamaherd.engine.core.words import PYTHON, R, spoken_in, words
@@ -269,7 +268,7 @@ def test_r_waits_for_a_start_in_a_job_that_it_can_cancel() -> None:
     assert not job.wait(0)
     assert job.progress == StartProgress(n_done=0)
     job.cancel()
-    assert remote_started(job) == {
+    assert _r.job_result(job) == {
         "ok": True,
         "value": None,
         "warnings": [],

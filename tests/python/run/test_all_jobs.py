@@ -17,7 +17,7 @@ import llamaherd as lh
 import pytest
 from hub_server import Hub, serving
 from llamaherd import _r
-from llamaherd._r import clusters
+from llamaherd._r import hosts
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.hub import download
@@ -43,7 +43,7 @@ GATES: dict[str, tuple[Any, str]] = {
     "embed": (NativeEmbedder, "run"),
     "optimize": (Requantized, "quantize"),
     "fetch": (download, "download"),
-    "cluster": (clusters, "Cluster"),
+    "cluster": (hosts, "Cluster"),
 }
 CLASSES = {"embed": lh.EmbedJob, "optimize": lh.OptimizeJob}
 

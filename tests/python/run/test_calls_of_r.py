@@ -11,9 +11,9 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
-from llamaherd._r import composites, forms, jobs
+from llamaherd._r import forms, functions, jobs
 from llamaherd._r.arguments import given
-from llamaherd._r.composites import form_of
+from llamaherd._r.boundary import form_of
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.stats import Progress
 from plain_forms import plain
@@ -236,15 +236,15 @@ def test_plain_values_stay_as_they_are() -> None:
 
 
 @pytest.fixture
-def functions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[..., Any]]:
-    """Return the functions that R can call, to which a test adds its own."""
-    made = dict(composites.FUNCTIONS)
-    monkeypatch.setattr(jobs, "FUNCTIONS", made)
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[..., Any]]:
+    """Return functions that R can call, to which a test adds its own."""
+    made = dict(functions.FUNCTIONS)
+    monkeypatch.setattr(functions, "FUNCTIONS", made)
     return made
 
 
 def test_warnings_of_the_thread_arrive_with_the_result(
-    functions: dict[str, Callable[..., Any]],
+    known: dict[str, Callable[..., Any]],
 ) -> None:
     gate = Event()
 
@@ -254,7 +254,7 @@ def test_warnings_of_the_thread_arrive_with_the_result(
         if fails:
             raise lh.ArgumentError("is wrong", argument="gold")
 
-    functions["warns"] = warns
+    known["warns"] = warns
     before = warnings.filters, warnings.showwarning
     for fails in (False, True):
         gate.clear()
@@ -309,7 +309,7 @@ def test_ctrl_c_keeps_what_is_finished_and_what_was_running(
 
 @pytest.mark.parametrize("reports", [True, False])
 def test_a_call_without_reports_ends_as_by_ctrl_c(
-    functions: dict[str, Callable[..., Any]],
+    known: dict[str, Callable[..., Any]],
     monkeypatch: pytest.MonkeyPatch,
     *,
     reports: bool,
@@ -326,7 +326,7 @@ def test_a_call_without_reports_ends_as_by_ctrl_c(
         progress(progress_of(1))
         endless()
 
-    functions["endless"] = endless_with_progress if reports else endless
+    known["endless"] = endless_with_progress if reports else endless
     job = started("endless")
     assert running.wait(60)
     assert value(_r.job_cancel(job)) is None
@@ -336,14 +336,14 @@ def test_a_call_without_reports_ends_as_by_ctrl_c(
 
 
 def test_an_error_keeps_the_results_that_it_has(
-    functions: dict[str, Callable[..., Any]],
+    known: dict[str, Callable[..., Any]],
 ) -> None:
     def fails() -> None:
         error = lh.ContextError("no memory")
         keep(error, BOOK)
         raise error
 
-    functions["fails"] = fails
+    known["fails"] = fails
     job = started("fails")
     assert result(job)["message"] == "no memory"
     assert value(_r.job_keep(job)) is None
@@ -351,11 +351,37 @@ def test_an_error_keeps_the_results_that_it_has(
 
 
 def test_statistics_run_as_jobs() -> None:
-    arguments = [0.1, {}]
-    job = value(_r.slow_start("gold_size", arguments))["job"]
-    assert result(job) == _r.gold_size(*arguments)
-    job = value(_r.slow_start("gold_size", [None, {"width": 2.0}]))["job"]
-    assert not result(job)["ok"]
+    assert result(started("gold_size", width=0.1)) == _r.gold_size(0.1)
+    job = value(_r.call_start("gold_size", [0.1]))["job"]
+    assert result(job) == _r.gold_size(width=0.1)
+    assert not result(started("gold_size", width=2.0))["ok"]
+
+
+def test_r_calls_own_functions_and_public_ones_by_name() -> None:
+    assert value(_r.sha256(["a", None]))[1] is None
+    tagged = {".class": "codebook", "content": json.dumps(BOOK.to_dict())}
+    assert plain(value(_r.prompt_preview(tagged, "T", chat=False)))["tokens"] is None
+    refused = _r.ready_codebook("no such codebook")
+    assert (refused["error_type"], refused["argument"]) == ("ArgumentError", "name")
+    assert column(value(_r.list_ready_codebooks()), "n_labels")
+    for name in ("no_such_function", "__wrapped__"):
+        with pytest.raises(AttributeError):
+            getattr(_r, name)
+
+
+def test_integers_of_64_bits_are_texts() -> None:
+    numbers = np.array([0, -5, 1 << 62, -(1 << 63)], dtype="<i8")
+    found = value(_r.integer64_texts(bytearray(numbers.tobytes())))
+    assert found == ["0", "-5", str(1 << 62), None]
+
+
+def test_data_frames_of_r_may_have_columns_of_any_name() -> None:
+    frame = {".class": ["x"], "seed": [1.0], "label": ["b", "a"]}
+    made = given({".class": "frame", "content": frame, "label": "label",
+                  "levels": ["a", "b"], "ordered": True})  # fmt: skip
+    assert (made[".class"], made["seed"]) == (["x"], [1.0])
+    assert (made["label"].names, made["label"].ordered) == (("a", "b"), True)
+    assert made.codebook is None
 
 
 def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:

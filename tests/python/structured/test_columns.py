@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from llamaherd._r.schemas import schema_columns
+from llamaherd import _r
 from llamaherd.calls.structured.columns import JSON, NUMBER, Column
 from llamaherd.calls.structured.schema_columns import (
     array,
@@ -53,6 +53,37 @@ def test_lists_of_alternatives_have_the_items_of_both() -> None:
     assert read({"anyOf": [one, {"type": "array"}]}).items is None
 
 
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, "integer"),
+        ({"anyOf": [{"const": "a"}, {"type": "string"}]}, "string"),
+        ({"enum": [1, 2]}, "integer"),
+        ({"enum": [1.5, 2]}, "number"),
+        ({"enum": [1, "a"]}, "json"),
+        ({"type": ["string", "integer"]}, "json"),
+        ({"type": "null"}, "null"),
+        ({"type": "object"}, "json"),
+        ({"prefixItems": [{"type": "string"}], "items": {"type": "string"}}, "array"),
+        ({"$ref": "#/$defs/a~1b%20c"}, "enum"),
+        ({"$ref": "#/$defs/loop"}, "json"),
+        ({"$ref": "#/$defs/d0"}, "object"),
+    ],
+)
+def test_a_column_has_the_type_that_its_schema_fixes(
+    schema: dict[str, Any], kind: str
+) -> None:
+    definitions: dict[str, Any] = {
+        "a/b c": {"enum": ["u", "v"]},
+        "loop": {"$ref": "#/$defs/loop"},
+    }
+    for i in range(31):  # 2^31 objects if each is expanded
+        below = {"$ref": f"#/$defs/d{i + 1}"}
+        definitions[f"d{i}"] = {"type": "object", "properties": {"a": below, "b": below}}
+    ((_, found),) = read({"properties": {"x": schema}, "$defs": definitions}).fields
+    assert found.kind == kind
+
+
 def test_r_gets_plain_lists() -> None:
     schema = {
         "properties": {
@@ -62,7 +93,7 @@ def test_r_gets_plain_lists() -> None:
             "any": {},
         }
     }
-    assert schema_columns([json.dumps(schema)])["value"] == {
+    assert _r.schema_columns([json.dumps(schema)])["value"] == {
         "kind": "object",
         "names": ["kind", "", "open", "any"],
         "fields": [

@@ -30,7 +30,7 @@ from threading import Event
 import llamaherd as lh
 import numpy as np
 from llamaherd import _r
-from llamaherd._r import clusters, sources
+from llamaherd._r import hosts, models
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
 from llamaherd.calls.asks.thoughts import Thought
@@ -540,7 +540,7 @@ class Chat:
         return [make(**self.settings) for _ in range(n)]
 
     def start_all(self, texts, **settings):
-        return start_parallel(self.context, texts)
+        return lh.start_parallel(self.context, texts)
 
 
 class Reply:
@@ -668,30 +668,31 @@ class FastestFiles:
 _OF_MODEL = [Model, Context, tokenize, detokenize, apply_chat_template, start_parallel]
 _OF_MODEL += [start_classify, start_score, start_perplexity, start_embed, start_optimize]
 _OF_MODEL += [start_annotate, list_cached_models, list_ollama_models, model_cache_dir]
+for _each in _OF_MODEL:
+    del globals()[_each.__name__]  # R finds the function of the interface by this name
 
 
 def _recorded(name, function):
     @functools.wraps(function)
-    def call(*args):
-        _seen[name] = repr(args)
-        if name == "slow_start":
-            _seen[args[0]] = repr(tuple(args[1]))
-        return function(*args)
+    def call(*args, **kwargs):
+        _seen[name] = repr((*args, kwargs) if kwargs else args)
+        if name == "call_start":
+            _seen[args[0]] = repr(args[1])
+        return function(*args, **kwargs)
 
     return call
 
 
-for _name, _value in list(vars(_r).items()):
-    if hasattr(_value, "__wrapped__") or _name == "call_result":
-        globals()[_name] = _recorded(_name, _value)
-
-_report = globals()["report"]
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return _recorded(name, getattr(_r, name))
 
 
 def report(coded, path, parts, options):
     """Write what was sent."""
     if not _replaced:
-        return _report(coded, path, parts, options)
+        return _r.report(coded, path, parts, options)
     sent = json.dumps([coded, parts, options]).replace("NaN", "null")
     Path(path).write_text(sent, encoding="utf-8")
     return boundary(lambda: path)()
@@ -704,9 +705,9 @@ def begin():
     """Replace what needs a model, until `end` was called as often."""
     if not _replaced:
         pairs = [(lh, each.__name__, each) for each in _OF_MODEL]
-        pairs += [(lh, "chat", Chat), (clusters, "Cluster", Cluster)]
-        pairs += [(sources, "FetchWork", FetchWork)]
-        pairs += [(sources, "fastest_files", FastestFiles)]
+        pairs += [(lh, "chat", Chat), (hosts, "Cluster", Cluster)]
+        pairs += [(models, "FetchWork", FetchWork)]
+        pairs += [(models, "fastest_files", FastestFiles)]
         metadata = {"general.architecture": "fake", "größe": "ä"}
         pairs += [(lh, "model_metadata", lambda _: metadata)]
         for owner, name, value in pairs:

@@ -24,9 +24,12 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
         yield context
 
 
+def tagged(book: dict[str, Any]) -> dict[str, str]:
+    return {".class": "codebook", "content": json.dumps(book)}
+
+
 def coded(context: lh.Context, book: dict[str, Any], **options: Any) -> dict[str, Any]:
-    content = json.dumps(book)
-    status = _r.annotate_start(context, ["x", None, "y"], content, options)
+    status = _r.annotate_start(context, ["x", None, "y"], tagged(book), options)
     assert status["ok"], status
     status = _r.job_result(status["value"]["job"])
     assert status["ok"], status
@@ -55,10 +58,10 @@ def test_the_date_of_templates_can_be_fixed_and_given_back() -> None:
 
 
 def test_a_contextual_calibration_goes_without_thoughts() -> None:
-    assert _r.contextual_check(None)["ok"]
-    assert _r.contextual_check(False)["ok"]
+    assert _r.check_contextual(None)["ok"]
+    assert _r.check_contextual(False)["ok"]
     for thinking in (True, 8, {"budget": 8}):
-        status = _r.contextual_check(thinking)
+        status = _r.check_contextual(thinking)
         assert (status["argument"], status["code"]) == ("method", "conflict")
 
 
@@ -69,7 +72,7 @@ def test_columns_are_those_that_were_told(context: lh.Context) -> None:
         ({**BOOK, "type": "multiple"}, {}),
         ({**BOOK, "type": "ordinal"}, {"calibrate": "batch"}),
     ):
-        roles = _r.annotate_roles(json.dumps(book), options)["value"]
+        roles = _r.annotate_roles(tagged(book), options)["value"]
         found = coded(context, book, **options, seed=4e9, versions={"R": "4.2.2"})
         assert list(found["columns"]) == roles
         assert [label is None for label in found["labels"]] == [False, True, False]
@@ -83,6 +86,6 @@ def test_a_codebook_is_described() -> None:
     made = plain(_r.codebook_make(json.dumps(BOOK))["value"])
     assert made["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
     assert made["page"][0].startswith("<llamaherd_codebook> one label per text")
-    preview = plain(_r.codebook_preview(made["content"], "T", None, False)["value"])
+    preview = plain(_r.prompt_preview(tagged(BOOK), "T")["value"])
     assert preview["prompt"].endswith("Text: T\nLabel:")
     assert preview["tokens"] is None

@@ -236,9 +236,10 @@ def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
         "seed": 1.0,
         "several": False,
         "each": [],
-        "codebook": json.dumps(coded.codebook.to_dict()),
     }
-    told = _r.gold_draw(coded.frame, 20, from_r)
+    book = json.dumps(coded.codebook.to_dict())
+    data = {".class": "frame", "content": coded.frame, "book": book}
+    told = _r.gold_draw(data, 20, **from_r)
     assert told["warnings"][0].startswith("2 of 20 texts")
 
 

@@ -210,9 +210,10 @@ def test_r_s_data_frames_tell_what_rows_are_missing() -> None:
     drawn = sample()
     ids = [float(each) for each in drawn.ids]
     columns: dict[str, Any] = {"id": ids[::-1], "ann": ["yes"] * 20}
-    told = _r.gold_read(columns, drawn.to_json(), None)
+    tagged = {".class": "gold", "content": drawn.to_json()}
+    told = _r.gold_read(columns, tagged, None)
     assert (told["ok"], told["warnings"]) == (True, [])
-    told = _r.gold_read({"id": ids[:17], "ann": ["yes"] * 17}, drawn.to_json(), ["ann"])
+    told = _r.gold_read({"id": ids[:17], "ann": ["yes"] * 17}, tagged, ["ann"])
     (warning,) = told["warnings"]
     assert warning.startswith("3 of 20 texts of the gold sample have no row")
     assert ", ".join(drawn.ids[17:]) in warning

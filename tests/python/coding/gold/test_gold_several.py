@@ -127,9 +127,9 @@ def test_uncertainty_is_that_of_the_least_sure_label() -> None:
         "seed": 1.0,
         "several": True,
         "each": [f"p_{name}" for name in NAMES],
-        "codebook": None,
     }
-    from_r = _r.gold_draw(coded().frame, 20, options)
+    data = {".class": "frame", "content": coded().frame}
+    from_r = _r.gold_draw(data, 20, **options)
     assert from_r["ok"], from_r
     parts = {part["name"]: part for part in from_r["value"]["parts"]}
     assert parts["rows"]["values"] == [row + 1 for row in drawn.rows]

@@ -119,13 +119,13 @@ def test_tables_and_reliability_are_lists() -> None:
         "model": ["m", "m", "n", "n"],
         "label": ["a", "b", "a", "a"],
     }
-    options = {"pairwise": True, "levels": None}
-    tables = _r.confusion_tables({**columns, "truth": ["a", "b"] * 2}, options)
+    of = {"sample_col": "sample", "model_col": "model", "label_col": "label"}
+    tables = _r.compute_confusion_matrices({**columns, "truth": ["a", "b"] * 2}, **of)
     found = plain(value(tables))
     assert list(found["vs_gold"]) == ["m", "n"]
     assert found["pairwise"] == {"m vs n": [[1, 0], [1, 0]]}
-    found = plain(value(_r.reliability(columns, {"method": "auto", "levels": None})))
+    found = plain(value(_r.intercoder_reliability(columns, **of)))
     assert found["cohen"]["kappa"] == [0]
     assert len(found["krippendorff"]["per_item"]) == 2
-    found = plain(value(_r.reliability(columns, {"method": "cohen", "levels": None})))
+    found = plain(value(_r.intercoder_reliability(columns, method="cohen", **of)))
     assert list(found) == ["cohen"]

@@ -1,0 +1,144 @@
+"""Functions that R calls: those of these files, and the public ones of llamaherd.
+
+A public function needs no counterpart here, if R's arguments are those of Python after
+`arguments.read`, and its result has a form (`boundary.form_of`) or is in `_TABLES`.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd import remote
+from llamaherd._r.arguments import codebook, integer64_texts, read, unreadable
+from llamaherd._r.boundary import boundary
+from llamaherd._r.forms import table_of
+from llamaherd.calls.api.classify import check_contextual
+from llamaherd.coding.annotation.codebook_file import ready_dicts
+from llamaherd.coding.annotation.columns import named
+from llamaherd.engine.native import shim
+from llamaherd.remote.engine import connected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd._r.boundary import Status
+
+_FILES = (
+    "calls",
+    "chats",
+    "coding",
+    "coding_page",
+    "comparison",
+    "composites",
+    "estimation",
+    "gold",
+    "hosts",
+    "models",
+    "plots",
+    "quotes",
+    "reports",
+    "results",
+    "validation",
+)
+# Functions without a public name, and methods.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "backend_free": shim.backend_free,
+    "backend_init": shim.backend_init,
+    "check_contextual": check_contextual,
+    "codebook_make": codebook,
+    "column_names": named,
+    "engine_connect": connected,
+    "integer64_texts": integer64_texts,
+    "list_ready_codebooks": ready_dicts,
+    "remote_server": remote.server_named,
+    "supports_gpu": shim.supports_gpu,
+    "unreadable": unreadable,
+    "write_gold": lh.GoldSample.write,
+}
+_FILE = "name path size_bytes"
+# Columns of public functions that return a list of objects.
+_TABLES = {
+    "journal_read": functools.partial(
+        table_of,
+        columns="prompt text finish_reason complete error n_prompt_tokens "
+        "n_generated_tokens seed thinking n_thinking_tokens thinking_complete model "
+        "model_sha256 settings created version",
+        cls="journal",
+        text="prompt text finish_reason error thinking model model_sha256 settings "
+        "version",
+        flag="complete thinking_complete",
+        integer="n_prompt_tokens n_generated_tokens n_thinking_tokens",
+        time="created",
+    ),
+    "list_cached_models": functools.partial(
+        table_of,
+        columns=f"{_FILE} modified source",
+        text="name path source",
+        time="modified",
+    ),
+    "list_ollama_models": functools.partial(
+        table_of,
+        columns=f"{_FILE} sha256 modified",
+        text="name path sha256",
+        time="modified",
+    ),
+    "list_ready_codebooks": functools.partial(
+        table_of,
+        columns="name about type n_labels needs_target sources measured",
+        text="name about type sources measured",
+        integer="n_labels",
+        flag="needs_target",
+    ),
+    "recommended_models": functools.partial(
+        table_of,
+        columns="source memory_gb size_bytes fits measured published",
+        text="source measured published",
+        integer="memory_gb",
+        flag="fits",
+    ),
+}
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """Return a function by the name that R knows; raise AttributeError for another name.
+
+    A name of one of these files comes before a public name.
+    """
+    made = _own().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
+    if name not in _TABLES:
+        return made
+    as_table = _TABLES[name]
+
+    @functools.wraps(made)
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
+        return as_table(made(*args, **kwargs))
+
+    return call
+
+
+@functools.cache
+def _own() -> dict[str, Callable[..., Any]]:
+    modules = [import_module(f"llamaherd._r.{file}") for file in _FILES]
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isfunction(value) and value.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+def door(name: str) -> Callable[..., Status]:
+    """Return a function whose arguments come from R, and whose result is a dict.
+
+    R keeps it, so that the function is looked up when it is called.
+    """
+    function_of(name)  # raises the error of an unknown name
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
+        return function_of(name)(*map(read, args), **read(kwargs))
+
+    return boundary(call)
