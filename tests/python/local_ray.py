@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from llamaherd.engine.core.request import Request
-    from llamaherd.ray.worker import Answers, Change
+    from llamaherd.ray.worker import Change, PieceAnswers
 
     Deadly = Callable[[Sequence[Request]], bool]
 
@@ -53,7 +53,7 @@ class LocalActor:
         actor._loop = make_loop(n_cells=1 << 15)
         return actor
 
-    def _run(self, call: str, requests: Sequence[Request]) -> Answers:
+    def _run(self, call: str, requests: Sequence[Request]) -> PieceAnswers:
         self.sent.append(requests)
         self._before(requests)
         for _ in range(2):

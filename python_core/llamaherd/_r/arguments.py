@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import llamaherd as lh
-from llamaherd.coding.estimation.gold_drawn import GoldSample
 from llamaherd.coding.frames import Categories
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.part_codes import GivenLabels
 from llamaherd.engine.core.errors import BadArgumentError
@@ -127,18 +127,7 @@ def sample(content: str) -> GoldSample:
 def coded(frame: Mapping[str, Any], text: str, run: str) -> lh.Coded:
     """Return coded texts whose labels are not used, only the record of their coding."""
     record = json.loads(run)
-    return lh.Coded(
-        frame=dict(frame),
-        text=text,
-        codebook=lh.Codebook.from_dict(record["codebook"]["content"]),
-        columns={},
-        names=(),
-        labels=[],
-        probs=None,
-        errors=[],
-        run=record,
-        stats=lh.Stats(),
-    )
+    return lh.Coded.of_record(record, dict(frame), text, names=())
 
 
 def labels(**fields: Any) -> GivenLabels:  # noqa: ANN401 - see below

@@ -17,7 +17,7 @@ from llamaherd.coding_page.store import CodeStore
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding_page.serving import CodingPage, CodingProgress
 
 _LOOK_S = 0.02

@@ -21,14 +21,13 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.joins import RAW
-from llamaherd.coding.estimation import robustness as checks_of_robustness
 from llamaherd.coding.estimation.recalibrated import Recalibrated, coded_of
+from llamaherd.coding.gold.joins import RAW
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
-from llamaherd.coding.plots.result_dicts import robustness_dict
 from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduction import Reproduction
+from llamaherd.coding.selection import robustness as checks_of_robustness
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
@@ -104,7 +103,7 @@ def _(found: lh.Robustness) -> Part:
         "runs": list(map(json.dumps, found.runs)),
         "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }
-    content = json.dumps(robustness_dict(found), ensure_ascii=False)
+    content = json.dumps(found.to_dict(), ensure_ascii=False)
     return r_object("robustness", made, page=found, json=content)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,32 +25,18 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.survey import mean_one, weights_of
-from llamaherd.coding.estimation.consensus import DawidSkene, agreement_line
-from llamaherd.coding.estimation.design_checks import (
-    copied_texts,
-    copies,
-    hinted,
-    label_check_of,
-)
-from llamaherd.coding.estimation.estimate import result
-from llamaherd.coding.estimation.estimate_inputs import joined
+from llamaherd.coding.estimation.estimate import Estimation
 from llamaherd.coding.estimation.estimates import Estimates
-from llamaherd.coding.estimation.fitting import (
-    Compared,
-    at_level,
-    by_predictions,
-    settings_of,
-)
-from llamaherd.coding.estimation.formulas import Matrices, averaged, fit_regression
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_use import used_gold
-from llamaherd.coding.estimation.outcomes import in_one_form, undeclared
-from llamaherd.coding.estimation.predictions import comparable, predictions_of
-from llamaherd.coding.estimation.robustness_result import estimate_lines
+from llamaherd.coding.estimation.formulas import Matrices, averaged
+from llamaherd.coding.estimation.inputs import Inputs
+from llamaherd.coding.estimation.outcomes import in_one_form
+from llamaherd.coding.estimation.predictions import predictions_of
+from llamaherd.coding.gold.population import match_sample
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.plots.intervals import METHODS
-from llamaherd.coding.plots.result_dicts import estimates_dict
+from llamaherd.coding.selection.robustness_result import estimate_lines
 from llamaherd.coding.statistics.intervals import level_of, student_quantile
+from llamaherd.coding.validation.dawid_skene import DawidSkene
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -59,10 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.coding.estimation.estimates import Estimate
-    from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.statistics.sampling import Floats
 
     Gold = GoldSample | Sequence[Any]
+
+_OF_INPUTS = ("label", "text", "prob", "weights", "target")
 
 
 def codes_in_one_form(
@@ -74,7 +60,7 @@ def codes_in_one_form(
         `labels`: labels of all N texts. `rows`, `codes`: rows with a code, from 1, and
         their codes. `gold`: sample with converted codes, as JSON, or N codes.
     """
-    texts, sample, _ = joined(data, gold, label, text, several=several)
+    texts, sample, _ = match_sample(data, gold, label, text, several=several)
     texts, read, _ = in_one_form(texts, sample, several=several)
     given: Sequence[str | None] = read.gold if isinstance(read, GoldSample) else read
     rows = read.rows if isinstance(read, GoldSample) else range(len(given))
@@ -147,87 +133,30 @@ def estimate_regression(
             `prob`, `predictions`, `weights`, `simultaneous`. `cluster`: True with
             clusters. `used`: columns in the formula.
     """
-    checks.choice("model", options["model"], ("ols", "logit"))
-    texts, sample, notes = joined(
+    model, several = options["model"], options["several"]
+    checks.choice("model", model, ("ols", "logit"))
+    clusters = matrices["clusters"]
+    inputs = Inputs.of_rows(
         columns,
         gold,
-        options["label"],
-        options["text"],
-        several=options["several"],
+        np.array(matrices["kept"], dtype=np.int64),
+        None if clusters is None else np.array(clusters, dtype=np.int64),
+        several=several,
+        **{name: options[name] for name in _OF_INPUTS},
     )
-    kept = np.array(matrices["kept"], dtype=np.int64)
-    used = used_gold(
-        sample,
-        options["prob"],
-        len(texts),
-        kept,
-        is_clustered=matrices["clusters"] is not None,
-    )
-    used = used.among(kept, len(texts))
-    clusters = matrices["clusters"]
-    more: list[str] = []
-    if clusters is None and options["target"] == "population":
-        clusters, more = copied_texts(texts, kept)
-    weights = options["weights"]
-    if weights is not None:
-        weights = mean_one(weights_of(None, weights, len(texts))[kept])
     predicted = predictions_of(
-        columns, texts, options["predictions"], several=options["several"]
+        columns, inputs.texts, options["predictions"], several=several
     )
-    kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
-    level = options["level"]
-
-    def settings_with(own_level: float, by: Any) -> FitSettings:  # noqa: ANN401
-        return settings_of(
-            used,
-            methods=options["methods"],
-            level=own_level,
-            target=options["target"],
-            clusters=None if by is None else np.array(by, dtype=np.int64),
-            weights=weights,
-        )
-
-    made = _matrices(matrices, len(kept), len(used.rows))
-    ways = comparable(predicted, texts, used.codes, kept)
-    by_way = [made]
-    if ways[0].probs is not None:
-        by_way = averaged(made, ways, kept, _by_name(matrices["each"], made))
-    at = {id(each): one for each, one in zip(ways, by_way, strict=True)}
-
-    def fit(own_level: float, by: Any = clusters) -> Compared:  # noqa: ANN401
-        return by_predictions(
-            ways,
-            settings_with(own_level, by),
-            lambda one, each: fit_regression(kind, at[id(one)], each),
-        )
-
-    settings = settings_with(level, clusters)
-    compared = at_level(fit, level, options["simultaneous"])
-    if clusters is None and options["target"] == "population":
-        roles = {texts.text_column, texts.label_column, texts.id_column, *options["used"]}
-        more += hinted(texts, kept, roles, compared, lambda by: fit(level, by))
-    found = result(
-        compared.found,
-        settings,
-        model=options["model"],
+    plain = _matrices(matrices, len(inputs.kept), len(inputs.used.rows))
+    by_name = _by_name(matrices.get("each") or {}, plain)
+    return Estimation(
+        settings=inputs.settings(options["methods"], options["level"], options["target"]),
+        model=model,
         formula=matrices["formula"],
-        n_kept=len(kept),
-        texts=texts,
-        notes=[
-            *notes,
-            *copies(texts, sample),
-            *undeclared(texts, sample, several=options["several"]),
-            *more,
-        ],
-    )
-    return replace(
-        found,
-        predictions=predicted[0].kind,
-        widths=compared.widths,
         simultaneous=options["simultaneous"],
-        agreement=agreement_line(sample) if isinstance(sample, GoldSample) else "",
-        is_weighted=options["weights"] is not None,
-        label_check=label_check_of(texts, sample, options["prob"]),
+        columns=options["used"],
+    ).regression(
+        inputs, predicted, lambda kinds: averaged(plain, kinds, inputs.kept, by_name)
     )
 
 
@@ -297,7 +226,7 @@ def _(found: Estimates) -> Part:
         **fields(found, "simultaneous agreement is_weighted"),
         "label_check": _label_check(found),
     }
-    content = json.dumps(estimates_dict(found), ensure_ascii=False)
+    content = json.dumps(found.to_dict(), ensure_ascii=False)
     return r_object("estimates", made, page=found, json=content)
 
 

@@ -18,7 +18,7 @@ from llamaherd._r.boundary import boundary
 from llamaherd._r.forms import table_of
 from llamaherd.calls.api.classify import check_contextual
 from llamaherd.coding.annotation.codebook_file import ready_dicts
-from llamaherd.coding.annotation.columns import named
+from llamaherd.coding.annotation.columns import names_of_columns
 from llamaherd.engine.native import shim
 from llamaherd.remote.engine import connected
 
@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "backend_init": shim.backend_init,
     "check_contextual": check_contextual,
     "codebook_make": codebook,
-    "column_names": named,
+    "column_names": names_of_columns,
     "engine_connect": connected,
     "integer64_texts": integer64_texts,
     "list_ready_codebooks": ready_dicts,

@@ -13,11 +13,11 @@ from llamaherd._r.boundary import form_of, renamed
 from llamaherd._r.forms import Part, fields, r_object, table_of, value, vector
 from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
-from llamaherd.coding.estimation.estimate_inputs import joined
-from llamaherd.coding.estimation.gold import warn_of_examples
-from llamaherd.coding.estimation.gold_drawn import GoldSample
-from llamaherd.coding.estimation.gold_read import read_files
-from llamaherd.coding.statistics.gold_size import GoldSize, PairedSize
+from llamaherd.coding.gold.draw import DESIGNS, warn_of_examples
+from llamaherd.coding.gold.population import match_sample
+from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.sheets import read_files
+from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
 from llamaherd.engine.core.phrases import count_of
 
@@ -84,7 +84,7 @@ def gold_rows(
         known, label = replace(known, labels=[None] * len(known)), ".label"
         given[label] = [None] * n
     known.design.pop("split", None)  # all texts of the sample are looked up
-    _, moved, _ = joined(given, known, label, text, several=known.several)
+    _, moved, _ = match_sample(given, known, label, text, several=known.several)
     return vector("integer", [row + 1 for row in moved.rows])
 
 
@@ -150,16 +150,6 @@ def _(found: GoldSample) -> Part:
     return r_object("gold", made, page="\n".join(_page(found)), json=found.to_json())
 
 
-_DRAWN = {
-    "simple": "simply",
-    "stratified": "in strata",
-    "uncertainty": "by uncertainty",
-    "weights": "by weights",
-    "given": "by the probabilities given",
-    "waves": "in waves of different designs",
-}
-
-
 def _page(found: GoldSample) -> list[str]:
     """Return the lines that R prints before the rows of a sample."""
     n_coded = sum(code is not None for code in found.gold)
@@ -169,7 +159,7 @@ def _page(found: GoldSample) -> list[str]:
     sizes = ", ".join(str(each["n"]) for each in found.history)
     n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
     lines = [
-        f"<GoldSample: {n}, drawn {_DRAWN[found.design['kind']]}>",
+        f"<GoldSample: {n}, drawn {DESIGNS[found.design['kind']]}>",
         f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
     ]
     if len(found.history) > 1:

@@ -98,7 +98,7 @@ def methods(
     report: str, bibtex: str | None, overwrite: bool, checklist: bool, as_json: bool
 ) -> None:
     """Run the command."""
-    from llamaherd.coding.reports.methods_text import methods_text  # noqa: PLC0415 - fast help
+    from llamaherd.coding.reports.report import methods_text  # noqa: PLC0415 - fast help
 
     found = methods_text(report)
     if bibtex is not None:

@@ -132,7 +132,8 @@ def make_page(
         from llamaherd.server.settings import allowed_host  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"{call('code_texts')} needs packages that are missing: {install_command('server')}"
+            f"{call('code_texts')} needs packages that are missing: "
+            f"{install_command('server')}"
         ) from error
     return CodingPage(
         desk,

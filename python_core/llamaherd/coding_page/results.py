@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes.span_files import MarkedText
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.gold_drawn import sidecar
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.sample import sidecar
 from llamaherd.coding.validation.spans import SpanCodes, span_codes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
@@ -22,7 +22,7 @@ from llamaherd.engine.core.files import check_free, write_whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.estimation.gold_drawn import GoldSample
+    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.form import Form, FormField
 
@@ -180,7 +180,7 @@ def exported(desk: Desk, export: Export) -> bytes:
     if are_spans(sheet.form):
         return "".join(f"{line}\n" for line in _lines(desk)).encode()
     noted = [coder for coder in people if any(_notes(desk, coder))]
-    header = ["id", "text", *people, *(f"{coder}{gold_forms.NOTE}" for coder in noted)]
+    header = ["id", "text", *people, *(f"{coder}{forms.NOTE}" for coder in noted)]
     columns: list[Sequence[str]] = [
         sheet.ids,
         sheet.texts,
@@ -188,7 +188,7 @@ def exported(desk: Desk, export: Export) -> bytes:
         *(_notes(desk, coder) for coder in noted),
     ]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return gold_forms.written([header, *rows], bom=True)
+    return forms.csv_bytes([header, *rows], bom=True)
 
 
 def write_codes(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.codes import text_of
-from llamaherd.coding.estimation import gold_forms
-from llamaherd.coding.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
-from llamaherd.coding.estimation.gold_read import read_gold
+from llamaherd.coding.gold import forms
+from llamaherd.coding.gold.sample import OURS, PART, GoldSample, sidecar
+from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding_page.schema_form import form_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -122,12 +122,12 @@ def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
         header = (
-            gold_forms.unescaped(cell.strip())
-            for cell in gold_forms.parsed(path.read_bytes(), str(path))[0]
+            forms.unescaped(cell.strip())
+            for cell in forms.rows_of_csv(path.read_bytes(), str(path))[0]
         )
         of_sample = (*sample.own_columns, "")
         columns = [name for name in header if name not in of_sample]
-        coders = gold_forms.without_notes(columns)
+        coders = forms.without_notes(columns)
     elif sample is not None:
         coders = list(sample.coders)
     return coders or [DEFAULT_CODER]
@@ -154,8 +154,8 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or plain.casefold() in (*OURS, PART)
         )
         taken = {other.casefold() for other in checked}
-        taken |= {f"{other}{gold_forms.NOTE}" for other in taken}  # of note columns
-        taken |= {other.removesuffix(gold_forms.NOTE) for other in taken}
+        taken |= {f"{other}{forms.NOTE}" for other in taken}  # of note columns
+        taken |= {other.removesuffix(forms.NOTE) for other in taken}
         if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
                 f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
@@ -301,7 +301,7 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
         FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
-    header, *rows = gold_forms.parsed(content, str(path))
+    header, *rows = forms.rows_of_csv(content, str(path))
     if sidecar(path).exists():
         drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8-sig"))
         n_own = sum(name.strip() in drawn.own_columns for name in header)

@@ -19,7 +19,7 @@ import psutil
 
 from llamaherd.calls.journal.file import network_type, quoted
 from llamaherd.calls.structured.schema_columns import valid_text
-from llamaherd.coding.estimation.gold_forms import escaped
+from llamaherd.coding.gold.forms import escaped
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import (
@@ -340,15 +340,15 @@ def checked_output(spec: RunSpec) -> Path:
     shown = checks.shown(spec.output)
     if not path.parent.is_dir():
         raise ArgumentError(
-            f"{quoted}: there is no folder {path.parent}",
+            f"{shown}: there is no folder {path.parent}",
             argument="output",
             code="unknown_argument",
         )
     if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise ArgumentError(f"{quoted} cannot be written", argument="output")
+        raise ArgumentError(f"{shown} cannot be written", argument="output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
         raise ArgumentError(
-            f"{quoted} is the input: choose another name", argument="output"
+            f"{shown} is the input: choose another name", argument="output"
         )
     return path
 

@@ -16,8 +16,8 @@ try:
     import pyarrow.parquet as pq
 except ImportError as error:
     raise ImportError(
-        f"Parquet needs pyarrow: {phrases.install_command('parquet')}; CSV and JSON lines "
-        "need no package"
+        f"Parquet needs pyarrow: {phrases.install_command('parquet')}; CSV and JSON "
+        "lines need no package"
     ) from error
 
 if TYPE_CHECKING:

@@ -149,8 +149,8 @@ def read_run(
         found = db.execute(latest).fetchone() if "run_row" in tables else None
         if found is None:
             raise JournalError(
-                f"{name}: {quoted(file)} has no rows to merge: it is not the journal of a "
-                "run with --shard i/n"
+                f"{name}: {quoted(file)} has no rows to merge: it is not the journal of "
+                "a run with --shard i/n"
             )
         rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
         use(Record.of_json(found[1]), map(_checked, rows))

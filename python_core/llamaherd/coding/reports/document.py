@@ -35,7 +35,10 @@ _FACTS = 2.0  # inches of the first column of facts
 # Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CATEGORY = "Report of llamaherd"
-MISSING = f"documents need python-docx, which is not installed: {phrases.install_command('docx')}"
+MISSING = (
+    "documents need python-docx, which is not installed: "
+    f"{phrases.install_command('docx')}"
+)
 
 
 def document_of(contents: Contents) -> bytes:

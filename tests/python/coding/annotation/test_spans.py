@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from llamaherd.calls.structured.quoting import located
-from llamaherd.cli.spans import spans as spans_command
+from llamaherd.cli.merge import spans as spans_command
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.spans import distinct_passages
 from llamaherd.coding.annotation.texts import parts_of
-from llamaherd.tables.spans import SpanFile
+from llamaherd.tables.coded_table import SpanFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
