@@ -136,10 +136,10 @@ test-capi: system-dev $(DEV) models ## run only the tests of the C API
 test-python: system-dev setup $(DEV) models ## run only pytest
 	@scripts/test.sh python
 
-test-pythons: $(DEV) ## run quick tests with the other Pythons of this machine: make test-pythons PYTHONS="python3.12 python3.13"
+test-pythons: setup $(DEV) ## run quick tests with the other Pythons of this machine: make test-pythons PYTHONS="python3.12 python3.13"
 	@scripts/pythons.sh $(PYTHONS)
 
-test-lowest: $(DEV) ## run quick tests with the lower bounds of all dependencies
+test-lowest: setup $(DEV) ## run quick tests with the lower bounds of all dependencies
 	@scripts/pythons.sh lowest
 
 test-neighbours: setup $(DEV) ## resolve llamaherd together with vllm, guidance, transformers and others (downloads metadata)
