@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = {
     "pyproject.toml": r'^version = "([^"]+)"',
     "DESCRIPTION": r"^Version: (\S+)",
-    "CHANGELOG.md": r"^## \[?(\d[^\] ]*)",
+    "CHANGELOG.md": r"^## \[?(\d[^\]\s]*)",
     "CITATION.cff": r"^version: (\S+)",
     "r_package/NEWS.md": r"^# llamaherd (\S+)",
     "capi_shim/llamaherd.h": r"^#define LH_VERSION_MAJOR (\d+)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,9 @@ def test_all_files_run_although_one_ends_r(tmp_path: Path) -> None:
     status, lines = run(tmp_path)
     assert status == 1
     assert lines[-1] == "files: 1 passed, 2 failed"
-    assert "test-good.R: [ FAIL 0 | WARN 0 | SKIP 1 | PASS 1 ]" in lines
+    assert any(
+        re.fullmatch(r"test-good.R: \[ FAIL 0 .* SKIP 1 \| PASS 1 \]", x) for x in lines
+    )
     assert "FAILED test-quits.R: exit status 3" in lines
     assert "FAILED test-wrong.R: exit status 1" in lines
     assert any("four" in line for line in lines)
