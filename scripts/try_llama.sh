@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests a llama-cpp-python version other than the pinned version: try_llama.sh VERSION
-# 1. Compiles the shim's sources with the headers of this version, and prints each name that
-# the headers lack. 2. Writes the list of what a person must review. 3. Compiles this version
+# 1. Writes the list of what a person must review. 2. Compiles the shim's sources with the
+# headers of this version, and prints each name that the headers lack. 3. Compiles this version
 # and the shim in a separate environment. 4. Runs there the tests of native/ and of the
 # contract. Fails if a step fails; docs/moving-llama.md explains the next steps. .venv does not
 # change. ONLY=headers ends after the first two steps, which take a minute.
@@ -23,7 +23,7 @@ compile_with_headers() {
   for room in capi_shim/*/; do includes+=(-I "$room"); done
   for source in capi_shim/*/*.cpp; do
     "${CXX:-c++}" -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror \
-      -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" "$source" >"$log" 2>&1 || {
+      -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' -DLH_LLAMA_COMMIT='"another"' "${includes[@]}" "$source" >"$log" 2>&1 || {
       failed=1
       grep -E 'error:' "$log"
     }
@@ -60,11 +60,11 @@ has_llama_source "$VERSION" "$SOURCE" || {
   fetch_llama_source "$VERSION" "$SOURCE" '*/PKG-INFO' '*/vendor/llama.cpp/src/*' \
     '*/vendor/llama.cpp/include/*.h' '*/vendor/llama.cpp/ggml/include/*.h'
 }
-say "the shim with the headers of $VERSION"
-logged "try-headers-$VERSION" compile_with_headers
 say "what changed in llama.cpp's checks of files"
 logged "try-review-$VERSION" "$VENV_PYTHON" scripts/llama_names.py review "$VERSION" "$DIR/review.md"
 grep '^## ' "$DIR/review.md" | head -n 20
+say "the shim with the headers of $VERSION"
+logged "try-headers-$VERSION" compile_with_headers
 [[ ${ONLY:-} != headers ]] || exit 0
 [[ -f $MADE ]] || say "llama-cpp-python $VERSION: compiling llama.cpp (3 to 6 minutes on 2 cores)"
 [[ -f $MADE ]] || logged "try-llama-$VERSION" make_venv
