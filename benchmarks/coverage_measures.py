@@ -94,7 +94,7 @@ def draw_labels(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
     return {
         name: hit(measure, truth[name])
         for name, measure in measured.items()
-        if not np.isnan(measure.value)
+        if not np.isnan(measure.low)  # codes of one label have no interval
     }
 
 
