@@ -69,7 +69,10 @@ def move(version: str) -> None:
     """Change the files of PINNED."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         sys.exit(__doc__)
-    llama_names.main(["record", version])
+    review = ROOT / "build" / f"review-{version}.md"
+    review.parent.mkdir(exist_ok=True)
+    llama_names.main(["record", version, str(review)])
+    print(f"to review: {review.relative_to(ROOT)}")
     for path in (ROOT / name for name in PINNED):
         text = with_pin(path.read_text(encoding="utf-8"), version)
         path.write_text(text, encoding="utf-8")
