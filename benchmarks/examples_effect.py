@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import marked
-from llamaherd.engine.core.decimals import decimals, limits
+from llamaherd.engine.core.phrases import decimals, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

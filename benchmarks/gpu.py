@@ -35,7 +35,7 @@ import numpy as np
 import own
 import peers
 import random_model
-from llamaherd.engine.native import devices
+from llamaherd.engine.native import shim
 from workloads import SEED, Workload, make_workloads
 
 # llama-cpp-python logs every detail until a `Llama` sets its log level.
@@ -156,7 +156,7 @@ def _equal_shares(first: list[lh.Result], second: list[lh.Result]) -> list[float
 
 def run(path: str, output: Path) -> None:
     """Measure everything with a model, and write the result."""
-    found: dict[str, Any] = {"device": devices.gpus()[0].description}
+    found: dict[str, Any] = {"device": shim.gpus()[0].description}
     found["loop"] = loop_seconds(path)
     with lh.Model(path, n_gpu_layers=-1) as model:
         found["throughput"] = throughput(model)

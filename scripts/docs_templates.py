@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from llamaherd.calls.chat.messages import merged_system, with_thought
 from llamaherd.calls.chat.renderer import Renderer
 from llamaherd.calls.chat.thinking_format import ThinkingFormat, format_of
-from llamaherd.calls.chat.tool_formats import tool_format_of
+from llamaherd.calls.chat.tool_readers import tool_format_of
 from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from llamaherd.calls.asks.options import (
     ScoreOptions,
 )
 from llamaherd.engine.core.declaration import REQUIRED, options_of
-from llamaherd.engine.core.kinds import Real, Whole
 from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.values import Real, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

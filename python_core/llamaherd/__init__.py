@@ -7,7 +7,7 @@ out = lh.generate_parallel(lh.Context(model), ["One.", "Two."], max_tokens=20)
 print(out.texts, out.stats)
 """
 
-from llamaherd.engine.core import starting as _starting  # noqa: F401 - before all that takes long
+from llamaherd.engine.core import process as _starting  # noqa: F401 - before all that takes long
 
 # isort: split
 import lazy_loader as _lazy_loader

@@ -13,10 +13,8 @@ import llamaherd as lh
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import make_requests
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import PromptError
-from llamaherd.engine.core.failure import Failure
-from llamaherd.engine.core.outcome import Counts
-from llamaherd.engine.core.pieces import TextPiece
+from llamaherd.engine.core.errors import Failure, PromptError
+from llamaherd.engine.core.outcome import Counts, TextPiece
 from llamaherd.engine.core.stats import Load, RequestStats
 from llamaherd.engine.core.thinking import checked_thinking
 from llamaherd.engine.loop.slot_times import NO_TIMES

@@ -1,7 +1,7 @@
 """Finds code that reads the text of a message, in Python, in R and in C++.
 
 A message is for people. Programs read the fields of an error (`argument`, `place`,
-`code`) or the code of a failure (`core.failure`).
+`code`) or the code of a failure (`core.errors`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from llamaherd.calls.asks.keywords import (
     PerplexitySettings,
     ScoreSettings,
 )
-from llamaherd.calls.asks.votes import counted
+from llamaherd.calls.asks.scores import counted
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.sampling import OF_REQUEST
 

@@ -28,7 +28,7 @@ from llamaherd.coding.annotation.columns import roles_of
 from llamaherd.coding.annotation.prompts import PromptPreview
 from llamaherd.coding.annotation.scales import NumberScale
 from llamaherd.coding.annotation.settings import checked_settings
-from llamaherd.engine.core.plurals import MOST_ROWS
+from llamaherd.engine.core.phrases import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

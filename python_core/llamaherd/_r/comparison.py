@@ -16,7 +16,7 @@ from llamaherd._r.forms import (
     table_of_objects,
     vector,
 )
-from llamaherd.engine.core.decimals import decimals, percents
+from llamaherd.engine.core.phrases import decimals, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from llamaherd.coding.frames import Categories
 from llamaherd.coding.statistics import gold_size as gold_sizes
 from llamaherd.coding.statistics.gold_size import GoldSize, PairedSize
 from llamaherd.engine.core.caller import one_warning
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

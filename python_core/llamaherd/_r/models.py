@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, renamed
 from llamaherd._r.forms import Part, vector
-from llamaherd.calls.chat.dates import swap_date, template_date
+from llamaherd.calls.chat.chat import swap_date, template_date
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.native import shim

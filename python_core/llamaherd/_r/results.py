@@ -24,8 +24,8 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd._r.quotes import labels_of, text_of, with_places_of_r
-from llamaherd.engine.core.embeddings import Embeddings, EmbedStats
-from llamaherd.engine.core.failure import codes_of
+from llamaherd.calls.run.embedding import Embeddings, EmbedStats
+from llamaherd.engine.core.errors import codes_of
 from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells
 from llamaherd.engine.core.stats import ActorStats
 from llamaherd.optimize.report import FileRow, OptimizeReport

@@ -34,9 +34,8 @@ from llamaherd.coding.statistics.intervals import warn_of_bootstrap
 from llamaherd.coding.validation.validation import COLUMNS
 from llamaherd.coding.validation.validation_page import page_of
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, decimals, limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

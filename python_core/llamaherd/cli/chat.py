@@ -13,7 +13,7 @@ from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, WholeNumber, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.table_options import declared_flags
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:

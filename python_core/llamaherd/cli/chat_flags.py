@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

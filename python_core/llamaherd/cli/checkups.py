@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
 from llamaherd.engine.hub.profile import cpu_features, cpu_name, gpus
 from llamaherd.engine.hub.quantizations import gigabytes
@@ -239,7 +239,7 @@ def extras() -> Finding:
         topic="extras",
         state="note",
         text=f"{here}; not {without}",
-        advice=f"if you need them: {installing.command(*gone)}",
+        advice=f"if you need them: {phrases.install_command(*gone)}",
     )
 
 
@@ -348,7 +348,7 @@ def _failed_run(status: int, stderr: str) -> Finding:
     else:
         last = (stderr.strip().splitlines() or [f"exit status {status}"])[-1]
         text = f"a small model does not run: {last}"
-        advice = installing.command(options="--force-reinstall --no-cache-dir")
+        advice = phrases.install_command(options="--force-reinstall --no-cache-dir")
     return Finding(topic="run", state="error", text=text, advice=advice)
 
 

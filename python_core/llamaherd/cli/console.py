@@ -13,13 +13,13 @@ from llamaherd.cli.conventions import EXPECTED, ExitStatus, failed, is_terminate
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ChatFullError
 from llamaherd.engine.core.files import write_whole
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from llamaherd.calls.api.chat import Chat
-    from llamaherd.calls.api.replies import Reply
+    from llamaherd.calls.api.turns import Reply
 
 _PROMPT = "> "
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"

@@ -25,8 +25,7 @@ from llamaherd.cli.streams import (
     name_stdout,
 )
 from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.engine.core.ending import end_by_interrupt
-from llamaherd.engine.core.starting import has_started
+from llamaherd.engine.core.process import end_by_interrupt, has_started
 from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:

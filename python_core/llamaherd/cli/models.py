@@ -12,23 +12,21 @@ import click
 from llamaherd.cli.conventions import Command, Commands, ExitStatus, failed, option, tell
 from llamaherd.engine.hub.cache import (
     list_cached_models,
+    list_ollama_models,
     model_cache_dir,
     note_of,
     note_path,
 )
 from llamaherd.engine.hub.fetch import download_model, fetch
-from llamaherd.engine.hub.ollama import list_ollama_models
 from llamaherd.engine.hub.progress import FetchOptions
-from llamaherd.engine.hub.quantizations import gigabytes
-from llamaherd.engine.hub.recommended import recommended_models
+from llamaherd.engine.hub.quantizations import gigabytes, recommended_models
 from llamaherd.engine.model.file import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from llamaherd.engine.hub.cache import CachedModel
-    from llamaherd.engine.hub.ollama import OllamaModel
+    from llamaherd.engine.hub.cache import CachedModel, OllamaModel
 
 _HELP = """\
 List, download, find and remove model files on this machine.

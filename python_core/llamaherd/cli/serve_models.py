@@ -144,7 +144,7 @@ def specs_of(
     Raises:
         ModelLoadError: A file does not exist.
     """
-    from llamaherd.engine.model.adapters import checked_path  # noqa: PLC0415 - fast help
+    from llamaherd.engine.model.file import checked_path  # noqa: PLC0415 - fast help
     from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
 
     found = []

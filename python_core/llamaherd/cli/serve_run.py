@@ -17,7 +17,7 @@ from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_option
 from llamaherd.cli.serve_models import specs_of
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
     import socket

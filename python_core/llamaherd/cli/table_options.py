@@ -15,7 +15,7 @@ from llamaherd.cli.chat_flags import variables_of as _variables
 from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import gpu_options, model_option
 from llamaherd.cli.tables import EXIT, run_table
-from llamaherd.engine.core import checks, kinds
+from llamaherd.engine.core import checks, values
 from llamaherd.engine.core.declaration import options_of
 
 if TYPE_CHECKING:
@@ -235,13 +235,13 @@ def declared_flags(
 def _form_of(option: Option) -> dict[str, Any]:
     """Return the arguments of click for the values of an option."""
     kind = option.kind
-    if isinstance(kind, kinds.Whole):
+    if isinstance(kind, values.Whole):
         return {"type": WholeNumber(max(0, kind.low)), "metavar": "N"}
-    if isinstance(kind, kinds.Real):
+    if isinstance(kind, values.Real):
         return {"type": float, "metavar": "X"}
-    if isinstance(kind, kinds.Choice):
+    if isinstance(kind, values.Choice):
         return {"type": click.Choice([c for c in kind.choices if isinstance(c, str)])}
-    if isinstance(kind, kinds.Flag) or option.default is False:
+    if isinstance(kind, values.Flag) or option.default is False:
         return {"is_flag": True, "default": None}
     return {"metavar": option.facts.get("metavar", "TEXT")}
 

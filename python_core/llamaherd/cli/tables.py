@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.calls.api.cut_off import cut_note
 from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
@@ -21,8 +20,9 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
+from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.core.errors import BadArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from llamaherd.coding_page.store import CodeStore
 from llamaherd.coding_page.values import are_fields, are_spans
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.installing import command
+from llamaherd.engine.core.phrases import install_command
 from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.words import call
 
@@ -139,7 +139,7 @@ def make_page(
         from llamaherd.server.settings import allowed_host  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"{call('code_texts')} needs packages that are missing: {command('server')}"
+            f"{call('code_texts')} needs packages that are missing: {install_command('server')}"
         ) from error
     return CodingPage(
         desk,

@@ -11,7 +11,7 @@ from llamaherd.calls.structured.quoting import quote_rule
 from llamaherd.calls.structured.subschemas import (
     Subschema,
     is_null,
-    listed,
+    list_at,
     parts,
     resolved,
 )
@@ -132,7 +132,7 @@ def form_of(schema: str) -> tuple[FormField, ...]:
             argument="codebook",
             code="unsupported",
         )
-    required = set(listed(found, "required"))
+    required = set(list_at(found, "required"))
     return tuple(
         _field(str(name), Subschema(each, root), is_required=name in required)
         for name, each in properties.items()
@@ -170,7 +170,7 @@ def _fields_of(every: Sequence[Subschema]) -> tuple[FormField, ...]:
     if kinds != {"object"} or len(described) != 1 or any(map(_has_more_names, every)):
         return ()
     (node,) = described
-    required = {name for each in every for name in listed(each.schema, "required")}
+    required = {name for each in every for name in list_at(each.schema, "required")}
     if not required <= _properties(node).keys():
         return ()
     fields = tuple(
@@ -244,7 +244,7 @@ def _levels(node: Subschema) -> tuple[Level, ...]:
     if "const" in schema or isinstance(schema.get("enum"), list):
         return _scalars(Level(each, scalar_cell(each)) for each in _values(schema))
     for key in ("oneOf", "anyOf"):
-        choices = [resolved(each, node.root) for each in listed(schema, key)]
+        choices = [resolved(each, node.root) for each in list_at(schema, key)]
         choices = [each for each in choices if not is_null(each)]
         if choices and all(isinstance(each, dict) and _values(each) for each in choices):
             return _scalars(_defined(each) for one in choices for each in _each(one))
@@ -265,7 +265,7 @@ def _defined(given: tuple[Any, dict[str, Any]]) -> Level:
 def _values(schema: dict[str, Any]) -> list[Any]:
     if "const" in schema:
         return [schema["const"]]
-    return listed(schema, "enum")
+    return list_at(schema, "enum")
 
 
 def _scalars(levels: Iterable[Level]) -> tuple[Level, ...]:
@@ -289,7 +289,7 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
 
 
 def _takes_null(schema: dict[str, Any]) -> bool:
-    alternatives = [*listed(schema, "anyOf"), *listed(schema, "oneOf")]
+    alternatives = [*list_at(schema, "anyOf"), *list_at(schema, "oneOf")]
     is_value = any(each is None for each in _values(schema))
     return is_value or "null" in _kinds(schema) or any(map(is_null, alternatives))
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from llamaherd.calls.journal.sqlite_schema import make_private, problem_of_schema
+from llamaherd.calls.journal.sqlite import make_private, problem_of_schema
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import QuantizeError
-from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.engine.hub.fetch import download_model
 from llamaherd.engine.hub.profile import cpu_features, cpu_name

@@ -15,7 +15,7 @@ from llamaherd.calls.run.context import Context
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.model.tokens import tokenize
-from llamaherd.engine.native.quantize import MAX_CHUNK, Closeness, Comparison
+from llamaherd.engine.native.models import MAX_CHUNK, Closeness, Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,7 @@ from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.model.model import Model
-from llamaherd.engine.native.quantize import Comparison
+from llamaherd.engine.native.models import Comparison
 from llamaherd.optimize import requantize
 from llamaherd.optimize.job import OptimizeJob, OptimizeWork
 from llamaherd.optimize.measure import (

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.decimals import percents
+from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llamaherd.engine.native.quantize import Closeness
+    from llamaherd.engine.native.models import Closeness
     from llamaherd.optimize.measure import Speeds
 
 LEAST_SPEEDUP = 1.05  # a smaller speedup may be noise

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ModelLoadError, QuantizeError
-from llamaherd.engine.native import quantize as native_quantize
+from llamaherd.engine.native import models as native_quantize
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -12,13 +12,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.core.errors import ArgumentError, ClusterError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from llamaherd.engine.core.process_bound import ClosedByWith
+    from llamaherd.engine.core.process import ClosedByWith
 
 _KNOCK_S = 10.0
 _NO_CLUSTER = (
@@ -40,7 +40,7 @@ def import_ray(*extras: str) -> ModuleType:
         raise ClusterError(
             f"Python's package ray cannot be imported ({error})",
             code="no_ray",
-            remedy=": " + installing.command(*(extras or ["ray"])),
+            remedy=": " + phrases.install_command(*(extras or ["ray"])),
         ) from None
 
 

@@ -23,8 +23,7 @@ from llamaherd.engine.core.stats import ActorStats, Load, RequestStats
 from llamaherd.engine.loop.threaded import ThreadedLoop
 from llamaherd.engine.memory.plan import AUTO_SLOTS
 from llamaherd.engine.native import shim
-from llamaherd.engine.schedule.pieces import Pieces
-from llamaherd.engine.schedule.shards import DepthFirst
+from llamaherd.engine.schedule.shards import DepthFirst, Pieces
 from llamaherd.ray.worker import for_wire
 
 if TYPE_CHECKING:

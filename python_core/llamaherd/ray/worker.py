@@ -18,8 +18,7 @@ import psutil
 
 from llamaherd.calls.run.embedders import make_embedder
 from llamaherd.engine.core.errors import ContextError
-from llamaherd.engine.loop.group import Group
-from llamaherd.engine.loop.prefixes import call_tree
+from llamaherd.engine.loop.group import Group, call_tree
 from llamaherd.ray.config import n_threads_of
 
 if TYPE_CHECKING:

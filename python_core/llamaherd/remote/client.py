@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, ServerError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import ArgumentError, Failure, ServerError
 from llamaherd.engine.core.words import setting
 from llamaherd.remote.request import GENERATE, WrongAnswerError
 

@@ -8,13 +8,12 @@ from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.calls.asks.constraints import warn_idle
 from llamaherd.calls.asks.requests import asked_of, samples_of
 from llamaherd.calls.chat.conversations import Refused
-from llamaherd.calls.run.elsewhere import Elsewhere, LabelRequests
+from llamaherd.calls.run.host import Elsewhere, LabelRequests
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.effects import warn_idle
-from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import ArgumentError, Failure
 from llamaherd.engine.core.request import TokenTree
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.remote.client import checked_address
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
         GenerateOptions,
     )
     from llamaherd.calls.asks.scores import ClassifyResults
-    from llamaherd.calls.run.embed_job import EmbedWork
-    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedders import EmbedSpec, EmbedWork
     from llamaherd.calls.run.embedding import Embedder
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Results

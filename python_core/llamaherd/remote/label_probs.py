@@ -11,7 +11,7 @@ import numpy as np
 
 from llamaherd.calls.asks.labels import by_name
 from llamaherd.calls.asks.scores import ClassifyResults, softmax
-from llamaherd.engine.core.plurals import part_of
+from llamaherd.engine.core.phrases import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,7 @@ from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.chat.messages import user_messages
 from llamaherd.calls.structured.shape import Shape
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentTypeError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import ArgumentTypeError, Failure
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import Thinking

@@ -15,7 +15,7 @@ from llamaherd.calls.asks.options import (
     PromptOptions,
 )
 from llamaherd.engine.core.declaration import options_of
-from llamaherd.engine.core.failure import NO_CODE, Failure
+from llamaherd.engine.core.errors import NO_CODE, Failure
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import Thinking

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.checks import quoted
 from llamaherd.engine.core.errors import ArgumentError, ServerError
-from llamaherd.engine.core.locks import LockHeldError, take_lock
+from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.words import call, words
 from llamaherd.remote.models import lora_arguments, model_arguments
 from llamaherd.remote.process_start import start_of_process
@@ -27,7 +27,7 @@ from llamaherd.remote.server import RemoteServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llamaherd.engine.core.locks import LockFile
+    from llamaherd.engine.core.files import LockFile
     from llamaherd.remote.models import Models, StrPath
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")

@@ -10,14 +10,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.texts import Text
-from llamaherd.calls.chat.conversations import Refused, listed
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embed_job import EmbedWork
+from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import NativeError, ServerError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure, NativeError, ServerError
 from llamaherd.remote.request import SentRequest, as_json, content_hash
 
 if TYPE_CHECKING:
@@ -41,7 +40,9 @@ def embedding_work(
     Raises:
         TypeError: `texts` is not a list of texts.
     """
-    given = [_text(i, each) for i, each in enumerate(listed(texts, "texts", ""))]
+    given = [
+        _text(i, each) for i, each in enumerate(prompts_or_refusals(texts, "texts", ""))
+    ]
     call = EmbedCall(given, options.pooling)
     n_texts = 1 if options.deterministic else _MOST_TEXTS
     return EmbedWork(

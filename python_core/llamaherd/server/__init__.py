@@ -3,7 +3,7 @@
 The server needs the packages of the extra `server`. Only this package imports them.
 """
 
-from llamaherd.engine.core import installing
+from llamaherd.engine.core import phrases
 
 try:
     import prometheus_client as _prometheus_client
@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"the server needs packages that are not installed ({error}): "
-        f"{installing.command('server')}",
+        f"{phrases.install_command('server')}",
         name=error.name,
     ) from error
 

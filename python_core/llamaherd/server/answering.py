@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core.errors import CutOffError
-from llamaherd.engine.core.preparing import AbandonedError
+from llamaherd.engine.core.request import AbandonedError
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server import errors
 from llamaherd.server.echo import EchoedResult, start_echo

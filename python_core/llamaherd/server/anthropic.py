@@ -35,7 +35,7 @@ from llamaherd.server.tool_calls import CallStream
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest

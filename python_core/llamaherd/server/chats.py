@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.asks.chat_options import checked_variables
+from llamaherd.calls.asks.options import checked_variables
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking

@@ -6,18 +6,17 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.generate import prepare_generate
+from llamaherd.calls.asks.constraints import idle_settings
 from llamaherd.calls.asks.options import GenerateOptions
-from llamaherd.calls.asks.prompt_scores import PromptScores, ScoredPrompts
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
+from llamaherd.calls.asks.scoring import PromptScores, ScoredPrompts
 from llamaherd.calls.asks.thoughts import is_constrained
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.effects import idle_settings
-from llamaherd.engine.core.errors import PromptError
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure, PromptError
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.model.tokens import prompt_tokens, token_bytes

@@ -15,7 +15,7 @@ from llamaherd.calls.asks.options import EmbedOptions, ScoreOptions
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.declaration import options_of
-from llamaherd.engine.core.failure import code_of
+from llamaherd.engine.core.errors import code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
 from llamaherd.server.fields import (
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llamaherd.calls.asks.continuations import ScoreResults
+    from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.embeddings import Embeddings
     from llamaherd.engine.model.model import Model
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import Served

@@ -25,7 +25,7 @@ from llamaherd.server.shapes import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
 
 _SETTINGS = frozenset(SamplingParams.declared)

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.pieces import TokenLogprob
+from llamaherd.engine.core.outcome import TokenLogprob
 from llamaherd.engine.model.tokens import token_bytes
 from llamaherd.engine.native import vocabulary
 from llamaherd.server.echo import EchoedResult
@@ -20,7 +20,7 @@ from llamaherd.server.errors import bad_field
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     # REMOVED

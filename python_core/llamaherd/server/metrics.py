@@ -15,7 +15,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from llamaherd.engine.core.embeddings import EmbedStats
+from llamaherd.calls.run.embedding import EmbedStats
 from llamaherd.server.shapes import counts
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from llamaherd.server.tools import TOOL_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from llamaherd.engine.core.embeddings import Embeddings
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.calls.run.embedding import Embeddings
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.model_view import ShownModel

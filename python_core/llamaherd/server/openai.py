@@ -7,11 +7,11 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from llamaherd.calls.asks.constraints import with_schemas
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import make_requests
-from llamaherd.calls.asks.shown_schemas import with_schemas
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import logprobs, running, sampling, tools

@@ -18,7 +18,7 @@ from llamaherd.server.tool_calls import CallStream
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.pieces import TextPiece, TokenLogprob
+    from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest

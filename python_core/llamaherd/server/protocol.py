@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from starlette.responses import Response
 
-from llamaherd.engine.core.json_text import DuplicateKeyError, unique_keys
+from llamaherd.engine.core.plain import DuplicateKeyError, unique_keys
 from llamaherd.server.errors import JSON, ApiError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     # REMOVED
     from starlette.types import Receive, Scope, Send
 
-    from llamaherd.engine.core.embeddings import EmbedStats
+    from llamaherd.calls.run.embedding import EmbedStats
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.core.words import LanguageTerms

@@ -14,7 +14,7 @@ from llamaherd.server.shapes import counts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.pieces import TextPiece, TokenLogprob
+    from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.logprobs import LogprobsWriter

@@ -15,7 +15,7 @@ from llamaherd.engine.core.errors import (
     GenerationError,
     PromptError,
 )
-from llamaherd.engine.core.preparing import AbandonedError, Preparing, check_wanted
+from llamaherd.engine.core.request import AbandonedError, Preparing, check_wanted
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.server.errors import ApiError, stopping, timed_out
@@ -41,7 +41,7 @@ class Running:
     """Request in progress, which a disconnect, a timeout or the server may end.
 
     While the request is prepared, each cause ends the preparation at its next step, see
-    `core.preparing`. Then each cause cancels the handle. The wait for the handle ends
+    `core.request`. Then each cause cancels the handle. The wait for the handle ends
     within one decoding step, and `results` raises the error that names the cause.
 
     Args:

@@ -14,8 +14,7 @@ from llamaherd.calls.asks.options import ClassifyOptions, ScoreOptions
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import codebook_of_yaml
 from llamaherd.engine.core.declaration import options_of
-from llamaherd.engine.core.errors import BadArgumentError
-from llamaherd.engine.core.failure import codes_of
+from llamaherd.engine.core.errors import BadArgumentError, codes_of
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
 from llamaherd.server.limits import check_items, check_pairs
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from llamaherd.calls.asks.continuations import ScoreResults
-    from llamaherd.calls.asks.scored_thoughts import Thought
     from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.engine.core.stats import Stats
     from llamaherd.server.settings import ServerSettings

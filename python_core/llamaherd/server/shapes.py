@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.context import Context
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.pieces import TextPiece
+    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.sampling import SamplingParams
     from llamaherd.engine.model.model import Model

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from llamaherd.calls.asks.constraints import with_schemas
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.shown_schemas import with_schemas
 from llamaherd.calls.chat.conversations import Refused
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.chat.chat import chat_renderer
 from llamaherd.calls.chat.messages import check_texts
 from llamaherd.calls.chat.tool_calls import ToolAnswer, parse_tool_calls
-from llamaherd.calls.chat.tool_formats import tool_format_of
+from llamaherd.calls.chat.tool_readers import tool_format_of
 from llamaherd.calls.structured.prompt import schema_prompt
-from llamaherd.calls.structured.shape import shape_of
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text, shape_of
 from llamaherd.calls.structured.standalone import standalone
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.errors import Interrupted
-from llamaherd.engine.core.failure import is_cancelled
+from llamaherd.engine.core.errors import Interrupted, is_cancelled
 from llamaherd.engine.core.keeping import kept
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
-from llamaherd.calls.asks.chat_options import checked_variables
-from llamaherd.calls.asks.options import PromptOptions
+from llamaherd.calls.asks.options import PromptOptions, checked_variables
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.thinking import checked_thinking

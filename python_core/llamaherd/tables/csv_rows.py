@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.separator_line import separator_in
+from llamaherd.engine.core.files import separator_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

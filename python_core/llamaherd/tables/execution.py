@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.chat.dates import chat_date
-from llamaherd.calls.journal.day import first_day
+from llamaherd.calls.chat.chat import chat_date
+from llamaherd.calls.journal.file import first_day
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.context import Context
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, JournalError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.journal.file import shown
+from llamaherd.calls.journal.file import quoted
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, JournalError
 from llamaherd.tables.execution import BLOCK, Outcome
@@ -130,8 +130,8 @@ def _add(
         query = "SELECT journal FROM row WHERE place = ?"
         (other,) = db.execute(query, row[:1]).fetchone()
         raise JournalError(
-            f"row {row[0] + 1} is in {shown(before[other].path)} and again in "
-            f"{shown(os.fspath(path))}: give each shard's journal once"
+            f"row {row[0] + 1} is in {quoted(before[other].path)} and again in "
+            f"{quoted(os.fspath(path))}: give each shard's journal once"
         ) from None
 
 
@@ -141,7 +141,7 @@ def _check_same(first: _Shard, path: str, record: Record) -> None:
         if one != other:
             differs = _difference(first.record, record) if name == "run_sha256" else ""
             raise JournalError(
-                f"{shown(path)} has another {what} than {shown(first.path)}"
+                f"{quoted(path)} has another {what} than {quoted(first.path)}"
                 f"{differs or f': {_brief(other)} and {_brief(one)}'}"
             )
 
@@ -199,7 +199,7 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
         if shard.n_rows != n_own:
             part = f"{shard.record.shard}/{shard.record.n_shards}"
             raise ArgumentError(
-                f"{shown(shard.path)} has {shard.n_rows} of the {n_own} rows of shard "
+                f"{quoted(shard.path)} has {shard.n_rows} of the {n_own} rows of shard "
                 f"{part}: run that shard again with this journal, to complete it",
                 argument="journals",
                 code="incomplete",

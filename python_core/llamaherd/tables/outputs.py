@@ -7,12 +7,10 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.journal.disks import network_type
-from llamaherd.calls.journal.file import shown
+from llamaherd.calls.journal.file import network_type, quoted
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import sha256_of
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.locks import LockHeldError, take_lock
+from llamaherd.engine.core.files import LockHeldError, sha256_of, take_lock
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.tables.record import SAME
 from llamaherd.tables.table import METADATA_KEY
 
@@ -44,7 +42,7 @@ def locked(name: str, path: Path) -> Iterator[None]:
         lock = None if network_type(lock_path) else take_lock(lock_path)
     except LockHeldError as error:
         raise ArgumentError(
-            f"{shown(path)} is being written by another run, "
+            f"{quoted(path)} is being written by another run, "
             f"process {error.process or 'that just began'}: wait until it ends, or "
             "choose another name",
             argument=name,
@@ -74,7 +72,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
     old_record = record_in(path)
     if old_record is None:
         raise ArgumentError(
-            f"{shown(path)} exists already, and llamaherd did not write it, or it was "
+            f"{quoted(path)} exists already, and llamaherd did not write it, or it was "
             "edited later: choose another name, or replace it (--overwrite)",
             argument="output",
         )
@@ -96,7 +94,7 @@ def _check_beside(path: Path) -> None:
         is_own = False
     if not is_own:
         raise ArgumentError(
-            f"{shown(beside)} exists already, and llamaherd did not write it; the "
+            f"{quoted(beside)} exists already, and llamaherd did not write it; the "
             "metadata of the output would replace it: choose another name, or replace it "
             "(--overwrite)",
             argument="output",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.structured.arrow import array, arrow_type
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
-from llamaherd.engine.core import checks, installing
+from llamaherd.calls.structured.schema_columns import array, arrow_type
+from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import clock_text
 from llamaherd.tables.table import METADATA_KEY, Block, Row
@@ -16,7 +16,7 @@ try:
     import pyarrow.parquet as pq
 except ImportError as error:
     raise ImportError(
-        f"Parquet needs pyarrow: {installing.command('parquet')}; CSV and JSON lines "
+        f"Parquet needs pyarrow: {phrases.install_command('parquet')}; CSV and JSON lines "
         "need no package"
     ) from error
 

@@ -20,7 +20,7 @@ from llamaherd.calls.structured.columns import (
     Column,
 )
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.model.adapters import content_of
+from llamaherd.engine.model.file import content_of
 from llamaherd.tables.spec import canonical_json
 from llamaherd.tables.stored import is_stream
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.calls.asks.constraints import Constraints
 from llamaherd.calls.asks.labels import checked_labels
 from llamaherd.calls.asks.scores import NORMALIZE
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import codebook_from, is_ready
 from llamaherd.coding.annotation.settings import idle_settings

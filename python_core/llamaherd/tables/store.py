@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.calls.journal import file as journal_file
-from llamaherd.calls.journal.file import RUN_TABLES, DamagedError, refusals, shown
-from llamaherd.calls.journal.sqlite_access import connect, look
+from llamaherd.calls.journal.file import RUN_TABLES, DamagedError, quoted, refusals
+from llamaherd.calls.journal.sqlite import connect, look
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.tables.record import Record
 
@@ -149,7 +149,7 @@ def read_run(
         found = db.execute(latest).fetchone() if "run_row" in tables else None
         if found is None:
             raise JournalError(
-                f"{name}: {shown(file)} has no rows to merge: it is not the journal of a "
+                f"{name}: {quoted(file)} has no rows to merge: it is not the journal of a "
                 "run with --shard i/n"
             )
         rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))

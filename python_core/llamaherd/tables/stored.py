@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -171,6 +171,6 @@ def _arrow() -> Any:  # noqa: ANN401 - an optional module
         import pyarrow as pa  # noqa: PLC0415 - optional dependency
     except ImportError:
         raise ImportError(
-            f".zst needs pyarrow: {installing.command('parquet')}"
+            f".zst needs pyarrow: {phrases.install_command('parquet')}"
         ) from None
     return pa

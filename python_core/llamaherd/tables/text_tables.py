@@ -18,7 +18,7 @@ from llamaherd.calls.structured.columns import (
 )
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.json_text import DuplicateKeyError, unique_keys
+from llamaherd.engine.core.plain import DuplicateKeyError, unique_keys
 from llamaherd.tables.csv_rows import CsvRow, csv_rows
 from llamaherd.tables.table import Block, Row
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 import numpy as np
 import psutil
 
-from llamaherd.calls.structured.arrow import valid_text
+from llamaherd.calls.structured.schema_columns import valid_text
 from llamaherd.coding.estimation.gold_forms import escaped
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.chat.chat import writes_date
-from llamaherd.calls.chat.dates import template_date
+from llamaherd.calls.chat.chat import template_date, writes_date
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.structured.columns import NUMBER, Column
 from llamaherd.coding.annotation.annotate import prepare_coding

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.calls.api.classify import prepare_classify
-from llamaherd.calls.asks.coverage import low_coverage
+from llamaherd.calls.asks.calibration import low_coverage
 from llamaherd.calls.asks.labels import checked_labels
-from llamaherd.calls.asks.rendering import shown_rendered
+from llamaherd.calls.asks.rendering import rendered_text
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING, Column
 from llamaherd.engine.core.results import THOUGHT_COLUMNS
 from llamaherd.engine.core.thinking import Thinking
@@ -52,7 +52,7 @@ class Classify(Task["ClassifyResults"]):
         """See `Task`."""
         if model is None:
             return text
-        return shown_rendered(model, [text], self.options, is_scored=True)
+        return rendered_text(model, [text], self.options, is_scored=True)
 
     @property
     def columns(self) -> dict[str, Column]:

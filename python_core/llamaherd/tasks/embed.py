@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.keywords import EmbedSettings
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.embed_job import EmbedWork
+    from llamaherd.calls.run.embedders import EmbedWork
+    from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.embeddings import Embeddings
     from llamaherd.engine.model.model import Model
     from llamaherd.tasks.task import Cells, Keep, Report
 

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.api.generate import prepare_generate
-from llamaherd.calls.asks.rendering import shown_rendered
-from llamaherd.calls.asks.shown_schemas import with_schemas
+from llamaherd.calls.asks.constraints import with_schemas
+from llamaherd.calls.asks.rendering import rendered_text
 from llamaherd.calls.chat.thinking import plan_thinking
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, STRING, Column, cells
 from llamaherd.calls.structured.schema_columns import columns_of, has_others
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
@@ -90,7 +90,7 @@ class Generate(Task["Results"]):
         texts: list[object] = [text]
         if self.options.show_schema:
             texts = with_schemas(texts, [self._params.schema])
-        return shown_rendered(model, texts, self.options)
+        return rendered_text(model, texts, self.options)
 
     @property
     def columns(self) -> dict[str, Column]:

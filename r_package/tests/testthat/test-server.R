@@ -113,7 +113,7 @@ test_that("a server has several models, and an engine names one", {
     model.split_mode = "layer"
   )
   # At most one share per GPU; without a GPU any number.
-  n_gpus <- length(reticulate::import("llamaherd.engine.native.devices")$gpus())
+  n_gpus <- length(reticulate::import("llamaherd.engine.native.shim")$gpus())
   if (n_gpus != 1) {
     settings$model.tensor_split <- c(3, 1)
   }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.calls.asks.scored_thoughts import BehindThoughts, Thought, joined_thoughts
+from llamaherd.calls.asks.thoughts import BehindThoughts, Thought, joined_thoughts
 from llamaherd.calls.chat.chat import chat_prompt
 from llamaherd.engine.core.request import ThoughtStage
 

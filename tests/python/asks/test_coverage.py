@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.calls.asks.coverage import coverage_cause, low_coverage, opened
+from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, opened
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.coding.annotation.record import notes_of
 from llamaherd.tasks.classify import Classify

@@ -22,7 +22,7 @@ from llamaherd.cli.run import run
 from llamaherd.cli.serve import serve
 from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import BadArgumentError
-from llamaherd.engine.core.kinds import Real, Whole
+from llamaherd.engine.core.values import Real, Whole
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec_keys import AT_TOP, KEYS, TASK_TABLES
 

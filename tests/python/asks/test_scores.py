@@ -7,7 +7,7 @@ import math
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.engine.core.failure import Failure
+from llamaherd.engine.core.errors import Failure
 
 NAN = math.nan
 

@@ -6,7 +6,7 @@ import math
 from array import array
 
 import pytest
-from llamaherd.calls.asks.trees import Continuations
+from llamaherd.calls.asks.scoring import Continuations
 
 
 def of(*each: list[int]) -> Continuations:

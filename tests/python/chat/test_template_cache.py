@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Barrier, Thread
 
-from llamaherd.calls.chat.template_cache import TemplateCache
+from llamaherd.calls.chat.templating import TemplateCache
 
 
 def test_a_value_is_found_once_also_if_it_is_none() -> None:

@@ -10,7 +10,7 @@ import pytest
 import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.calls.chat import dates
+from llamaherd.calls.chat import chat
 from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import prompt_tokens
 from thorough import examples
@@ -187,7 +187,7 @@ def test_a_refused_conversation_fails_alone_with_its_place(model: lh.Model) -> N
 def test_a_template_is_told_one_day(
     model: lh.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dates, "_today", lambda: dt.date(2026, 3, 1))
+    monkeypatch.setattr(chat, "_today", lambda: dt.date(2026, 3, 1))
     assert render(model, DATED).startswith("01 Mar 2026")
     assert render(model, DATED, date="2025-12-31").startswith("31 Dec 2025")
     with lh.chat_date("2025-01-02"):
@@ -233,7 +233,7 @@ def test_a_coding_keeps_its_day_over_midnight(
     day = dt.date.fromisoformat(first.run["settings"]["date"])
     page = tmp_path / "report.html"
     lh.report(first, path=page)
-    monkeypatch.setattr(dates, "_today", lambda: day + dt.timedelta(days=7))
+    monkeypatch.setattr(chat, "_today", lambda: day + dt.timedelta(days=7))
     again = lh.annotate(frame, "text", codebook, context, **kept)
     assert again.stats.n_journal == 3
     assert again.run["settings"]["date"] == day.isoformat()

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.calls.chat.renderer import Renderer
 from llamaherd.calls.chat.tool_calls import ToolAnswer, ToolCall, parse_tool_calls
-from llamaherd.calls.chat.tool_formats import tool_format_of
-from llamaherd.calls.chat.tool_readers import FORMATS
+from llamaherd.calls.chat.tool_readers import FORMATS, tool_format_of
 from llamaherd.engine.model.tokens import prompt_tokens
 from thorough import examples
 

@@ -17,7 +17,7 @@ import pytest
 import tiny_models
 from llamaherd.cli import main
 from llamaherd.cli.console import Printer
-from llamaherd.engine.core.pieces import TextPiece
+from llamaherd.engine.core.outcome import TextPiece
 from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from llamaherd.cli.checkups import Finding, look_at
 from llamaherd.cli.tiny_model import write_tiny_model
 from llamaherd.engine.hub.profile import Gpu
 from llamaherd.engine.memory import hardware
-from llamaherd.engine.native import abi, devices, shim
-from llamaherd.engine.native.devices import GpuMemory
+from llamaherd.engine.native import abi, shim
+from llamaherd.engine.native.shim import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +173,7 @@ def test_what_is_missing_is_told_with_what_to_do(
 def test_gpus_are_those_that_libllama_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     """nvidia-smi lists neither other makers' GPUs nor GPUs in the order of main_gpu."""
     used = GpuMemory("Vulkan0", "a card of another maker", 1 << 30, 8 << 30)
-    monkeypatch.setattr(devices, "gpus", lambda: (used,))
+    monkeypatch.setattr(shim, "gpus", lambda: (used,))
     monkeypatch.setattr(shim, "supports_gpu", lambda: True)
     finding = look_at("GPU")
     assert "a card of another maker (8.6 GB); Model(" in finding.text

@@ -11,7 +11,7 @@ from llamaherd.cli import serve_run
 from llamaherd.cli.main import main
 from llamaherd.coding.reports.report import write_report
 from llamaherd.coding.selection.compare import seconds_per_text
-from llamaherd.engine.core import locks
+from llamaherd.engine.core import files
 from llamaherd.engine.core.errors import ArgumentError, DownloadError, JournalError
 from llamaherd.engine.hub.download import FileRequest, download
 from llamaherd.engine.hub.progress import FetchOptions
@@ -47,7 +47,7 @@ def stored_seconds(folder: Path) -> None:
 
 
 def locked(folder: Path) -> None:
-    assert locks.take_lock(folder / "out.csv.lock") is None
+    assert files.take_lock(folder / "out.csv.lock") is None
     raise ValueError("no lock")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.cli import main
-from llamaherd.engine.native.quantize import Closeness
+from llamaherd.engine.native.models import Closeness
 from llamaherd.optimize.measure import Speed, Speeds
 from llamaherd.optimize.report import Candidate, OptimizeReport
 from llamaherd.optimize.throughput import measure_throughput

@@ -24,7 +24,7 @@ from llamaherd.coding.selection.comparison import ComparedCandidate
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.measures import PairedDifference
 from llamaherd.coding.statistics.intervals import Measure
-from llamaherd.engine.core.plurals import MOST_ROWS, first_rows
+from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import llamaherd as lh
 import pytest
 from hypothesis import example, given
 from llamaherd.coding.reports import prose, report_blocks
-from llamaherd.engine.core.decimals import decimals, limits, percents, rounded
+from llamaherd.engine.core.phrases import decimals, limits, percents, rounded
 
 PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 from llamaherd import SamplingParams
-from llamaherd.engine.core.effects import idle_settings, stop_problem, warn_idle
+from llamaherd.calls.asks.constraints import idle_settings, stop_problem, warn_idle
 from setting_examples import EFFECTIVE
 
 # Settings that make other settings ineffective, with the names of these.

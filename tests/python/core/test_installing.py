@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from llamaherd.engine.core import installing
+from llamaherd.engine.core import phrases
 
 ROOT = Path(__file__).resolve().parents[3]
 REPOSITORY = "https://github.com/llamaherd/llamaherd"
@@ -13,9 +13,9 @@ REPOSITORY = "https://github.com/llamaherd/llamaherd"
 
 def test_the_command_names_the_repository() -> None:
     """Also with extras and options."""
-    assert installing.command() == f'pip install "git+{REPOSITORY}"'
+    assert phrases.install_command() == f'pip install "git+{REPOSITORY}"'
     extras = f'pip install -U "llamaherd[docx,plot] @ git+{REPOSITORY}"'
-    assert installing.command("docx", "plot", options="-U") == extras
+    assert phrases.install_command("docx", "plot", options="-U") == extras
 
 
 def test_no_text_asks_an_index_for_llamaherd() -> None:

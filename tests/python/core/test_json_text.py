@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

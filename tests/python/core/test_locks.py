@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from llamaherd.engine.core.locks import LockHeldError, take_lock
+from llamaherd.engine.core.files import LockHeldError, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ _OPEN = Path("/proc/self/fd")
 _HOLD = """
 import sys
 from pathlib import Path
-from llamaherd.engine.core.locks import take_lock
+from llamaherd.engine.core.files import take_lock
 lock = take_lock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()

@@ -6,7 +6,7 @@ import copy
 
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.engine.core.pieces import Stripped, TextPiece
+from llamaherd.engine.core.outcome import Stripped, TextPiece
 
 
 def test_a_piece_is_text_with_a_kind() -> None:

@@ -22,7 +22,7 @@ from llamaherd.engine.core.plain import (
     plain_tree,
 )
 from llamaherd.engine.core.sampling import SamplingParams
-from llamaherd.engine.core.sampling_values import checked_schema
+from llamaherd.engine.core.values import checked_schema
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 

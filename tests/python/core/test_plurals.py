@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llamaherd as lh
 import pytest
-from llamaherd.engine.core.plurals import count_of, part_of, percent, verb
+from llamaherd.engine.core.phrases import count_of, part_of, percent, verb
 
 
 @pytest.mark.parametrize(

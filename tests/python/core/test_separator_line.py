@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.engine.core.separator_line import separator_in
+from llamaherd.engine.core.files import separator_in
 from llamaherd.tables.text_tables import CsvTable
 from llamaherd.tables.whole import read_whole
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from llamaherd.calls.journal import disks, file, sqlite_access
-from llamaherd.calls.journal.disks import network_type
+from llamaherd.calls.journal import file, sqlite
+from llamaherd.calls.journal.file import network_type
 from llamaherd.calls.journal.journal import Journal, journal_read
 from llamaherd.engine.core.errors import JournalError
 
@@ -69,7 +69,7 @@ def test_other_systems_tell_through_psutil(
 ) -> None:
     part = SimpleNamespace(mountpoint="/data", fstype=fstype, opts=opts)
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [part])
-    monkeypatch.setattr(disks.sys, "platform", "elsewhere")
+    monkeypatch.setattr(file.sys, "platform", "elsewhere")
     assert network_type(Path("/data/run.journal")) == kind
     assert network_type(Path("/other/run.journal")) is None
 
@@ -87,7 +87,7 @@ def test_a_shared_folder_of_windows_has_no_letter(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str | None
 ) -> None:
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [])
-    monkeypatch.setattr(disks.sys, "platform", "win32")
+    monkeypatch.setattr(file.sys, "platform", "win32")
     assert network_type(PureWindowsPath(path)) == kind  # type: ignore[arg-type]
 
 
@@ -99,7 +99,7 @@ def test_a_shared_folder_of_windows_has_no_letter(
     ],
 )
 def test_sqlite_opens_files_of_shared_folders_of_windows(path: str, uri: str) -> None:
-    made = sqlite_access.uri_of(PureWindowsPath(path), "mode=ro")
+    made = sqlite.uri_of(PureWindowsPath(path), "mode=ro")
     assert made == f"{uri}?mode=ro"
     with pytest.raises(sqlite3.OperationalError, match="unable to open database file"):
         sqlite3.connect(made, uri=True)  # not: invalid uri authority

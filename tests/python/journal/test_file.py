@@ -21,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from journalled import entries, many, request, run
 from llamaherd import JournalError, journal_read
-from llamaherd.calls.journal import sqlite_access as journal_look
+from llamaherd.calls.journal import sqlite as journal_look
 from llamaherd.calls.journal.entry import _digest
 from llamaherd.calls.journal.journal import _SELECT_ALL, Journal
 from thorough import examples

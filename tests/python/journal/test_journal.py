@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
 from llamaherd import GenerationError, JournalError, JournalWarning, SamplingParams
-from llamaherd.calls.journal import sqlite_access as journal_look
+from llamaherd.calls.journal import sqlite as journal_look
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.journal.key import journal_key, settings_json
 from llamaherd.calls.journal.recording import RecordedCall

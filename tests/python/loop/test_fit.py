@@ -9,8 +9,8 @@ import pytest
 from fake_calls import request
 from llamaherd.engine.loop.fit import fit
 from llamaherd.engine.loop.group import Group
-from llamaherd.engine.loop.layouts import LayoutChoice
 from llamaherd.engine.loop.open_groups import OpenGroups
+from llamaherd.engine.loop.sizing import LayoutChoice
 from llamaherd.engine.memory.plan import MAX_HOLD, Plan, Sizes, make_plan
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import request
 from llamaherd import PromptError
-from llamaherd.engine.loop.layouts import AT_ONCE, N_LATEST
 from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.loop.sizing import AT_ONCE, N_LATEST
 from llamaherd.engine.memory.plan import Sizes
 from planning import CODEBOOK, Planning, coding, in_pool, other, run_all
 from stepping import submit

@@ -12,8 +12,8 @@ from fake_calls import assert_right, long_request, request
 from fake_engine import answer
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.handle import Handle
-from llamaherd.engine.loop.layouts import AT_ONCE
 from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.loop.sizing import AT_ONCE
 from planning import CELLS, CODEBOOK, Planning, coding, in_pool, other, run_all
 from stepping import submit
 from waiting import wait_until

@@ -14,8 +14,8 @@ from llamaherd import ContextClosedError, ContextError, GenerationError
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.core.errors import NativeError
 from llamaherd.engine.core.request import ThoughtStage
-from llamaherd.engine.loop.layouts import N_LATEST
 from llamaherd.engine.loop.loop import Loop
+from llamaherd.engine.loop.sizing import N_LATEST
 from planning import CODEBOOK, Planning, coding, other, run_all
 from stepping import submit
 from waiting import wait_until

@@ -11,8 +11,8 @@ from fake_calls import long_request, request
 from fake_engine import FakeEngine, FakeSizing
 from llamaherd.engine.loop.fit import change_layout
 from llamaherd.engine.loop.group import Group
-from llamaherd.engine.loop.layouts import LayoutChoice
 from llamaherd.engine.loop.runner import Runner
+from llamaherd.engine.loop.sizing import LayoutChoice
 from stepping import plan, stepping, submit
 
 if TYPE_CHECKING:

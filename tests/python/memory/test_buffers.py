@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.engine.memory.buffers import buffers_of
+from llamaherd.engine.memory.kv_cells import buffers_of
 from llamaherd.engine.native.shim import ffi, lib
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from llamaherd.engine.loop.sizing import NativeSizing, Work
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.memory.device import Placement, device_of, memory_of_model
 from llamaherd.engine.memory.plan import AUTO_SLOTS
-from llamaherd.engine.native import devices, shim
-from llamaherd.engine.native.devices import GpuMemory
+from llamaherd.engine.native import shim
+from llamaherd.engine.native.shim import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def fake_gpus(
     found = tuple(
         GpuMemory(f"FAKE{i}", "a fake", n, n, shares_memory) for i, n in enumerate(free)
     )
-    monkeypatch.setattr(devices, "gpus", lambda: found)
+    monkeypatch.setattr(shim, "gpus", lambda: found)
     monkeypatch.setattr(shim, "supports_gpu", lambda: bool(found))
     monkeypatch.setattr(hardware, "available_memory", lambda: HOST)
 
@@ -41,7 +41,7 @@ def available(*, offload: bool = True, **placement: object) -> int:
 def test_without_a_gpu_host_memory_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_gpus(monkeypatch)
     assert available(n_gpu_layers=-1) == HOST
-    assert devices.gpus() == ()
+    assert shim.gpus() == ()
     assert device_of(Placement(n_gpu_layers=-1), N_LAYER).auto_slots == AUTO_SLOTS
 
 
@@ -63,7 +63,7 @@ def test_a_cache_in_gpu_memory_can_have_all_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpu = GpuMemory("FAKE0", "a fake", GB, 8 * GB)  # 1 of 8 GB is free
-    monkeypatch.setattr(devices, "gpus", lambda: (gpu,))
+    monkeypatch.setattr(shim, "gpus", lambda: (gpu,))
     monkeypatch.setattr(shim, "supports_gpu", lambda: True)
     monkeypatch.setattr(hardware, "total_memory", lambda: HOST)
     assert device_of(Placement(), N_LAYER).total_memory() == HOST
@@ -92,7 +92,7 @@ def test_only_gpus_that_hold_layers_count(monkeypatch: pytest.MonkeyPatch) -> No
         GpuMemory("FAKE1", "a fake", 100 * GB, 100 * GB, shares_memory=True),
     )
     fake_gpus(monkeypatch)
-    monkeypatch.setattr(devices, "gpus", lambda: gpus)
+    monkeypatch.setattr(shim, "gpus", lambda: gpus)
     monkeypatch.setattr(shim, "supports_gpu", lambda: True)
     assert available(n_gpu_layers=-1, split_mode="none") == 100 * GB
     assert available(n_gpu_layers=-1, split_mode="none", main_gpu=1) == HOST

@@ -14,8 +14,7 @@ import pytest
 import tiny_models
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
-from llamaherd.engine.model.joined import Joiner
-from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.model.tokens import Joiner, prompt_tokens
 from llamaherd.engine.native import vocabulary
 from thorough import examples
 

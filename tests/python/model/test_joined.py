@@ -7,8 +7,7 @@ import random
 import llamaherd as lh
 import pytest
 from llamaherd.engine.core.errors import TokenizeError
-from llamaherd.engine.model.joined import Joiner
-from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.model.tokens import Joiner, prompt_tokens
 from llamaherd.engine.native import vocabulary
 
 pytestmark = pytest.mark.model

@@ -9,8 +9,8 @@ import llamaherd as lh
 import pytest
 import tiny_loras
 import tiny_models
-from llamaherd.engine.model import rope
-from llamaherd.engine.model.of_llama import _rope_arguments
+from llamaherd.engine.model import loading
+from llamaherd.engine.model.loading import _rope_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -225,7 +225,9 @@ def test_what_the_file_says_of_rotation_is_not_taken_for_the_default() -> None:
     assert rope_of(params, own) == {"yarn_beta_fast": 32.0}
     params.rope_freq_scale, params.yarn_ext_factor = 0.1, 0.0
     assert rope_of(params, plain) == {
-        "rope_freq_scale": rope.checked({"rope_freq_scale": 0.1})["rope_freq_scale"],
+        "rope_freq_scale": loading.checked_rope({"rope_freq_scale": 0.1})[
+            "rope_freq_scale"
+        ],
         "yarn_ext_factor": 0.0,
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import windows_rules
-from llamaherd.engine.native.quantize import Closeness
+from llamaherd.engine.native.models import Closeness
 from llamaherd.optimize import measure, requantize
 from llamaherd.optimize.measure import Sample, Speed, Speeds, Stop
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose

@@ -22,7 +22,7 @@ from llamaherd import remote
 from llamaherd._r.remote import remote_started
 from llamaherd._r.starts import StartProgress, StartWork
 from llamaherd.cli import main, serve
-from llamaherd.engine.core.locks import take_lock
+from llamaherd.engine.core.files import take_lock
 from llamaherd.engine.core.words import PYTHON, R, spoken_in, words
 from llamaherd.remote import process_start, processes
 from waiting import wait_until

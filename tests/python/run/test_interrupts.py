@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.calls.run.interrupts import Interrupts, wait_for_end
+from llamaherd.calls.run.job import Interrupts, wait_for_end
 from llamaherd.engine.loop import threads
 from llamaherd.engine.loop.loop import Loop
 

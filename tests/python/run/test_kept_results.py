@@ -25,7 +25,7 @@ from llamaherd.calls.api import classify
 from llamaherd.calls.api.running import none_answered, run_to_end
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embed_job import EmbedWork
+from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, columns, head_step, steps

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from llamaherd.calls.run import slow_file
-from llamaherd.calls.run.slow_file import MANY, note_slow_file
+from llamaherd.calls.api import running
+from llamaherd.calls.api.running import MANY, note_slow_file
 from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.engine.core.words import R, spoken_in
 
@@ -26,8 +26,8 @@ def _host(path: str, kind: str = "3", n_gpu_layers: int = 0) -> Any:
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_file, "_noted", set())
-    monkeypatch.setattr(slow_file, "cpu_features", lambda: AVX)
+    monkeypatch.setattr(running, "_noted", set())
+    monkeypatch.setattr(running, "cpu_features", lambda: AVX)
 
 
 def test_a_long_call_on_a_slow_file_names_the_command_once() -> None:
@@ -39,7 +39,7 @@ def test_a_long_call_on_a_slow_file_names_the_command_once() -> None:
         note_slow_file(host, MANY)
     told = {R: r'model_optimize\("c"\)', COMMAND_LINE: "`llamaherd optimize c`"}
     for terms, text in told.items():
-        slow_file._noted.clear()
+        running._noted.clear()
         with spoken_in(terms), pytest.warns(UserWarning, match=text):
             note_slow_file(_host("c"), MANY)
 
@@ -58,7 +58,7 @@ def test_a_long_call_on_a_slow_file_names_the_command_once() -> None:
 def test_no_other_call_has_the_note(
     host: Any, n: int, features: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slow_file, "cpu_features", lambda: features)
+    monkeypatch.setattr(running, "cpu_features", lambda: features)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         note_slow_file(host, n)

@@ -5,7 +5,7 @@ from array import array
 from fake_engine import FakeEngine
 from llamaherd.engine.core.outcome import Finish, RunOutcome, Status
 from llamaherd.engine.core.request import Request
-from llamaherd.engine.schedule.fallback import is_guilty, isolate
+from llamaherd.engine.schedule.engine import is_guilty, isolate
 
 REFUSAL = RunOutcome(status=Status.REFUSED, decode_code=-1, message="invalid batch")
 

@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.engine.schedule.pieces import Pieces
-from llamaherd.engine.schedule.shards import DepthFirst
+from llamaherd.engine.schedule.shards import DepthFirst, Pieces
 
 Prompts: TypeAlias = "list[array[int]]"
 

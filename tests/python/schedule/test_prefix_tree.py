@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.engine.core.request import Request
-from llamaherd.engine.loop.prefixes import find_prefixes
-from llamaherd.engine.schedule.prefix_cache import PrefixCache
+from llamaherd.engine.loop.group import find_prefixes
+from llamaherd.engine.schedule.prefixes import PrefixCache
 from llamaherd.engine.schedule.queue import make_clients
 
 if TYPE_CHECKING:
-    from llamaherd.engine.schedule.prefix_tree import PrefixTree
+    from llamaherd.engine.schedule.prefixes import PrefixTree
 
 prompts_ = st.lists(
     st.lists(st.integers(0, 2), max_size=12).map(lambda tokens: array("i", tokens)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fake_calls import request
 from llamaherd.engine.schedule.client import Client, State
-from llamaherd.engine.schedule.prefix_cache import PrefixCache
+from llamaherd.engine.schedule.prefixes import PrefixCache
 from llamaherd.engine.schedule.queue import MOST_PASSED, Queue
 from llamaherd.engine.schedule.scheduler import Kind, Limits, Scheduler
 

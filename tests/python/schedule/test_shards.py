@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.engine.loop.prefixes import find_prefixes
-from llamaherd.engine.schedule import keys
+from llamaherd.engine.loop.group import find_prefixes
+from llamaherd.engine.schedule import shards as keys
 from llamaherd.engine.schedule.shards import DepthFirst, plan_shards
 
 Prompts: TypeAlias = "list[array[int]]"

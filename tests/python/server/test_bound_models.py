@@ -12,8 +12,7 @@ import llamaherd as lh
 import pytest
 import tiny_models
 from llamaherd.engine.core.errors import ModelLoadError
-from llamaherd.engine.model.adapters import content_of
-from llamaherd.engine.model.file import ModelFile
+from llamaherd.engine.model.file import ModelFile, content_of
 from llamaherd.server.models.loading import OneModel
 from llamaherd.server.models.spec import AdapterSpec, FileContents, ModelSpec
 from served import room_for, served, served_models

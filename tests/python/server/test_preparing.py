@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.engine.core.preparing import AbandonedError, Preparing, check_wanted
+from llamaherd.engine.core.request import AbandonedError, Preparing, check_wanted
 from served import served
 from waiting import HANGS_S, wait_until
 

@@ -12,7 +12,7 @@ import pydantic
 import pytest
 import tiny_models
 from fake_context import FakeContext, answer
-from llamaherd.engine.core.pieces import TextPiece
+from llamaherd.engine.core.outcome import TextPiece
 from llamaherd.server.responses import Responses
 from llamaherd.server.settings import ServerSettings
 from openai.types.responses import Response, ResponseStreamEvent

@@ -20,8 +20,8 @@ from llamaherd.engine.core.words import R, spoken_in
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.memory.device import Placement
 from llamaherd.engine.model.model import Model
-from llamaherd.engine.native import devices, shim
-from llamaherd.engine.native.devices import GpuMemory
+from llamaherd.engine.native import shim
+from llamaherd.engine.native.shim import GpuMemory
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
@@ -319,7 +319,7 @@ def test_a_fixed_context_is_compared_with_the_memory_that_it_takes(
         cell = ctx.loop._sizing._bytes_per_cell
     f16, gpu = n_ctx * cell, (1 << 50)
     gpus = (GpuMemory("FAKE", "a fake", gpu, gpu),)
-    monkeypatch.setattr(devices, "gpus", lambda: gpus)
+    monkeypatch.setattr(shim, "gpus", lambda: gpus)
 
     def fits(total: int, has_gpu: bool = False, **given: Any) -> bool:
         monkeypatch.setattr(hardware, "total_memory", lambda: total)

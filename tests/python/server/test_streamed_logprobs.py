@@ -16,7 +16,7 @@ import scripted_model
 import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.engine.core.pieces import TextPiece, TokenLogprob
+from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
 from llamaherd.server.logprobs import LogprobStream, LogprobsWriter
 from served import NAME, served
 

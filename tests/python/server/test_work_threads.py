@@ -14,7 +14,7 @@ import thorough
 import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.calls.run.embed_job import EmbedWork
+from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.server import answering, protocol, state
 from llamaherd.server.models.loading import ModelFiles
 from llamaherd.server.threads import _N_THREADS, VectorThread, WorkThreads, kind_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llamaherd.engine.core.embeddings import Embeddings
+    from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.server.models.loading import ServedModel
     from served import Client
 

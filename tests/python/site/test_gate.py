@@ -32,7 +32,7 @@ def changed() -> ModuleType:
     ("path", "kind", "test"),
     [
         (
-            "python_core/llamaherd/engine/core/locks.py",
+            "python_core/llamaherd/engine/core/files.py",
             "python",
             "core/test_locks.py",
         ),

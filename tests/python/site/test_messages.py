@@ -19,7 +19,7 @@ _ALLOWED = {
         "ignored_of_schema",
     ): "llguidance's only answer is a text",
     ("cli/main.py", "_run"): "Python says only in a text that no thread can start",
-    ("calls/asks/shown_schemas.py", "_with_text"): "a message of a chat",
+    ("calls/asks/constraints.py", "_with_text"): "a message of a chat",
     ("cli/streams.py", "escape_unknown_characters"): "a handler of errors, no message",
     ("calls/run/job.py", "new_problem"): "a warning is compared with the last one",
     ("coding/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
@@ -27,7 +27,7 @@ _ALLOWED = {
     ("remote/client.py", "_hidden"): "a key is taken out of a message",
     ("remote/client.py", "_message"): "the answer of another server, as one line",
     (
-        "engine/core/failure.py",
+        "engine/core/errors.py",
         "stored",
     ): "a cell of a table, not a message",
 }

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from llamaherd.calls.structured.arrow import array
-from llamaherd.calls.structured.schema_columns import columns_of, has_others
+from llamaherd.calls.structured.schema_columns import array, columns_of, has_others
 
 DEFINED = {"Side": {"enum": ["left", "right"]}, "Node": {}}
 DEFINED["Node"] = {

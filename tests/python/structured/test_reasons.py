@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from jsonschema import validators
-from llamaherd.calls.structured.check import check_schema, violation
+from llamaherd.calls.structured.check import (
+    MOST_SHOWN,
+    check_schema,
+    json_text,
+    violation,
+)
 from llamaherd.calls.structured.enforce import SchemaError
-from llamaherd.calls.structured.reasons import MOST_SHOWN, json_text
 
 PYTHON = re.compile(r"\b(None|True|False)\b|(?<!\w)'|'(?!\w)")
 ODD = [None, True, "it's", {"a": False}]  # values that Python writes differently

@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pydantic
 import pytest
-from llamaherd.calls.structured.arrow import SchemaLayout
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.schema_columns import SchemaLayout
+from llamaherd.calls.structured.shape import schema_text
 
 REVIEW = {
     "type": "object",

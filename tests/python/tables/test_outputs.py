@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llamaherd.calls.journal import disks
+from llamaherd.calls.journal import file
 from llamaherd.cli.conventions import failed
 from llamaherd.tables import outputs
 from llamaherd.tables.execution import do_run
@@ -128,7 +128,7 @@ def test_where_nothing_can_be_locked_nothing_is(
     monkeypatch.setattr(outputs, "network_type", lambda _: "nfs4")
     with locked("output", path), locked("output", path):
         assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(outputs, "network_type", disks.network_type)
+    monkeypatch.setattr(outputs, "network_type", file.network_type)
     (tmp_path / "out.csv.lock").symlink_to(tmp_path / "mine.txt")
     with locked("output", path):
         assert not (tmp_path / "mine.txt").exists()

@@ -14,9 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from llamaherd.calls.structured.arrow import SchemaLayout
 from llamaherd.calls.structured.columns import JSON, cells
-from llamaherd.calls.structured.schema_columns import columns_of
+from llamaherd.calls.structured.schema_columns import SchemaLayout, columns_of
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.tables.parquet import ParquetTable, ParquetWriter
 from llamaherd.tables.table import Block, Row

@@ -10,7 +10,7 @@ import llama_cpp
 import llamaherd as lh
 import pytest
 from llamaherd.engine.memory.plan import MAX_HOLD, UNIFORM_ROWS, Sizes, make_plan
-from llamaherd.engine.native.devices import GpuMemory
+from llamaherd.engine.native.shim import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +146,7 @@ def test_layers_on_a_gpu_are_warned_of(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = GpuMemory("FAKE0", "a fake", 10**9, 10**9)
-    monkeypatch.setattr("llamaherd.engine.native.devices.gpus", lambda: (gpu,))
+    monkeypatch.setattr("llamaherd.engine.native.shim.gpus", lambda: (gpu,))
     monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: True)
     with (
         lh.Model(tiny_path("llama"), n_gpu_layers=-1) as model,

@@ -15,7 +15,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.engine.model.tokens import prompt_tokens
-from llamaherd.engine.native import devices, shim
+from llamaherd.engine.native import shim
 from step_by_step import StepByStep
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     ],
 )
 def test_a_model_on_several_gpus(tiny_path: TinyPath, split: dict[str, object]) -> None:
-    if len(devices.gpus()) < 2:
+    if len(shim.gpus()) < 2:
         pytest.skip("this machine has one GPU")
     path = tiny_path("llama")
     with lh.Model(path, n_gpu_layers=-1, **split) as model:
@@ -182,7 +182,7 @@ def test_a_model_on_several_gpus(tiny_path: TinyPath, split: dict[str, object]) 
 
 
 def test_the_memory_of_the_gpu_limits_the_cache(tiny_path: TinyPath) -> None:
-    gpus = devices.gpus()
+    gpus = shim.gpus()
     total = sum(gpu.total_bytes for gpu in gpus)
     assert all(0 < gpu.free_bytes <= gpu.total_bytes for gpu in gpus)
     with lh.Model(tiny_path("llama"), n_gpu_layers=-1) as model:
@@ -197,7 +197,7 @@ def test_the_memory_of_the_gpu_limits_the_cache(tiny_path: TinyPath) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_named(tiny_path: TinyPath) -> None:
-    n = len(devices.gpus())
+    n = len(shim.gpus())
     with pytest.raises(ValueError, match=rf"number of GPUs \({n}\), not {n}"):
         lh.Model(tiny_path("llama"), n_gpu_layers=-1, main_gpu=n)
 

@@ -9,9 +9,8 @@ import pytest
 from llamaherd.coding.annotation.spans import spans_of_cell
 from llamaherd.coding.reports.report_file import read_report
 from llamaherd.coding.selection import compare
-from llamaherd.engine.hub.cache import note_of, note_path
+from llamaherd.engine.hub.cache import list_ollama_models, note_of, note_path
 from llamaherd.engine.hub.download import FileRequest, _state_of, _state_path
-from llamaherd.engine.hub.ollama import list_ollama_models
 from llamaherd.optimize import fastest_files
 from llamaherd.server.tools import ToolUse
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.engine.native import quantize
+from llamaherd.engine.native import models
 from llamaherd.optimize.requantize import TYPES
 from step_by_step import StepByStep
 
@@ -43,7 +43,7 @@ def gemma3_q8_path(gemma3_path: Path, tmp_path_factory: pytest.TempPathFactory) 
     """Return a model in a type that rounds a row equally for any number of rows."""
     path = tmp_path_factory.mktemp("gemma") / "q8.gguf"
     ftype = TYPES["Q8_0"].ftype
-    quantize.model_quantize(str(gemma3_path).encode(), str(path).encode(), ftype=ftype,
+    models.model_quantize(str(gemma3_path).encode(), str(path).encode(), ftype=ftype,
                             n_threads=2)  # fmt: skip
     return path
 

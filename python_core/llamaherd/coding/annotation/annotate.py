@@ -7,17 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.api.running import run_to_end, start
+from llamaherd.calls.api.running import note_slow_file, run_to_end, start
 from llamaherd.calls.api.scoring import open_context
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.chat.chat import writes_date
-from llamaherd.calls.chat.dates import chat_date
-from llamaherd.calls.journal.day import first_day
-from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.chat.chat import chat_date, writes_date
+from llamaherd.calls.journal.file import first_day
+from llamaherd.calls.run.host import Elsewhere
 from llamaherd.calls.run.hosted import HostedCall
-from llamaherd.calls.run.slow_file import note_slow_file
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import checked_codebook
 from llamaherd.coding.annotation.coding import Coding

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llamaherd.calls.asks.scored_thoughts import joined_thoughts, thought_of
-from llamaherd.calls.run.statistics import added
+from llamaherd.calls.asks.thoughts import joined_thoughts, thought_of
+from llamaherd.calls.run.call import added
 from llamaherd.calls.structured.quotable import Quoted, shifted
 from llamaherd.coding.annotation.spans import SPANS
-from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.failure import Failure, is_cancelled
-from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.errors import ArgumentError, Failure, is_cancelled
+from llamaherd.engine.core.phrases import count_of, verb
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import reasons
 from llamaherd.engine.core.words import setting
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.annotate_options import Split
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
     from llamaherd.calls.asks.scores import ClassifyResults
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.core.results import Results

@@ -13,7 +13,7 @@ from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.options import ClassifyOptions, GenerateOptions, PromptOptions
 from llamaherd.calls.asks.rendering import notice_thinking
 from llamaherd.calls.asks.requests import place_of
-from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.run.host import Elsewhere
 from llamaherd.calls.structured.quotable import QuoteRule
 from llamaherd.calls.structured.quoting import KEYWORD, text_has_quotes
 from llamaherd.coding.annotation.answers import joined, of_classes, of_texts

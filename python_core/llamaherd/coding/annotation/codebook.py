@@ -16,7 +16,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import MOST_ROWS, first_rows
+from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 
 if TYPE_CHECKING:
     from llamaherd.coding.annotation.answer_types import AnswerType, Kind

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
-from llamaherd.calls.structured.shape import shape_of
-from llamaherd.calls.structured.source import schema_text
+from llamaherd.calls.structured.shape import schema_text, shape_of
 from llamaherd.coding.codes import read
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Name

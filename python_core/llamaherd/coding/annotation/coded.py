@@ -14,9 +14,8 @@ from llamaherd.coding.annotation.spans import SPANS, long_table
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.frames import column, in_order_of, names, with_rows
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.failure import codes_of
-from llamaherd.engine.core.plurals import as_sentence, count_of
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
+from llamaherd.engine.core.phrases import as_sentence, count_of
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from llamaherd.calls.asks.calibration import calibrate_batch, calibrate_contextual
-from llamaherd.calls.chat.dates import chat_date
+from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
@@ -30,8 +30,7 @@ from llamaherd.coding.annotation.record import notes_of, record_of, thinking_rec
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.annotation.texts import hash_of_texts, is_blank, unique_texts
 from llamaherd.coding.frames import with_columns
-from llamaherd.engine.core.errors import GenerationError
-from llamaherd.engine.core.failure import CANCELLED, Failure, code_of
+from llamaherd.engine.core.errors import CANCELLED, Failure, GenerationError, code_of
 from llamaherd.engine.core.keeping import keep, keep_made, kept
 from llamaherd.engine.core.stats import Progress
 from llamaherd.engine.core.words import setting
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from llamaherd.calls.asks.calibration import Calibration
-    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import LoopCall
     from llamaherd.coding.annotation.coded import Coded

@@ -26,8 +26,7 @@ from llamaherd.coding.codes import number_in
 from llamaherd.coding.frames import Categories, Integers, with_columns
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.failure import is_cancelled
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, is_cancelled
 from llamaherd.engine.core.keeping import keep_made
 from llamaherd.engine.core.plain import plain_tree
 from llamaherd.engine.core.results import THOUGHT_COLUMNS

@@ -18,13 +18,13 @@ import numpy as np
 from llamaherd.calls.api.embed import prepare_embed
 from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import VERSION
-from llamaherd.calls.run.embed_job import EmbedJob
+from llamaherd.calls.run.embedders import EmbedJob
 from llamaherd.calls.run.host import Host
 from llamaherd.coding.statistics.heads import TextHead, text_head
 from llamaherd.engine.core.errors import ArgumentError, JournalError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.plurals import count_of
-from llamaherd.engine.model.adapters import content_of
+from llamaherd.engine.core.phrases import count_of
+from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.model.file import content_of
 from llamaherd.engine.model.model import Model, model_of_llama
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.engine.core.embeddings import EmbedProgress
+    from llamaherd.calls.run.embedding import EmbedProgress
 
 BLOCK = 4096  # texts whose embeddings are in memory at once
 _LEAST = 30  # least number of labelled texts with an embedding to fit a head

@@ -19,7 +19,7 @@ from llamaherd.coding.annotation.texts import (
 from llamaherd.coding.codes import form_of, is_nothing, text_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, part_of
+from llamaherd.engine.core.phrases import count_of, part_of
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from llamaherd.calls.asks.coverage import coverage_cause, low_coverage, opened
-from llamaherd.calls.run.elsewhere import Elsewhere
+from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, opened
+from llamaherd.calls.run.host import Elsewhere
 from llamaherd.coding.annotation.prompts import PromptPreview, prompt_preview
-from llamaherd.engine.core.decimals import percents
-from llamaherd.engine.core.plurals import count_of, part_of
+from llamaherd.engine.core.phrases import count_of, part_of, percents
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.memory import hardware
 

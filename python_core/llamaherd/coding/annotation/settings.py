@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.asks.options import THINKING
-from llamaherd.calls.asks.scored_thoughts import check_n_thoughts
-from llamaherd.calls.chat.dates import template_date
+from llamaherd.calls.asks.thoughts import check_n_thoughts
+from llamaherd.calls.chat.chat import template_date
 from llamaherd.calls.structured.quotable import QuoteRule
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.annotation.step_settings import check_steps
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import declares, option
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.kinds import Flag, Unchecked
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_SCHEMA
 from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.core.values import Flag, Unchecked
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:

@@ -13,15 +13,14 @@ from llamaherd.coding.annotation.columns import coded_frame, table_of
 from llamaherd.coding.annotation.record import notes_of, thinking_record
 from llamaherd.coding.annotation.texts import hash_of_texts, is_blank
 from llamaherd.coding.statistics.intervals import LEVEL, Measure, share
-from llamaherd.engine.core.decimals import percents
-from llamaherd.engine.core.failure import CANCELLED
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.errors import CANCELLED
+from llamaherd.engine.core.phrases import count_of, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scored_thoughts import Thought
+    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.coding.annotation.texts import Integers

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.chat.dates import chat_date
+from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.coding.annotation.answers import summed
 from llamaherd.coding.annotation.coding import Coding, is_failure

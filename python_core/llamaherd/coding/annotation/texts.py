@@ -22,7 +22,7 @@ import numpy as np
 from llamaherd.coding.codes import text_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, part_of, verb
 from llamaherd.engine.core.words import call
 from llamaherd.engine.native import vocabulary
 

@@ -13,7 +13,7 @@ import numpy as np
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import with_commas
+from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.sampling import DEFAULT_SEED
 from llamaherd.engine.core.words import call, setting
 

@@ -21,7 +21,7 @@ from unicodedata import normalize
 from llamaherd.coding.codes.cells import are_alike
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, part_of, verb
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:

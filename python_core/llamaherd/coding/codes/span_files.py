@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.json_text import DuplicateKeyError, read_json
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 Format = Literal["auto", "jsonl", "doccano", "labelstudio", "brat"]
 FORMATS: tuple[Format, ...] = ("auto", "jsonl", "doccano", "labelstudio", "brat")

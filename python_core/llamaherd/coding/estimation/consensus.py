@@ -30,9 +30,8 @@ from llamaherd.coding.statistics.many_coders import (
 )
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, percents
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, first_rows, verb
+from llamaherd.engine.core.phrases import count_of, decimals, first_rows, percents, verb
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -21,8 +21,7 @@ from llamaherd.coding.statistics.representative import (
     label_check,
 )
 from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.decimals import decimals
-from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.phrases import count_of, decimals, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -42,10 +42,9 @@ from llamaherd.coding.estimation.predictions import (
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.statistics.sampling import Target
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.caller import one_warning
+from llamaherd.engine.core.caller import one_warning, removed
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import part_of
-from llamaherd.engine.core.removed import removed
+from llamaherd.engine.core.phrases import part_of
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from llamaherd.coding.estimation.predictions import cluster_notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.phrases import count_of, verb
 
 if TYPE_CHECKING:
     from llamaherd.coding.estimation.gold_use import GoldUsed

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
-from llamaherd.engine.core.plurals import (
+from llamaherd.engine.core.phrases import (
     MOST_ROWS,
     as_sentence,
     count_of,
+    decimals,
     first_rows,
+    limits,
     percent,
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes import text_of
-from llamaherd.engine.core import checks, installing
+from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def formulaic_module() -> Any:  # noqa: ANN401 - it is optional
         import formulaic.errors  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"formulas need the package formulaic: {installing.command('research')}"
+            f"formulas need the package formulaic: {phrases.install_command('research')}"
         ) from error
     return formulaic
 

@@ -41,7 +41,7 @@ from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.label_weight import codes_alone
 from llamaherd.coding.statistics.regression import check_rank
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

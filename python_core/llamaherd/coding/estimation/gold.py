@@ -34,7 +34,7 @@ from llamaherd.coding.statistics import sampling, waves
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, part_of, verb
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:

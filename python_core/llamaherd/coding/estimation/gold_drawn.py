@@ -22,7 +22,7 @@ from llamaherd.coding.statistics.waves import Outside, together
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import check_free, write_whole
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

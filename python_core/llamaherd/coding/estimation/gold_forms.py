@@ -27,8 +27,8 @@ from llamaherd.coding.statistics import waves
 from llamaherd.coding.statistics.waves import Outside, Wave
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.separator_line import separator_in
+from llamaherd.engine.core.files import separator_in
+from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

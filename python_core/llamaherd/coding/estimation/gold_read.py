@@ -23,7 +23,7 @@ from llamaherd.coding.estimation.gold_forms import (
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import part_of
+from llamaherd.engine.core.phrases import part_of
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from llamaherd.coding.statistics.representative import answered
 from llamaherd.coding.statistics.waves import Outside, Wave, together
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.phrases import count_of, percents, verb
 from llamaherd.engine.core.words import call, setting, words
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import numpy as np
 
 from llamaherd.coding.statistics.intervals import kish_n, wilson
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.decimals import decimals, percents
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, decimals, part_of, percents, verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -34,7 +34,7 @@ from llamaherd.coding.statistics.intervals import NO_LIMITS
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, with_commas
+from llamaherd.engine.core.phrases import count_of, with_commas
 
 if TYPE_CHECKING:
     from llamaherd.coding.estimation.population import Population

@@ -26,9 +26,15 @@ from llamaherd.coding.estimation.outcomes import numbered
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, percent, shape_of, verb
+from llamaherd.engine.core.phrases import (
+    count_of,
+    decimals,
+    limits,
+    percent,
+    shape_of,
+    verb,
+)
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import call, words

@@ -18,9 +18,16 @@ from llamaherd.coding.estimation.estimate_inputs import joined
 from llamaherd.coding.estimation.estimates import TITLES
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.decimals import decimals, limits, percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows
+from llamaherd.engine.core.phrases import (
+    MOST_ROWS,
+    as_sentence,
+    count_of,
+    decimals,
+    first_rows,
+    limits,
+    percents,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,9 +16,8 @@ from llamaherd.coding.statistics.intervals import LEVEL, Measure, level_of, wils
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, decimals, limits
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

@@ -17,10 +17,16 @@ from llamaherd.coding.pairs.bradley_terry import (
 )
 from llamaherd.coding.pairs.design import ComparedPair
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
-from llamaherd.engine.core.decimals import decimals, percents, rounded
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.plurals import count_of, part_of, percent
+from llamaherd.engine.core.phrases import (
+    count_of,
+    decimals,
+    part_of,
+    percent,
+    percents,
+    rounded,
+)
+from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,8 @@ from llamaherd.coding.plots.description import (
     Texts,
 )
 from llamaherd.coding.plots.result_dicts import BANDS
-from llamaherd.engine.core.decimals import percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, percents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

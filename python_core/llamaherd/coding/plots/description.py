@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.engine.core.decimals import decimals
+from llamaherd.engine.core.phrases import decimals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

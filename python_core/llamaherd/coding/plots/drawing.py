@@ -18,7 +18,7 @@ from llamaherd.coding.plots.description import (
     Points,
     Rects,
 )
-from llamaherd.engine.core import installing
+from llamaherd.engine.core import phrases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from llamaherd.coding.plots.description import Mark, Plot, Series, Texts
     from llamaherd.coding.plots.fitting import FittedTexts
 
-MISSING = f"plots need matplotlib, which is not installed: {installing.command('plot')}"
+MISSING = (
+    f"plots need matplotlib, which is not installed: {phrases.install_command('plot')}"
+)
 _DPI = 300
 _EDGE = "#808080"
 _STEPS = (1, 2, 2.5, 5, 10)  # distances of ticks

@@ -20,9 +20,8 @@ from llamaherd.coding.plots.description import (
     number,
     numbers,
 )
-from llamaherd.engine.core.decimals import decimals
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, decimals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

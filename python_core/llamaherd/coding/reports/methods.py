@@ -28,9 +28,8 @@ from llamaherd.coding.reports.report_blocks import (
 )
 from llamaherd.coding.reports.report_data import estimates_in, sha256_of
 from llamaherd.coding.selection.measures import TITLES
-from llamaherd.engine.core.decimals import decimals
 from llamaherd.engine.core.files import write_new
-from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.phrases import count_of, decimals, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,7 @@ import jinja2
 
 from llamaherd.coding.references import REFERENCES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
-from llamaherd.engine.core.decimals import decimals, percents
-from llamaherd.engine.core.plurals import count_of, percent, verb
+from llamaherd.engine.core.phrases import count_of, decimals, percent, percents, verb
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

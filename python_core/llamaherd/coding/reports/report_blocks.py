@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.plots import drawing
 from llamaherd.coding.plots.description import WIDTH
-from llamaherd.engine.core.decimals import decimals, percents
-from llamaherd.engine.core.plurals import as_sentence
+from llamaherd.engine.core.phrases import as_sentence, decimals, percents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

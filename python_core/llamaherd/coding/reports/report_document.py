@@ -12,7 +12,7 @@ from markupsafe import Markup
 from llamaherd.coding.plots import drawing
 from llamaherd.coding.reports import report_blocks, report_parts
 from llamaherd.coding.reports.report_data import to_json
-from llamaherd.engine.core import installing
+from llamaherd.engine.core import phrases
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ _FACTS = 2.0  # inches of the first column of facts
 # Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CATEGORY = "Report of llamaherd"
-MISSING = (
-    f"documents need python-docx, which is not installed: {installing.command('docx')}"
-)
+MISSING = f"documents need python-docx, which is not installed: {phrases.install_command('docx')}"
 
 
 def document_of(contents: Contents) -> bytes:

@@ -12,7 +12,7 @@ from jinja2 import TemplateError
 from llamaherd.coding.reports.report_data import FORMAT, VERSION
 from llamaherd.coding.reports.report_document import JSON_ID
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
-from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -48,7 +48,7 @@ from llamaherd.coding.reports.report_sections import (
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
-from llamaherd.engine.core.plurals import count_of, percent, verb
+from llamaherd.engine.core.phrases import count_of, percent, verb
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

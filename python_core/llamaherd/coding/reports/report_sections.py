@@ -31,8 +31,7 @@ from llamaherd.coding.reports.report_blocks import (
     text_block,
     value_text,
 )
-from llamaherd.engine.core.decimals import decimals, limits, percents
-from llamaherd.engine.core.plurals import count_of, percent
+from llamaherd.engine.core.phrases import count_of, decimals, limits, percent, percents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

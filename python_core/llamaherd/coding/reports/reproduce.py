@@ -27,10 +27,14 @@ from llamaherd.coding.reports.reproduce_context import (
 )
 from llamaherd.coding.reports.reproduction import Reproduction, Then, compared
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.failure import is_cancelled, stored
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    is_cancelled,
+    stored,
+)
 from llamaherd.engine.core.keeping import keeping
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.native import shim
 

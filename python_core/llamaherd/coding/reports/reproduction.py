@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.engine.core.plurals import count_of, first_rows
+from llamaherd.engine.core.phrases import count_of, first_rows
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:

@@ -19,10 +19,9 @@ from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.selection.split import PARTS, record_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.decimals import decimals
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.plurals import count_of, with_commas
+from llamaherd.engine.core.phrases import count_of, decimals, with_commas
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from llamaherd.coding.statistics.intervals import LEVEL, level_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import write_whole
-from llamaherd.engine.core.json_text import DAMAGED
 from llamaherd.engine.core.keeping import keep_made, keeping
-from llamaherd.engine.core.plurals import part_of, verb
+from llamaherd.engine.core.phrases import part_of, verb
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.progress import reporter
 
 if TYPE_CHECKING:

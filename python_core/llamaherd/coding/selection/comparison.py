@@ -19,10 +19,9 @@ from llamaherd.coding.selection.measures import (
 )
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.json_text import DAMAGED
-from llamaherd.engine.core.plurals import count_of, first_rows, percent
+from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, percent
+from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from llamaherd.coding.annotation.label_sets import joined
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part
 from llamaherd.coding.selection.split import PARTS, opened_sample, part_of, record_of
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, first_rows
+from llamaherd.engine.core.phrases import count_of, decimals, first_rows
 from llamaherd.engine.core.words import call, setting
 
 if TYPE_CHECKING:

@@ -34,10 +34,9 @@ from llamaherd.coding.selection.split import (
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core.caller import warn_notes
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.keeping import keeping
-from llamaherd.engine.core.plurals import count_of, verb
+from llamaherd.engine.core.phrases import count_of, decimals, limits, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,7 +28,7 @@ from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.words import call, setting
 

@@ -32,9 +32,8 @@ from llamaherd.coding.statistics.intervals import (
 from llamaherd.coding.statistics.number_agreement import NUMBERS, number_agreement
 from llamaherd.coding.statistics.uncertainty import UnitStatistic
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of, decimals, limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from llamaherd.coding.selection.split import part_of
 from llamaherd.coding.statistics.representative import answered
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from llamaherd.coding.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.coding.estimation.gold_read import read_gold
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from llamaherd.coding.statistics.ratings import (
 from llamaherd.coding.statistics.uncertainty import UnitStatistic, possible_pairs
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import shape_of
+from llamaherd.engine.core.phrases import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

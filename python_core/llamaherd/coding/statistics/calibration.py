@@ -23,7 +23,7 @@ from llamaherd.coding.statistics.ratings import unit_weights_of
 from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, shape_of
+from llamaherd.engine.core.phrases import count_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

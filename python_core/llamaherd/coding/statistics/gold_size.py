@@ -11,9 +11,8 @@ from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.statistics.label_weight import half_width
 from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, percent
+from llamaherd.engine.core.phrases import count_of, decimals, percent, percents
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:

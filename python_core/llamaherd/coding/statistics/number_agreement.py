@@ -27,7 +27,7 @@ from llamaherd.coding.statistics.intervals import (
 from llamaherd.coding.statistics.ratings import unit_weights_of
 from llamaherd.coding.statistics.uncertainty import UnitStatistic, mean
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import shape_of
+from llamaherd.engine.core.phrases import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from llamaherd.coding.codes import Code, numbers_of, read
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import shape_of, with_commas
+from llamaherd.engine.core.phrases import shape_of, with_commas
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from llamaherd.coding.statistics.intervals import normal_quantile
-from llamaherd.engine.core.decimals import decimals, percents
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, decimals, part_of, percents, verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

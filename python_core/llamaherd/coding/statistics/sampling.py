@@ -25,7 +25,7 @@ import numpy as np
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import with_commas
+from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

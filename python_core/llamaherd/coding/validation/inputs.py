@@ -29,7 +29,7 @@ from llamaherd.coding.statistics.ratings import listed
 from llamaherd.coding.statistics.representative import answered
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plurals import count_of, shape_of, with_commas
+from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
 from llamaherd.engine.core.words import words
 
 _ROUNDING = 1e-9  # tolerance of sums of probabilities

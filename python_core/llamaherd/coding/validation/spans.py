@@ -21,9 +21,8 @@ from llamaherd.coding.statistics.intervals import (
 from llamaherd.coding.validation.unitizing import Unitizing, f1_of, matches
 from llamaherd.coding.validation.validation import COLUMNS
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.decimals import decimals, limits
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.plurals import count_of, first_rows, part_of
+from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, part_of
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:

@@ -49,8 +49,8 @@ from llamaherd.coding.validation.validation import (
 )
 from llamaherd.coding.validation.validation_page import warnings_of
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import removed
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.removed import removed
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:

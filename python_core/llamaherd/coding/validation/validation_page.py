@@ -13,8 +13,16 @@ from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
 from llamaherd.coding.statistics.representative import copied, label_check
-from llamaherd.engine.core.decimals import decimals, limits, percents
-from llamaherd.engine.core.plurals import MOST_ROWS, count_of, first_rows, percent, verb
+from llamaherd.engine.core.phrases import (
+    MOST_ROWS,
+    count_of,
+    decimals,
+    first_rows,
+    limits,
+    percent,
+    percents,
+    verb,
+)
 
 if TYPE_CHECKING:
     from llamaherd.coding.validation.inputs import Codes, ModelLabels

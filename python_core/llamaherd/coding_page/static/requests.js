@@ -64,7 +64,7 @@ export function element(name, options = {}, ...children) {
 }
 
 // Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, and
-// never as -0.00, as in engine/core/decimals.py.
+// never as -0.00, as in engine/core/phrases.py.
 export function decimals(value, digits) {
   const gap = Math.min(Math.abs(value), 1 - Math.abs(value));
   let more = digits;

@@ -21,12 +21,11 @@ from threading import Event, RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.journal.file import check_local
-from llamaherd.calls.journal.sqlite_access import is_locked
-from llamaherd.calls.journal.sqlite_schema import make_private, problem_of_schema
+from llamaherd.calls.journal.sqlite import is_locked, make_private, problem_of_schema
 from llamaherd.engine.core.checks import quoted
 from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.engine.core.files import discard, make_private_folder, sync_folder
-from llamaherd.engine.core.json_text import DAMAGED
+from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,7 +15,7 @@ from llamaherd.engine.core.errors import ChatTemplateError, LlamaHerdError
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.engine.loop.slot_times import NO_TIMES
-from llamaherd.engine.memory.buffers import buffers_of_encoder
+from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError

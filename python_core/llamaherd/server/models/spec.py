@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ArgumentError, ContextError, ModelLoadError
 from llamaherd.engine.core.words import words
-from llamaherd.engine.memory.buffers import buffers_of_encoder
-from llamaherd.engine.model.adapters import content_of
-from llamaherd.engine.model.file import ModelFile, parts_of
-from llamaherd.engine.model.header import read_header
+from llamaherd.engine.memory.kv_cells import buffers_of_encoder
+from llamaherd.engine.model.file import ModelFile, content_of, parts_of
+from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.context_settings import ContextSettings
     from llamaherd.engine.memory.device import Placement
-    from llamaherd.engine.model.header import ModelHeader
+    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
 
 

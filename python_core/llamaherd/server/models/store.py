@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import LlamaHerdError, ModelLoadError
 from llamaherd.engine.core.words import words
-from llamaherd.engine.model.header import read_header
+from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.model_view import sum_of_counts, sum_of_loads
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.outcome import Counts
     from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.slot_times import SlotTimes
-    from llamaherd.engine.model.header import ModelHeader
+    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.loading import ModelFiles, ServedModel
     from llamaherd.server.models.spec import ModelSpec

@@ -28,7 +28,7 @@ function change(node, like) {
 }
 
 // Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, as in
-// engine/core/decimals.py.
+// engine/core/phrases.py.
 export function decimals(value, digits) {
   const gap = Math.min(Math.abs(value), 1 - Math.abs(value));
   let more = digits;

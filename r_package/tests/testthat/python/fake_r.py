@@ -33,15 +33,15 @@ from llamaherd import _r
 from llamaherd._r import clusters, sources
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
-from llamaherd.calls.asks.scored_thoughts import Thought
+from llamaherd.calls.asks.thoughts import Thought
+from llamaherd.calls.run.embedding import Embeddings, EmbedStats
 from llamaherd.coding.annotation.columns import roles_of
 from llamaherd.coding.annotation.settings import checked_settings
-from llamaherd.engine.core.embeddings import Embeddings, EmbedStats
 from llamaherd.engine.core.errors import ClusterError, DownloadError
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.core.stats import ActorStats, RequestStats
-from llamaherd.engine.native.quantize import Closeness
+from llamaherd.engine.native.models import Closeness
 from llamaherd.optimize.measure import Speed, Speeds
 from llamaherd.optimize.report import Candidate, OptimizeReport
 

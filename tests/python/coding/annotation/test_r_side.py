@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd import _r
-from llamaherd.calls.chat.dates import template_date
+from llamaherd.calls.chat.chat import template_date
 from plain_forms import plain
 
 if TYPE_CHECKING:

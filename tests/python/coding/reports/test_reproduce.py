@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 from llamaherd.coding.reports import reproduce_context
 from llamaherd.coding.reports.reproduce import Replay
-from llamaherd.engine.core.errors import BadArgumentError
-from llamaherd.engine.core.failure import CANCELLED
+from llamaherd.engine.core.errors import CANCELLED, BadArgumentError
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import markupsafe
 import pytest
 from llamaherd.coding.reports.methods import methods_of
 from llamaherd.coding.reports.report_file import read_report
-from llamaherd.engine.core.plurals import as_sentence
+from llamaherd.engine.core.phrases import as_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
