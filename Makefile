@@ -55,7 +55,7 @@ $(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-oracles.txt \
 $(DOCS): $(LLAMA) scripts/requirements-docs.txt
 	@scripts/setup_python.sh docs && touch $@
 
-$(CLIENTS): $(LLAMA) scripts/requirements-clients.txt
+$(CLIENTS): $(LLAMA) tests/clients/requirements.txt
 	@mkdir -p build
 	@scripts/setup_python.sh clients && touch $@
 
@@ -75,9 +75,9 @@ $(MINILM): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) minilm
 
 $(TEMPLATES): | $(DEV)
-	@$(PYTHON_VENV) scripts/fetch_templates.py $(TEMPLATES)
+	@scripts/fetch_templates.sh $(TEMPLATES)
 
-.PHONY: help setup demo docs test quick generated test-changed nightly check models system system-dev system-docs clean distclean \
+.PHONY: help setup demo docs test quick generated nightly check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r check-r-pythons \
         test-long test-long-1 test-long-2 test-long-3 test-long-4 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama move-llama test-capi test-python test-pythons test-lowest test-neighbours test-built test-c-install test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
@@ -110,17 +110,13 @@ test: system-dev setup $(DEV) models ## run the tests that a change must pass: C
 	@scripts/test.sh capi r readme // python
 
 quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/engine/core/seeds.py" [ARGS="-k name"]
-	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
+	@$(PYTHON_VENV) scripts/changed.py $(FILES) $(if $(ARGS),-- $(ARGS))
 
 generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md; the sizes in docs/architecture.md
 	@$(PYTHON_VENV) -c "import sys; sys.path.insert(0, 'scripts'); import changed; changed.link_sources()"
 	@PYTHONPATH=build/tree $(PYTHON_VENV) scripts/generate_options.py
 	@$(PYTHON_VENV) scripts/r_help.py
 	@$(PYTHON_VENV) scripts/architecture.py
-
-BASE ?= HEAD
-test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 runs them
-	@$(PYTHON_VENV) scripts/changed.py $(if $(RUN),run,list) --base $(BASE) $(if $(ARGS),-- $(ARGS))
 
 nightly: ## run everything that CI can run: linters, types, `make test` and all long lanes
 	@.ci/run all
@@ -140,10 +136,10 @@ test-capi: system-dev $(DEV) models ## run only the tests of the C API
 test-python: system-dev setup $(DEV) models ## run only pytest
 	@scripts/test.sh python
 
-test-pythons: $(DEV) ## run quick tests with the other Pythons of this machine: make test-pythons PYTHONS="python3.12 python3.13"
+test-pythons: setup $(DEV) ## run quick tests with the other Pythons of this machine: make test-pythons PYTHONS="python3.12 python3.13"
 	@scripts/pythons.sh $(PYTHONS)
 
-test-lowest: $(DEV) ## run quick tests with the lower bounds of all dependencies
+test-lowest: setup $(DEV) ## run quick tests with the lower bounds of all dependencies
 	@scripts/pythons.sh lowest
 
 test-neighbours: setup $(DEV) ## resolve llamaherd together with vllm, guidance, transformers and others (downloads metadata)
@@ -203,7 +199,7 @@ try-llama: $(DEV) models ## test another version of llama-cpp-python: make try-l
 	@scripts/try_llama.sh $(VERSION)
 
 move-llama: $(DEV) ## change the pinned version of llama-cpp-python in all files: make move-llama VERSION=0.3.37
-	@$(PYTHON_VENV) scripts/move_llama.py $(VERSION)
+	@$(PYTHON_VENV) scripts/versions.py move $(VERSION)
 
 asan: system-dev $(DEV) models ## run the tests of the C API under AddressSanitizer and UBSan
 	@scripts/setup_system.sh fuzz
@@ -305,7 +301,7 @@ type: $(DEV) $(PACKAGE) ## run mypy --strict
 	.venv/bin/mypy
 
 versions: $(DEV) ## check that the version is the same in all files
-	@$(PYTHON_VENV) scripts/check_versions.py
+	@$(PYTHON_VENV) scripts/versions.py check
 
 header: $(DEV) ## check that the public headers compile as C99
 	gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c \

@@ -1,10 +1,8 @@
 """Accuracy of the labels of a model and of their probabilities.
 
-    python benchmarks/accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl [--n 1200]
+    python benchmarks/accuracy.py TEXTS.csv MODEL.gguf ... [--n 1200]
 
-Each method appends its lines to ROWS.jsonl when it is done. If the same command is run
-again, the program continues after the existing lines. accuracy_report.py writes the
-results of several models into docs/probabilities.md.
+The table is written into docs/probabilities.md.
 
 TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
 Some texts of each label are used only as examples. Methods: labels are generated
@@ -31,11 +29,13 @@ from typing import TYPE_CHECKING
 
 import labelled
 import llamaherd as lh
+import marked
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PAGE = Path(__file__).resolve().parents[1] / "docs/probabilities.md"
 LABELS = ["positive", "neutral", "negative"]
 N_BINS = 10
 SEED = 20261123
@@ -129,29 +129,25 @@ def made_ways(
     return ways
 
 
-def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
-    """Return (number of examples, method) of each row that an output file already has.
-
-    Raises:
-        SystemExit: The file has rows of a run with other settings.
-    """
-    if not path.exists():
-        return set()
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for row in rows:
-        if {name: row[name] for name in run} != run:
-            raise SystemExit(
-                f"{path} has rows of another run, not of {run}; name another file"
-            )
-    return {(row["n_examples"], row["way"]) for row in rows}
+def rows_of(path: Path, texts: list[str], shots: list, truth: np.ndarray) -> list[str]:
+    """Return the table's rows of a model, without and with examples."""
+    rows = []
+    with lh.Model(path) as model, lh.Context(model) as context:
+        for some in ([], shots):
+            for ways, make in made_ways(context, texts, some).items():
+                for way, probs in zip(ways, make(), strict=True):
+                    scores = [f"{value:.3f}" for value in figures(probs, truth).values()]
+                    cells = [path.stem, f"{len(texts):,}", str(len(some)), way, *scores]
+                    rows.append(f"| {' | '.join(cells)} |")
+                    print(rows[-1], flush=True)
+    return rows
 
 
 def main() -> None:
-    """Measure a model and write its rows."""
+    """Measure models, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--n", type=int, default=None, help="texts; default: all")
     options = parser.parse_args()
     every = labelled.read(options.texts, SEED)
@@ -159,21 +155,13 @@ def main() -> None:
     rest = [row for row in every if row not in shots][: options.n]
     truth = np.array([LABELS.index(row["label"]) for row in rest])
     texts = [row["text"] for row in rest]
-    run = {"model": options.model.stem, "n_tweets": len(texts)}
-    known = known_rows(options.output, run)
-    with lh.Model(options.model) as model, lh.Context(model) as context:
-        for some in ([], shots):
-            for ways, make in made_ways(context, texts, some).items():
-                if all((len(some), way) in known for way in ways):
-                    continue
-                rows = [
-                    {**run, "n_examples": len(some), "way": way, **figures(probs, truth)}
-                    for way, probs in zip(ways, make(), strict=True)
-                ]
-                lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-                print(lines, end="", flush=True)
-                with options.output.open("a", encoding="utf-8") as file:
-                    file.write(lines)
+    lines = [
+        "| model | tweets | examples | way | accuracy | Brier score | ECE |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
+    ]
+    for path in options.models:
+        lines += rows_of(path, texts, shots, truth)
+    marked.write(PAGE, {"accuracy": "\n".join(lines)})
 
 
 if __name__ == "__main__":

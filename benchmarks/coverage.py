@@ -1,287 +1,132 @@
-"""Coverage of 95% intervals if one label in five is wrong.
+"""Coverage of 95% intervals in simulated studies, for several pages.
 
-python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
-    [--only designs]
+    python benchmarks/coverage.py [NAME ...] [--draws N] [--workers 1] [--seed 1]
 
-Each simulation draws 2,000 texts in two groups, with codes, and with labels that are
-wrong more often in one group. It then draws a gold sample of 200 texts by each design,
-and simple samples of 50 and 30 texts, and computes every estimate with the intervals of
-`estimate`. True values are computed from the distribution of the texts, not from a
-sample. With `--only designs`, only the designs of coverage_designs.py are simulated,
-which have few labels, errors or clusters.
+Each study (in coverage_designs.py, coverage_estimates.py, coverage_measures.py and
+selection.py) draws texts, labels and codes whose true values are known, and counts how
+often intervals contain these values. Draw number k of a case depends only on the seed and
+k. Each study writes its table into a page: for each case and way, the coverage, and in
+parentheses the median width.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import time
+import math
+import multiprocessing
+import os
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import coverage_designs
+import coverage_estimates
+import coverage_measures
+import marked
 import numpy as np
-from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.formulas import Matrices, fit_regression
-from llamaherd.coding.estimation.means import fit_means
-from llamaherd.coding.gold.used import GoldUsed
-from llamaherd.coding.statistics import dsl, sampling
-from llamaherd.coding.statistics.regression import solve
+import selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.estimation.estimates import Estimate
-    from llamaherd.coding.statistics.regression import Kind
+    from studies import Hit, Study
 
-    Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-N_TEXTS, N_GOLD, LEVEL = 2000, 200, 0.95
-DESIGNS = ("simple", "stratified", "uncertainty")
-SAMPLES = [(design, N_GOLD) for design in DESIGNS] + [("simple", 50), ("simple", 30)]
-METHODS = ("naive", "gold", "ppi", "dsl")
-AGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-GROUP_SHARE = 0.4
-BETA = np.array([-0.6, 0.8, 0.5])  # log odds of the code: intercept, group, age
-ON_CODE = np.array(
-    [1.0, 0.5, 0.3]
-)  # coefficients of an outcome that depends on the code: intercept, code, group
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+STUDIES = {
+    name: study
+    for module in (coverage_designs, coverage_estimates, coverage_measures, selection)
+    for name, study in module.STUDIES.items()
+}
+_CHUNK = 10  # draws of a task of a process
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Texts:
-    """Texts with human codes and labels of the model.
-
-    Attributes:
-        group: float64[n], 0 or 1.
-        age: float64[n].
-        code: float64[n], human code, 0 or 1.
-        label: float64[n], label of the model, 0 or 1.
-        confidence: float64[n], confidence of the model in the label.
-        outcome: float64[n], a variable that depends on the code.
-    """
-
-    group: Floats
-    age: Floats
-    code: Floats
-    label: Floats
-    confidence: Floats
-    outcome: Floats
+class _Task(NamedTuple):
+    study: str
+    case: str
+    seed: int
+    draws: range
 
 
-def made(rng: np.random.Generator, n: int) -> Texts:
-    """Draw texts; the model's labels miss more codes in group 1."""
-    group = (rng.random(n) < GROUP_SHARE).astype(float)
-    age = rng.choice(AGES, n)
-    code = (rng.random(n) < _code_prob(group, age)).astype(float)
-    wrong = rng.random(n) < _error_prob(group, code)
-    label = np.where(wrong, 1 - code, code)
-    confidence = np.where(wrong, rng.beta(2, 2, n), rng.beta(5, 1.5, n))
-    outcome = ON_CODE @ np.array([np.ones(n), code, group]) + rng.normal(0, 1, n)
-    return Texts(
-        group=group,
-        age=age,
-        code=code,
-        label=label,
-        confidence=confidence,
-        outcome=outcome,
-    )
+def _run(task: _Task) -> list[Mapping[str, Hit]]:
+    study = STUDIES[task.study]
+    number = list(study.cases).index(task.case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few codes are the point of a simulation
+        return [
+            study.draw(
+                study.cases[task.case],
+                np.random.default_rng([task.seed, number, k]),
+            )
+            for k in task.draws
+        ]
 
 
-def _code_prob(group: Floats, age: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-(BETA[0] + BETA[1] * group + BETA[2] * age))))
-
-
-def _error_prob(group: Floats, code: Floats) -> Floats:
-    return np.asarray(np.where(code == 1, 0.1 + 0.3 * group, 0.2 - 0.1 * group))
-
-
-def truths() -> dict[str, Floats]:
-    """Return the true value of each estimate, computed from the texts' distribution."""
-    group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
-    weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
-    probs = _code_prob(group, age)
-    x = np.column_stack([np.ones(len(group)), group, age])
-    linear = solve("ols", x, probs, weights)
-    share = [np.average(probs[group == g], weights=weights[group == g]) for g in (0, 1)]
-    return {
-        "mean": np.array([weights @ probs]),
-        "difference": np.array([share[1] - share[0]]),
-        "ols": linear[1:],
-        "logit": BETA[1:],
-        "covariate": ON_CODE[1:],
-    }
-
-
-def accuracy() -> float:
-    """Return the share of texts whose label is right."""
-    group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
-    weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
-    probs, ones = _code_prob(group, age), np.ones(len(group))
-    wrong = probs * _error_prob(group, ones) + (1 - probs) * _error_prob(group, 0 * ones)
-    return float(1 - weights @ wrong)
-
-
-def drawn(
-    texts: Texts, design: str, rng: np.random.Generator, n_gold: int = N_GOLD
-) -> sampling.Draw:
-    """Draw a gold sample."""
-    if design == "simple":
-        return sampling.draw_simple(N_TEXTS, n_gold, rng)
-    if design == "stratified":
-        labels = texts.label.astype(int).tolist()
-        return sampling.draw_stratified(labels, n_gold, rng, "equal")
-    probs = sampling.inclusion_probs(1 - texts.confidence, n_gold, 0.3)
-    return sampling.draw_unequal(probs, rng)
-
-
-def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Problem, Any]]:
-    """Yield each estimate as its name, regression, and coefficients to evaluate."""
-    ones = np.ones(N_TEXTS)
-    groups = np.column_stack([ones, texts.group])
-    both = np.column_stack([ones, texts.group, texts.age])
-
-    def problem(
-        kind: Kind, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats
-    ) -> dsl.Problem:
-        return dsl.Problem(
-            kind=kind,
-            x_hat=x_hat,
-            y_hat=y_hat,
-            rows=draw.rows,
-            x=x[draw.rows],
-            y=y[draw.rows],
-            probs=draw.probs,
-            strata=draw.strata[draw.rows],
-            all_probs=draw.all_probs,
-            all_strata=draw.strata,
-        )
-
-    label, code = texts.label, texts.code
-    for name, kind, x, wanted in [
-        ("mean", "ols", ones[:, None], slice(None)),
-        ("difference", "ols", groups, slice(1, None)),
-        ("ols", "ols", both, slice(1, None)),
-        ("logit", "logit", both, slice(1, None)),
-    ]:
-        yield name, problem(kind, x, label, x, code), wanted
-    x_hat = np.column_stack([ones, label, texts.group])
-    x = np.column_stack([ones, code, texts.group])
-    outcome = texts.outcome
-    yield "covariate", problem("ols", x_hat, outcome, x, outcome), slice(1, None)
-
-
-def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
-    """Return the estimates of `estimate` by all methods; [] if there is no solution."""
-    gold = GoldUsed(
-        rows=problem.rows,
-        codes=[],
-        probs=problem.probs,
-        strata=problem.strata,
-        is_even=design == "simple",
-        design=design,
-        all_probs=problem.all_probs,
-        all_strata=problem.all_strata,
-    )
-    settings = FitSettings(gold=gold, methods=METHODS, level=LEVEL, target="population")
-    try:
-        if name in {"mean", "difference"}:
-            groups = problem.x_hat[:, -1].astype(int) * (name == "difference")
-            names = [""] if name == "mean" else ["0", "1"]
-            outcome = (name, problem.y_hat, problem.y)
-            rows = fit_means([outcome], "share", groups, names, settings).rows
-            return [row for row in rows if row.term == "difference" or name == "mean"]
-        terms = [str(i) for i in range(problem.x.shape[1])]
-        made = Matrices(
-            x_hat=problem.x_hat,
-            y_hat=problem.y_hat,
-            x=problem.x,
-            y=problem.y,
-            terms=tuple(terms),
-            outcome=name,
-            has_label_right=name == "covariate",
-        )
-        rows = fit_regression(problem.kind, made, settings).rows
-    except ValueError:
-        return []
-    return [row for row in rows if row.term != "0"]
-
-
-def measured(
-    n_draws: int, seed: int, samples: Sequence[tuple[str, int]] = SAMPLES
-) -> dict[str, Any]:
-    """Return coverage, bias and widths by method, sample and coefficient."""
-    wanted = truths()
-    found: dict[tuple[str, int, str, str, int], list[Any]] = {}
-    n_failed = dict.fromkeys([f"{design}, {n_gold}" for design, n_gold in samples], 0)
-    for generator in np.random.default_rng(seed).spawn(n_draws):
-        texts = made(generator, N_TEXTS)
-        for design, n_gold in samples:
-            draw = drawn(texts, design, generator, n_gold)
-            for name, problem, _ in problems(texts, draw):
-                for row in estimated(name, design, problem):
-                    i = int(row.term) - 1 if row.term.isdigit() else 0
-                    if np.isnan(row.std_error):
-                        n_failed[f"{design}, {n_gold}"] += i == 0
-                        continue
-                    key = (design, n_gold, name, row.method, i)
-                    values = (row.low, row.high, row.estimate)
-                    found.setdefault(key, []).append(values)
-    rows = [
-        _row(key, np.array(values), wanted[key[2]][key[4]])
-        for key, values in found.items()
+def simulated(name: str, n_draws: int, seed: int, pool: Any) -> dict[str, list[Any]]:
+    """Return the results of all draws of each case."""
+    tasks = [
+        _Task(name, case, seed, range(k, min(k + _CHUNK, n_draws)))
+        for case in STUDIES[name].cases
+        for k in range(0, n_draws, _CHUNK)
     ]
-    return {"n_failed": n_failed, "rows": rows}
+    results: dict[str, list[Any]] = {case: [] for case in STUDIES[name].cases}
+    for task, part in zip(tasks, pool.imap(_run, tasks), strict=True):
+        results[task.case] += part
+    return results
 
 
-def _row(
-    key: tuple[str, int, str, str, int], values: Floats, truth: float
-) -> dict[str, Any]:
-    low, high, estimates = values.T
-    design, n_gold, name, method, i = key
-    return {
-        "design": design,
-        "n_gold": n_gold,
-        "estimate": name,
-        "coefficient": i,
-        "method": method,
-        "truth": float(truth),
-        "bias": float(estimates.mean() - truth),
-        "coverage": float(((low <= truth) & (truth <= high)).mean()),
-        "width": float((high - low).mean()),
-        "draws": len(estimates),
-    }
+def cell(hits: Sequence[Hit]) -> str:
+    """Return coverage and median width; a share alone if there are no intervals."""
+    if not hits:
+        return ""
+    share = f"{np.mean([hit.share for hit in hits]):.1%}"
+    widths = [hit.width for hit in hits if not math.isnan(hit.width)]
+    return f"{share} ({np.median(widths):.3g})" if widths else share
+
+
+def table(study: Study, results: Mapping[str, Sequence[Mapping[str, Hit]]]) -> str:
+    """Return the table of a study, with the number of draws."""
+    n_draws = max(len(draws) for draws in results.values())
+    ways = sorted(
+        dict.fromkeys(
+            way for draws in results.values() for draw in draws for way in draw
+        ),
+        key=lambda way: way.startswith(("warned", "right")),
+    )
+    error = math.sqrt(0.95 * 0.05 / n_draws)
+    lines = [
+        f"{n_draws:,} draws; standard error of a coverage of 95%: {error:.1%}.",
+        "",
+        f"| {study.title} | {' | '.join(ways)} |",
+        "| --- |" + " ---: |" * len(ways),
+    ]
+    for case, draws in results.items():
+        cells = [cell([draw[way] for draw in draws if way in draw]) for way in ways]
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Measure, and write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=20231126)
-    default = Path(__file__).resolve().parent / "results/coverage.json"
-    parser.add_argument("--output", type=Path, default=default)
-    parser.add_argument("--only", choices=["designs"])
-    args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # ignore warnings about few codes
-    start = time.monotonic()
-    found: dict[str, Any] = {}
-    if args.only is None:
-        found = measured(args.draws, args.seed)
-    designs = coverage_designs.measured(args.draws, args.seed)
-    settings = {
-        "n_texts": N_TEXTS,
-        "n_gold": N_GOLD,
-        "level": LEVEL,
-        "draws": args.draws,
-        "seed": args.seed,
-        "accuracy": accuracy(),
-        "seconds": round(time.monotonic() - start),
-    }
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**settings, **found, "designs": designs}, indent=1)
-    args.output.write_text(text + "\n", encoding="utf-8")
+    """Simulate, and write the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(STUDIES))
+    parser.add_argument("--draws", type=int, help="default: as the study says")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--print", action="store_true", help="change no page")
+    options = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # each process of the pool uses one thread
+    # Processes are started anew: a fork would copy the locks of running threads.
+    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+        for name in options.names or STUDIES:
+            study = STUDIES[name]
+            n_draws = options.draws or study.n_draws
+            text = table(study, simulated(name, n_draws, options.seed, pool))
+            print(f"{name}\n{text}\n", flush=True)
+            if study.page and not options.print:
+                marked.write(DOCS / study.page, {f"coverage: {name}": text})
 
 
 if __name__ == "__main__":

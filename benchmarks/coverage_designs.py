@@ -1,286 +1,341 @@
-"""Designs with little information: rare labels, few errors or clusters, extreme values.
+"""Simulated studies of `estimate()`: designs of samples, probabilities, steps.
 
-Each design draws texts, codes, labels and a gold sample, and estimates one number by all
-valid methods. The module counts how often the 95% interval contains the true value, and
-how often a warning was issued. `coverage.py` runs the designs, `coverage_report.py`
-writes the table.
+coverage.py runs them; coverage_designs.toml has the cases. Texts have the label *yes* or
+*no*; a model errs more often in group B than in group A if the case says so.
 """
 
 from __future__ import annotations
 
+import tomllib
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
+import llamaherd as lh
 import numpy as np
-import sources  # noqa: F401 - before llamaherd
-from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.formulas import Matrices, fit_regression
-from llamaherd.coding.estimation.means import fit_means
-from llamaherd.coding.gold.used import GoldUsed
-from llamaherd.coding.statistics import accuracy_of, sampling
+from llamaherd.coding.statistics.heads import least_sure, text_head
+from studies import Hit, Study, hit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Floats = np.ndarray[Any, np.dtype[np.float64]]
-    Rng = np.random.Generator
-
-METHODS = ("dsl", "ppi", "gold")
-LEVEL = 0.95
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Rng = np.random.Generator
+NAMES = np.array(["no", "yes"])
+METHODS = ("gold", "ppi", "dsl")
+LOGIT = "label == 'yes' ~ group + x"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Design to simulate.
+    """Texts and a gold sample.
 
     Attributes:
-        name: Description of the design.
-        share: Share of texts with the label.
-        found: Share of texts that get the label from the model, among texts whose code is
-            the label.
-        alarms: The same share, among texts whose code is another label.
+        share: Share of texts with the code *yes*, in group A and in group B.
+        found: Share of them that get the label *yes* from the model, by group.
+        alarms: The same share among texts with the code *no*.
+        slope: Effect of the covariate x on the log odds of *yes*.
         n_texts: Number of texts.
         n: Number of codes.
-        kind: "simple", "equal", "proportional", "tilted" (a fifth of the codes from texts
-            with the label), "groups", "uncertainty", "floor" (0.05), or "length".
+        kind: "simple", "equal" or "proportional" strata of labels, "tilted" (a fifth of
+            the codes from *yes*), "groups" (strata), "uncertainty", "floor" (uncertainty
+            with `floor=0.05`) or "length" (given probabilities).
+        sure: True if 95% of the confidences are 1.
         target: "population" or "texts".
-        estimate: "share", "mean", "difference", "ols", "logit", "covariate", "recall".
-        n_groups: Number of strata of "groups", or of clusters.
-        has_clusters: True if texts of a cluster have similar labels and errors.
+        what: "share", "difference", "mean", "ols", "logit", "skewed" (OLS with a skewed
+            covariate), "covariate" (the label on the right side) or "recall".
+        in_b: Share of texts in group B.
+        n_groups: Number of groups; with more than two, groups have equal sizes.
+        is_clustered: True if texts of a group have similar codes and errors.
+        signal: Information in the probabilities of *yes*; None: no probabilities.
+        bias: Preference of the probabilities for *no*.
+        in_steps: True if a model labels 300 texts and a head on embeddings the rest.
     """
 
-    name: str
-    share: float
-    found: float
-    alarms: float
+    share: tuple[float, float] = (0.35, 0.55)
+    found: tuple[float, float] = (0.9, 0.6)
+    alarms: tuple[float, float] = (0.2, 0.1)
+    slope: float = 0.5
     n_texts: int = 2000
     n: int = 200
     kind: str = "simple"
-    target: str = "population"
-    estimate: str = "share"
+    sure: bool = False
+    target: Any = "population"
+    what: str = "share"
+    in_b: float = 0.4
     n_groups: int = 2
-    has_clusters: bool = False
+    is_clustered: bool = False
+    signal: float | None = None
+    bias: float = 1.0
+    in_steps: bool = False
 
 
-def _rare(share: float, found: float, alarms: float, **more: Any) -> Design:  # noqa: ANN401 - of Design
-    name = f"label of {share:.0%}, {found:.0%} found, {alarms:.0%} false alarms"
-    return Design(
-        name=f"{name}, equal strata{more.pop('also', '')}",
-        share=share, found=found, alarms=alarms, kind="equal", **more,
-    )  # fmt: skip
+@dataclass(kw_only=True, eq=False)
+class Texts:
+    """Texts of one draw: codes and labels (0 or 1), groups, covariate, probabilities."""
+
+    code: Any
+    label: Any
+    group: Any
+    x: Floats
+    confidence: Floats
+    prob: Floats | None = None
+    vectors: Floats | None = None
 
 
-DESIGNS = (
-    _rare(0.01, 0.6, 0.01, target="texts"),
-    _rare(0.03, 0.6, 0.01, target="texts"),
-    _rare(0.03, 0.8, 0.03, target="texts"),
-    _rare(0.03, 0.9, 0.03, also=", population"),
-    _rare(0.05, 0.8, 0.03, also=", population"),
-    _rare(0.1, 0.8, 0.05, target="texts"),
-    _rare(0.2, 0.9, 0.05, target="texts"),
-    _rare(0.03, 0.6, 0.01, n=400, also=", 400 codes"),
-    Design(name="misses only, simple, 50", share=0.4, found=0.8, alarms=0, n=50),
-    Design(name="misses only, simple, 200", share=0.1, found=0.8, alarms=0),
-    Design(name="95% of confidences 1, 50", share=0.4, found=0.92, alarms=0.08, n=50,
-           kind="uncertainty"),
-    Design(name="the same, misses only", share=0.4, found=0.8, alarms=0, n=50,
-           kind="uncertainty"),
-    Design(name="the same, floor 0.05", share=0.4, found=0.8, alarms=0, n=50,
-           kind="floor"),
-    Design(name="ten strata of three codes", share=0.4, found=0.8, alarms=0.2, n=30,
-           kind="groups", n_groups=10),
-    Design(name="logit, outcome of 4%, equal strata", share=0.04, found=0.8, alarms=0.02,
-           kind="equal", estimate="logit"),
-    Design(name="OLS, skewed covariate, 100", share=0.5, found=0.8, alarms=0.2, n=100,
-           estimate="ols"),
-    Design(name="OLS, skewed covariate, 200", share=0.5, found=0.8, alarms=0.2,
-           estimate="ols"),
-    # Ten further designs.
-    Design(name="label of 97%, equal strata", share=0.97, found=0.98, alarms=0.3,
-           kind="equal"),
-    Design(name="rare label, proportional strata", share=0.05, found=0.7, alarms=0.02,
-           kind="proportional"),
-    Design(name="rare label, a fifth of the codes from it", share=0.05, found=0.7,
-           alarms=0.02, kind="tilted"),
-    Design(name="false alarms only, simple", share=0.05, found=1.0, alarms=0.03),
-    Design(name="no error at all, simple, 50", share=0.3, found=1.0, alarms=0, n=50,
-           target="texts"),
-    Design(name="a label of 1%, simple, 100", share=0.01, found=0.7, alarms=0.01, n=100),
-    Design(name="difference of groups, rare label, equal", share=0.05, found=0.7,
-           alarms=0.02, kind="equal", estimate="difference"),
-    Design(name="mean of a score, equal strata", share=0.05, found=0.7, alarms=0.02,
-           kind="equal", estimate="mean"),
-    Design(name="probabilities by length, few errors", share=0.1, found=0.8, alarms=0.01,
-           kind="length"),
-    Design(name="twelve clusters", share=0.4, found=0.8, alarms=0.1, n_groups=12,
-           has_clusters=True),
-    Design(name="forty clusters", share=0.4, found=0.8, alarms=0.1, n_groups=40,
-           has_clusters=True),
-    Design(name="rare label as a covariate, equal strata", share=0.05, found=0.7,
-           alarms=0.02, kind="equal", estimate="covariate"),
-    Design(name="recall: label of 1%, equal strata", share=0.01, found=0.6, alarms=0.01,
-           kind="equal", estimate="recall"),
-    Design(name="recall: label of 3%, equal strata", share=0.03, found=0.6, alarms=0.01,
-           kind="equal", estimate="recall"),
-    Design(name="recall: 3%, 80% found, equal strata", share=0.03, found=0.8, alarms=0.03,
-           kind="equal", estimate="recall"),
-    Design(name="recall: label of 3%, uncertainty", share=0.03, found=0.6, alarms=0.01,
-           kind="uncertainty", estimate="recall"),
-)  # fmt: skip
+def texts_of(design: Design, rng: Rng) -> Texts:
+    """Draw texts."""
+    n = design.n_texts
+    group = (
+        (rng.random(n) < design.in_b).astype(int)
+        if design.n_groups == 2
+        else rng.integers(0, design.n_groups, n)
+    )
+    of_group = np.minimum(group, 1)
+    shift = rng.normal(0, 0.1, design.n_groups)[group] * design.is_clustered
+    x = rng.normal(size=n)
+    share = np.array(design.share)[of_group]
+    odds = np.log(share / (1 - share)) + design.slope * x
+    code = (rng.random(n) < 1 / (1 + np.exp(-odds)) + shift).astype(int)
+    prob = vectors = None
+    if design.signal is None:
+        yes = np.where(code == 1, np.array(design.found)[of_group], 0)
+        yes = np.where(code == 0, np.array(design.alarms)[of_group], yes) + shift / 2
+        label = (rng.random(n) < yes).astype(int)
+    else:
+        seen = design.signal * np.where(of_group == 1, 0.6, 1.2) * (2 * code - 1)
+        prob = np.asarray(1 / (1 + np.exp(design.bias - seen - rng.normal(size=n))))
+        vectors = rng.normal(size=(n, 20)) * 0.5
+        vectors[:, 0] += 0.6 * code
+        label = (prob > 0.5).astype(int)
+    wrong = label != code
+    confidence = np.where(wrong, rng.beta(2, 2, n), rng.beta(5, 1.5, n))
+    if design.sure:
+        confidence = np.where(rng.random(n) < 0.95, 1.0, rng.random(n))
+    return Texts(
+        code=code,
+        label=label,
+        group=group,
+        x=x,
+        confidence=confidence,
+        prob=prob,
+        vectors=vectors,
+    )
 
 
-def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
-    """Return a row per design: lowest coverage, width, share of draws with warnings."""
-    return [
-        _measured(each, np.random.default_rng([seed, i]).spawn(n_draws))
-        for i, each in enumerate(DESIGNS)
-    ]
+@lru_cache
+def truth_of(design: Design) -> float:
+    """Return the true value in the population, from two million simulated texts."""
+    if design.what in {"skewed", "covariate"}:
+        return 1.0
+    if design.is_clustered:
+        return design.share[0]
+    total: Any = 0.0
+    for seed in range(4):
+        texts = texts_of(replace(design, n_texts=500_000), np.random.default_rng(seed))
+        total = total + truth_in(design, texts) / 4
+    return float(total)
 
 
-def _measured(design: Design, generators: list[Rng]) -> dict[str, Any]:
-    found: dict[str, list[tuple[bool, float, bool]]] = {}
-    for rng in generators:
-        truth, intervals, is_warned = _ESTIMATES[design.estimate](design, rng)
-        for method, (low, high) in intervals.items():
-            if np.isnan(low):
-                continue
-            one = (bool(low <= truth <= high), high - low, is_warned)
-            found.setdefault(method, []).append(one)
-    least = min(found, key=lambda method: np.mean([h for h, _, _ in found[method]]))
-    rows = np.array(found[least], dtype=float)
-    silent = rows[rows[:, 2] == 0]
+def truth_in(design: Design, texts: Texts) -> float:
+    """Return the value of the codes of all texts."""
+    code = texts.code
+    match design.what:
+        case "difference":
+            return float(code[texts.group == 1].mean() - code[texts.group == 0].mean())
+        case "mean":
+            return float(2 * code.mean())
+        case "recall":
+            return float(texts.label[code == 1].mean())
+        case "ols" | "logit":
+            x = np.column_stack([np.ones(len(code)), texts.group, texts.x])
+            theta = np.linalg.lstsq(x, code, rcond=None)[0]
+            for _ in range(20 if design.what == "logit" else 0):
+                mu = 1 / (1 + np.exp(-x @ theta))
+                bread = (x * (mu * (1 - mu))[:, None]).T @ x
+                theta = theta + np.linalg.solve(bread, x.T @ (code - mu))
+            return float(theta[2])
+    return float(code.mean())
+
+
+def frame_of(design: Design, texts: Texts, rng: Rng) -> tuple[dict[str, Any], list[Any]]:
+    """Return the data frame, and the code of each text, as `estimate` expects them."""
+    labels, codes = NAMES[texts.label].tolist(), NAMES[texts.code].tolist()
+    x, noise = texts.x, rng.normal(size=design.n_texts)
+    outcome = texts.code + noise
+    if design.what == "skewed":  # the outcome is a number that the model estimates
+        x = np.exp(x)
+        labels, codes = ((y + x + noise * x).tolist() for y in (texts.label, texts.code))
+    elif design.what == "covariate":
+        labels, codes = (
+            texts.label.astype(float).tolist(),
+            texts.code.astype(float).tolist(),
+        )
+    frame = {
+        "text": [f"text {i}" for i in range(design.n_texts)],
+        "label": labels,
+        "group": texts.group.tolist(),
+        "x": x.tolist(),
+        "outcome": outcome.tolist(),
+        "confidence": texts.confidence.tolist(),
+    }
+    if texts.prob is not None:
+        frame |= {"p_yes": texts.prob.tolist(), "p_no": (1 - texts.prob).tolist()}
+    return frame, codes
+
+
+def sample_of(design: Design, frame: dict[str, Any], rng: Rng) -> lh.GoldSample:
+    """Draw the gold sample, without codes."""
+    how: dict[str, Any] = {}
+    match design.kind:
+        case "equal" | "proportional":
+            how = {"by": "label", "allocation": design.kind}
+        case "tilted":
+            few = min(design.n // 5, frame["label"].count("yes"))
+            how = {"by": "label", "allocation": {"yes": few, "no": design.n - few}}
+        case "groups":
+            how = {"by": "group", "allocation": "equal"}
+        case "uncertainty" | "floor":
+            floor = 0.3 if design.kind == "uncertainty" else 0.05
+            how = {"prob": "uncertainty", "confidence": "confidence", "floor": floor}
+        case "length":
+            sizes = np.exp(rng.normal(0, 0.7, design.n_texts)).clip(0, 6)
+            how = {"prob": (design.n * sizes / sizes.sum()).tolist()}
+    seed = int(rng.integers(2**31))
+    return lh.gold_sample(frame, design.n, text="text", label="label", seed=seed, **how)
+
+
+def intervals(
+    design: Design, frame: Any, gold: lh.GoldSample, **more: Any
+) -> dict[str, Any]:  # the row of each method
+    """Return the estimate of each method."""
+    how: dict[str, Any] = {"methods": METHODS, "target": design.target, **more}
+    term = design.what
+    match design.what:
+        case "share" | "recall":
+            how["outcome"], term = "yes", "share"
+        case "difference":
+            how |= {"outcome": "yes", "by": "group"}
+        case "mean":
+            how["outcome"] = {"yes": 2, "no": 0}
+        case "ols" | "logit":
+            how |= {"formula": LOGIT, "model": design.what}
+            term = "x"
+        case "skewed":
+            how["formula"], term = "label ~ x", "x"
+        case "covariate":
+            how["formula"], term = "outcome ~ label", "label"
+    if design.is_clustered:
+        how["cluster"] = "group"
+    rows = lh.estimate(frame, gold, **how).rows
     return {
-        "design": design.name,
-        "method": least,
-        "coverage": float(rows[:, 0].mean()),
-        "width": float(rows[:, 1].mean()),
-        "warned": float(rows[:, 2].mean()),
-        "silent": float(silent[:, 0].mean()) if len(silent) else None,
-        "draws": len(rows),
+        row.method: row
+        for row in rows
+        if row.term == term and not np.isnan(row.std_error)
     }
 
 
-def _texts(design: Design, rng: Rng) -> tuple[Floats, Floats, Any, Floats]:
-    """Draw codes, labels, groups and a covariate."""
-    n = design.n_texts
-    groups = rng.integers(0, design.n_groups, n)
-    shift = np.zeros(n)
-    if design.has_clusters:
-        shift = rng.normal(0, 0.1, design.n_groups)[groups]
-    code = (rng.random(n) < np.clip(design.share + shift, 0, 1)).astype(float)
-    alarms = np.clip(design.alarms + shift / 2, 0, 1)
-    label = np.where(code == 1, rng.random(n) < design.found, rng.random(n) < alarms)
-    return code, label.astype(float), groups, rng.normal(size=n)
-
-
-def _drawn(design: Design, label: Floats, groups: Any, rng: Rng) -> sampling.Draw:  # noqa: ANN401 - int64[N]
-    n_texts, n = design.n_texts, design.n
-    if design.kind == "simple":
-        return sampling.draw_simple(n_texts, n, rng)
-    if design.kind in {"uncertainty", "floor"}:
-        sure = np.where(rng.random(n_texts) < 0.95, 1.0, rng.random(n_texts))
-        floor = 0.3 if design.kind == "uncertainty" else 0.05
-        return sampling.draw_unequal(sampling.inclusion_probs(1 - sure, n, floor), rng)
-    if design.kind == "length":
-        lengths = np.exp(rng.normal(0, 1, n_texts))
-        return sampling.draw_unequal(sampling.inclusion_probs(lengths, n, 0.0), rng)
-    strata = (groups if design.kind == "groups" else label.astype(int)).tolist()
-    allocation: Any = "proportional" if design.kind == "proportional" else "equal"
-    if design.kind == "tilted":
-        few = min(n // 5, strata.count(1))
-        allocation = {0: n - few, 1: few}
-    return sampling.draw_stratified(strata, n, rng, allocation)
-
-
-def _settings(design: Design, draw: sampling.Draw, clusters: Any) -> FitSettings:  # noqa: ANN401 - int64[N]
-    gold = GoldUsed(
-        rows=draw.rows, codes=[], probs=draw.probs, strata=draw.strata[draw.rows],
-        is_even=design.kind == "simple", design=design.kind, all_probs=draw.all_probs,
-        all_strata=draw.strata,
-    )  # fmt: skip
-    return FitSettings(
-        gold=gold, methods=METHODS, level=LEVEL, target=design.target,
-        clusters=clusters if design.has_clusters else None,
-    )  # fmt: skip
-
-
-def _of(fit: Callable[[], Any], term: str) -> tuple[dict[str, tuple[float, float]], bool]:
+def draw_design(design: Design, rng: Rng) -> dict[str, Hit]:
+    """Simulate a design: intervals of all methods, and whether there is a warning."""
+    texts = texts_of(design, rng)
+    frame, codes = frame_of(design, texts, rng)
+    gold = sample_of(design, frame, rng)
+    gold = gold.with_codes([codes[row] for row in gold.rows])
+    is_texts = design.target == "texts" or design.what == "recall"
+    truth = truth_in(design, texts) if is_texts else truth_of(design)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            rows = fit().rows
-        except ValueError:
-            return {}, True
-    return {r.method: (r.low, r.high) for r in rows if r.term == term}, bool(caught)
+            if design.what == "recall":
+                checked = lh.validate(frame, gold, label="label")
+                scores = {row.label: row for row in checked.accuracy.per_label}
+                found = {"recall": scores["yes"].recall}
+                caught.extend(checked.warnings)
+            else:
+                found = intervals(design, frame, gold)
+        except ValueError:  # no solution, which the error explains
+            return {"warned of": Hit(1.0)}
+    hits = {name: hit(row, truth) for name, row in found.items()}
+    return {**hits, "warned of": Hit(float(bool(caught)))}
 
 
-def _means(design: Design, rng: Rng) -> tuple[float, Any, bool]:
-    code, label, groups, _ = _texts(design, rng)
-    draw = _drawn(design, label, groups, rng)
-    settings = _settings(design, draw, groups)
-    truth = design.share if design.target == "population" else float(code.mean())
-    term, names, number = "share", [""], np.zeros(design.n_texts, dtype=np.int64)
-    if design.estimate == "difference":
-        term, names, number, truth = "difference", ["0", "1"], groups, 0.0
-    kind = "share"
-    if design.estimate == "mean":
-        kind = term = "mean"
-        truth, label, code = 2 * truth, 2 * label, 2 * code
-    intervals, is_warned = _of(
-        lambda: fit_means([("x", label, code[draw.rows])], kind, number, names, settings),
-        term,
-    )
-    return truth, intervals, is_warned
+def draw_probs(design: Design, rng: Rng) -> dict[str, Hit]:
+    """Simulate estimates by labels, by probabilities, and by recalibrated ones."""
+    texts = texts_of(design, rng)
+    if design.in_steps:
+        by_steps(texts, rng)
+    frame, codes = frame_of(design, texts, rng)
+    gold = sample_of(design, frame, rng)
+    gold = gold.with_codes([codes[row] for row in gold.rows])
+    truth = truth_in(design, texts) if design.target == "texts" else truth_of(design)
+    better = lh.recalibrate(frame, gold, seed=int(rng.integers(2**31)))
+    ways: dict[str, tuple[Any, Any]] = {
+        "labels": (frame, "labels"),
+        "probabilities": (frame, "probs"),
+        "recalibrated": (better, "probs"),
+    }
+    hits: dict[str, Hit] = {}
+    for way, (data, predictions) in ways.items():
+        found = intervals(design, data, gold, predictions=predictions)
+        if way == "labels":
+            hits["codes alone"] = hit(found["gold"], truth)
+        hits[f"{way}, DSL"] = hit(found["dsl"], truth)
+    right = [(texts.label == texts.code).mean()]
+    new = [row == code for row, code in zip(labels_of(better), codes, strict=True)]
+    right.append(np.mean(new))
+    return {**hits, "right: before": Hit(right[0]), "right: recalibrated": Hit(right[1])}
 
 
-def _regression(design: Design, rng: Rng) -> tuple[float, Any, bool]:
-    code, label, groups, x = _texts(design, rng)
-    draw = _drawn(design, label, groups, rng)
-    ones = np.ones(design.n_texts)
-    y_hat, y, truth, kind = label, code, 0.0, "ols"
-    right = right_hat = np.column_stack([ones, x])
-    if design.estimate == "logit":
-        kind = "logit"
-    elif design.estimate == "ols":  # the noise grows with a skewed covariate
-        x = np.exp(x)
-        noise = rng.normal(size=design.n_texts) * x
-        right = right_hat = np.column_stack([ones, x])
-        y, y_hat, truth = code + x + noise, label + x + noise, 1.0
-    else:
-        right, right_hat = (np.column_stack([ones, each]) for each in (code, label))
-        y = y_hat = code + rng.normal(size=design.n_texts)
-        truth = 1.0
-    made = Matrices(
-        x_hat=right_hat, y_hat=y_hat, x=right[draw.rows], y=y[draw.rows],
-        terms=("1", "x"), outcome="y", has_label_right=design.estimate == "covariate",
-    )  # fmt: skip
-    settings = _settings(design, draw, None)
-    intervals, is_warned = _of(lambda: fit_regression(kind, made, settings), "x")
-    return truth, intervals, is_warned
+def labels_of(better: Any) -> list[str]:
+    """Return the recalibrated labels."""
+    return [str(label) for label in better.frame["label"]]
 
 
-def _recall(design: Design, rng: Rng) -> tuple[float, Any, bool]:
-    code, label, groups, _ = _texts(design, rng)
-    draw = _drawn(design, label, groups, rng)
-    given, gold = label[draw.rows].astype(int), code[draw.rows].astype(int)
-    weights = 1 / draw.probs
-    found = accuracy_of(
-        given.tolist(), gold.tolist(), labels=[0, 1], unit_weights=weights
-    )
-    scores = found.per_label[1]
-    recall = scores.recall
-    truth = float(label[code == 1].mean())
-    is_warned = scores.unfound is not None or int(gold.sum()) < 10
-    return truth, {"recall": (recall.low, recall.high)}, is_warned
+def by_steps(texts: Texts, rng: Rng) -> None:
+    """Replace probabilities and labels by those of a model and a head (docs/steps.md)."""
+    n = len(texts.code)
+    assert texts.prob is not None  # noqa: S101 - designs with in_steps have probabilities
+    assert texts.vectors is not None  # noqa: S101
+    both = np.column_stack([1 - texts.prob, texts.prob])
+    sample = np.sort(rng.choice(n, 300, replace=False))
+    rest = np.setdiff1d(np.arange(n), sample)
+    head = text_head(texts.vectors[sample], both[sample], rng)
+    made = both.copy()
+    made[rest] = head.probs(texts.vectors[rest])
+    unsure = rest[least_sure(made[rest], len(rest) // 10)]
+    made[unsure] = both[unsure]
+    texts.prob = made[:, 1]
+    texts.label = made.argmax(axis=1)
 
 
-_ESTIMATES = {
-    "share": _means,
-    "mean": _means,
-    "difference": _means,
-    "ols": _regression,
-    "logit": _regression,
-    "covariate": _regression,
-    "recall": _recall,
+def cases_of(section: str) -> dict[str, Design]:
+    """Read the cases of a section of coverage_designs.toml."""
+    path = Path(__file__).with_suffix(".toml")
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))[section]
+    designs = {}
+    for name, fields in rows.items():
+        if "share" in fields:
+            fields["slope"] = 0.0
+        rates = ("share", "found", "alarms")
+        pairs = {key: (fields[key],) * 2 for key in rates if key in fields}
+        designs[name] = Design(**(fields | pairs))
+    return designs
+
+
+PAGE = "estimates-simulated.md"
+PROBS = cases_of("probabilities")
+STEPS = (
+    *("simple, 150", "simple, 60", "uncertainty, 150", "model without information"),
+    *("difference of groups", "OLS"),
+)
+STUDIES = {
+    "designs": Study(
+        page=PAGE, title="design", cases=cases_of("designs"), draw=draw_design
+    ),
+    "probabilities": Study(page=PAGE, title="design", cases=PROBS, draw=draw_probs),
+    "steps": Study(
+        page="steps.md",
+        title="design",
+        cases={name: replace(PROBS[name], in_steps=True) for name in STEPS},
+        draw=draw_probs,
+    ),
 }

@@ -1,28 +1,33 @@
-"""Coverage of the intervals of `validate()` and `agreement()` for labels.
+"""Simulated studies of `validate()`, of compared codebooks, and of compared texts.
 
-python benchmarks/coverage_measures.py [--draws 1000] [--codes 50 200]
-
-Each population is a table of shares: rows are labels of the model, columns human codes.
-Samples are simple, or have as many codes for each label of the model ("equal"). For each
-measure the table has the coverage of 95% intervals, and their mean width in parentheses.
+coverage.py runs them.
 """
 
 from __future__ import annotations
 
-import argparse
+from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from llamaherd.coding.pairs.bradley_terry import StrengthFit, fit_strengths
+from llamaherd.coding.pairs.design import ComparedPair, Design, PairDesign
+from llamaherd.coding.selection.measures import UnitNumbers, compare_numbers
 from llamaherd.coding.statistics import (
     accuracy_of,
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
+    sampling,
 )
+from llamaherd.coding.statistics.intervals import student_quantile
+from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
+from studies import Hit, Study, hit
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-Ints = np.ndarray[Any, np.dtype[np.int64]]
+Rng = np.random.Generator
+# Shares of texts: rows are labels of the model, columns codes.
 POPULATIONS: dict[str, list[list[float]]] = {
     "two labels, 80% right": [[0.4, 0.1], [0.1, 0.4]],
     "two labels, 95% right": [[0.475, 0.025], [0.025, 0.475]],
@@ -34,71 +39,247 @@ POPULATIONS: dict[str, list[list[float]]] = {
         [0.02, 0.02, 0.26],
     ],
     "a label of 5%": [[0.035, 0.02], [0.015, 0.93]],
-    "a label of 3%, equal": [[0.02, 0.01], [0.01, 0.96]],
-    "a label of 10%, equal": [[0.08, 0.05], [0.02, 0.85]],
+    "a label of 3%, equal strata": [[0.02, 0.01], [0.01, 0.96]],
+    "a label of 10%, equal strata": [[0.08, 0.05], [0.02, 0.85]],
 }
 
 
-def sample(
-    table: Floats, n: int, rng: np.random.Generator, *, equal: bool
-) -> tuple[Ints, Ints, Floats]:
-    """Draw labels, codes and weights of n texts."""
-    k = len(table)
-    if not equal:
-        cells = rng.choice(k * k, n, p=table.ravel())
-        return cells // k, cells % k, np.ones(n)
-    label = np.repeat(np.arange(k), n // k)
-    shares = table.sum(axis=1)
-    edges = np.cumsum(table / shares[:, None], axis=1)[label, :-1]
-    return label, (rng.random(len(label))[:, None] > edges).sum(axis=1), shares[label]
-
-
-def measures(label: Ints, code: Ints, w: Floats, k: int) -> dict[str, Any]:
+def measures(label: Any, code: Any, w: Floats, k: int) -> dict[str, Any]:
     """Return measures with intervals; the first label is the rare one."""
     codes = ModelAndPerson([label.tolist(), code.tolist()])
     common: dict[str, Any] = {"unit_weights": w, "levels": range(k)}
-    found = accuracy_of(*codes, labels=range(k), unit_weights=w)
-    first = found.per_label[0]
+    measured = accuracy_of(*codes, labels=range(k), unit_weights=w)
     return {
-        "accuracy": found.accuracy,
-        "precision": first.precision,
-        "recall": first.recall,
-        "F1": first.f1,
-        "balanced accuracy": found.balanced_accuracy,
-        "macro F1": found.macro_f1,
+        "accuracy": measured.accuracy,
+        "precision": measured.per_label[0].precision,
+        "recall": measured.per_label[0].recall,
+        "F1": measured.per_label[0].f1,
+        "balanced accuracy": measured.balanced_accuracy,
+        "macro F1": measured.macro_f1,
         "kappa": cohen_kappa(codes, **common),
         "alpha": krippendorff_alpha(codes, **common),
         "AC1": gwet_ac1(codes, **common),
     }
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--codes", type=int, nargs="+", default=[50, 200])
-    options = parser.parse_args()
-    for name, shares in POPULATIONS.items():
-        table, equal = np.array(shares), name.endswith("equal")
-        k = len(table)
-        label, code = np.divmod(np.arange(k * k), k)
-        cells = (np.tile(each, 9) for each in (label, code, table.ravel()))
-        truth = {each: found.value for each, found in measures(*cells, k).items()}
-        both = (table.sum(axis=0) + table.sum(axis=1)) / 2
-        truth["alpha"] = 1 - (1 - np.trace(table)) / (1 - (both**2).sum())
-        for n in options.codes:
-            rng = np.random.default_rng([1, n])
-            hits: dict[str, list[tuple[bool, float]]] = {each: [] for each in truth}
-            for _ in range(options.draws):
-                found = measures(*sample(table, n, rng, equal=equal), k)
-                for each, own in found.items():
-                    inside = own.low - 1e-9 <= truth[each] <= own.high + 1e-9
-                    if not np.isnan(own.low):  # codes of one label have no interval
-                        hits[each].append((inside, own.high - own.low))
-            means = (np.mean(each, axis=0) for each in hits.values())
-            shown = " | ".join(f"{hit:.1%} ({width:.3f})" for hit, width in means)
-            print(f"| {name}, {n} | {shown} |", flush=True)
+@lru_cache
+def true_measures(population: str) -> dict[str, float]:
+    """Return the values of the measures in a population."""
+    table = np.array(POPULATIONS[population])
+    k = len(table)
+    label, code = np.divmod(np.arange(k * k), k)
+    cells = (np.tile(values, 9) for values in (label, code, table.ravel()))
+    truth = {name: measured.value for name, measured in measures(*cells, k).items()}
+    both = (table.sum(axis=0) + table.sum(axis=1)) / 2
+    truth["alpha"] = 1 - (1 - np.trace(table)) / (1 - (both**2).sum())
+    return truth
 
 
-if __name__ == "__main__":
-    main()
+def draw_labels(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
+    """Simulate accuracy and agreement of labels from n codes."""
+    population, n = case
+    table = np.array(POPULATIONS[population])
+    k = len(table)
+    if population.endswith("equal strata"):
+        label = np.repeat(np.arange(k), n // k)
+        shares = table.sum(axis=1)
+        edges = np.cumsum(table / shares[:, None], axis=1)[label, :-1]
+        code = (rng.random(len(label))[:, None] > edges).sum(axis=1)
+        weights = shares[label]
+    else:
+        label, code = np.divmod(rng.choice(k * k, n, p=table.ravel()), k)
+        weights = np.ones(n)
+    truth = true_measures(population)
+    measured = measures(label, code, weights, k)
+    return {
+        name: hit(measure, truth[name])
+        for name, measure in measured.items()
+        if not np.isnan(measure.low)  # codes of one label have no interval
+    }
+
+
+def numbers_of(n: int, rng: Rng) -> Floats:
+    """Draw numbers of a model and skewed codes from 0 to 10, float64[2, n]."""
+    people = np.round(10 * rng.beta(1.2, 2.5, n))
+    error = rng.normal(size=n) * (0.8 + 0.15 * people)
+    return np.stack([np.clip(1.2 + 0.75 * people + error, 0, 10), people])
+
+
+@lru_cache
+def true_agreement() -> dict[str, float]:
+    """Return the measures of the distribution, as means over parts of 2,000 texts."""
+    rng = np.random.default_rng(1)
+    parts = [number_agreement(numbers_of(2000, rng)).measures for _ in range(300)]
+    return {
+        name: float(np.mean([part[name].value for part in parts])) for name in parts[0]
+    }
+
+
+def draw_numbers(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
+    """Simulate the agreement of numbers from n codes."""
+    kind, n = case
+    both = numbers_of(2000, rng)
+    if kind == "simple":
+        draw = sampling.draw_simple(2000, n, rng)
+    else:
+        sizes = np.abs(both[0] - both[0].mean())
+        draw = sampling.draw_unequal(sampling.inclusion_probs(sizes, n, 0.3), rng)
+    weights = 1 / draw.all_probs[draw.rows]
+    measured = number_agreement(both[:, draw.rows], unit_weights=weights).measures
+    return {name: hit(measured[name], true_agreement()[name]) for name in measured}
+
+
+def three_codebooks(n: int, rng: Rng) -> tuple[Floats, list[Floats]]:
+    """Draw codes, and the numbers of three codebooks with correlated errors."""
+    people = np.round(10 * rng.beta(1.2, 2.5, n))
+    shared = rng.normal(size=n)
+    numbers = [
+        np.clip(
+            shift
+            + slope * people
+            + size * (0.7 * shared + 0.7 * rng.normal(size=n)) * (0.6 + 0.1 * people),
+            0.0,
+            10.0,
+        )
+        for shift, slope, size in ((0.5, 0.9, 1.0), (1.2, 0.75, 1.2), (0.0, 1.1, 1.5))
+    ]
+    return people, numbers
+
+
+@lru_cache
+def true_differences() -> list[float]:
+    """Return the differences of the mean absolute errors in the distribution."""
+    people, numbers = three_codebooks(600_000, np.random.default_rng(0))
+    errors = [float(abs(values - people).mean()) for values in numbers]
+    return [one - other for one, other in combinations(errors, 2)]
+
+
+def draw_compared(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
+    """Simulate differences of the mean absolute errors of three codebooks."""
+    kind, n = case
+    people, numbers = three_codebooks(2000, rng)
+    strata = np.clip(numbers[0] // 2.5, 0, 3).astype(int).tolist()
+    draw = (
+        sampling.draw_simple(2000, n, rng)
+        if kind == "simple"
+        else sampling.draw_stratified(strata, n, rng, "equal")
+    )
+    units = UnitNumbers(
+        numbers=people[draw.rows],
+        weights=1 / draw.probs,
+        strata=draw.strata[draw.rows],
+        ends=(0.0, 10.0),
+    )
+    coded = [values[draw.rows] for values in numbers]
+    measured = {}
+    for title, adjust in (("each by itself", "none"), ("all three", "bonferroni")):
+        rows = compare_numbers(coded, units, adjust=adjust).differences
+        hits = [
+            hit(row, truth) for row, truth in zip(rows, true_differences(), strict=True)
+        ]
+        shares = [one.share for one in hits]
+        share = np.mean(shares) if adjust == "none" else float(all(shares))
+        measured[title] = Hit(float(share), float(np.mean([one.width for one in hits])))
+    return measured
+
+
+SPREAD = 1.5  # standard deviation of true strengths
+NU = {"steady": 8.0, "noisy": 2.0}
+
+
+def draw_pairs(case: tuple[int, int, str], rng: Rng) -> dict[str, Hit]:
+    """Simulate strengths from pairwise comparisons by both designs."""
+    n, n_a_text, noise = case
+    strengths = rng.normal(0, SPREAD, n)
+    truth = true_strengths(strengths, noise)
+    measured: dict[str, Hit] = {}
+    designs: tuple[Design, ...] = ("adaptive", "random")
+    for design in designs:
+        fit = fitted(strengths, n_a_text * n, noise, design, rng)
+        reach = student_quantile(0.95, fit.df) * np.sqrt(np.diag(fit.covariance))
+        share = np.mean(np.abs(fit.strengths - truth) <= reach)
+        measured[design] = Hit(float(share), float(2 * reach.mean()))
+    return measured
+
+
+def true_strengths(strengths: Floats, noise: str) -> Floats:
+    """Return the strengths that 95% of the intervals should contain.
+
+    With an error of the log-odds ("off by 1"), they are the best fit to the mean results
+    of all pairs.
+    """
+    if noise in NU:
+        return np.asarray(strengths - strengths.mean())
+    first, second = np.triu_indices(len(strengths), 1)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    odds = (strengths[first] - strengths[second])[:, None] + nodes
+    means = (1 / (1 + np.exp(-odds))) @ (weights / weights.sum())
+    return fit_strengths(first, second, means, len(strengths)).strengths
+
+
+def fitted(
+    strengths: Floats, n_pairs: int, noise: str, design: Design, rng: Rng
+) -> StrengthFit:
+    """Fit strengths to simulated results."""
+    drawn = PairDesign(len(strengths), n_pairs, design, int(rng.integers(2**31)))
+    while pairs := drawn.next():
+        odds = np.array([strengths[i] - strengths[j] for i, j in pairs])
+        if noise in NU:
+            p = 1 / (1 + np.exp(-odds))
+            y = rng.beta(p * NU[noise], (1 - p) * NU[noise]).clip(1e-9, 1 - 1e-9)
+            odds = np.log(y) - np.log1p(-y)
+        else:
+            odds = odds + rng.normal(0, 1, len(odds))
+        drawn.take(
+            [
+                ComparedPair(
+                    first=i, second=j, round=1, forward=x, backward=x, coverage=1
+                )
+                for (i, j), x in zip(pairs, odds.tolist(), strict=True)
+            ]
+        )
+    first = np.array([pair.first for pair in drawn.results])
+    second = np.array([pair.second for pair in drawn.results])
+    probs = np.array([pair.prob for pair in drawn.results])
+    return fit_strengths(first, second, probs, len(strengths))
+
+
+def sizes(*cases: tuple[str, int]) -> dict[str, tuple[str, int]]:
+    """Return cases of a kind of sample and a number of codes, by name."""
+    return {f"{kind}, {n}": (kind, n) for kind, n in cases}
+
+
+STUDIES = {
+    "measures": Study(
+        page="",  # decision 0053 compares them with earlier rules
+        title="labels",
+        cases=sizes(*((name, n) for name in POPULATIONS for n in (50, 200))),
+        draw=draw_labels,
+    ),
+    "numbers": Study(
+        page="validation.md",
+        title="codes",
+        cases=sizes(("simple", 30), ("simple", 50), ("simple", 200), ("unequal", 200)),
+        draw=draw_numbers,
+        n_draws=400,
+    ),
+    "compared": Study(
+        page="selection.md",
+        title="mean absolute error",
+        cases=sizes(
+            ("simple", 30), ("simple", 60), ("simple", 200), ("equal strata", 200)
+        ),
+        draw=draw_compared,
+        n_draws=400,
+    ),
+    "pairs": Study(
+        page="pairs.md",
+        title="results",
+        cases={
+            f"{n} texts, {k} pairs a text, {noise}": (n, k, noise)
+            for n, k in ((30, 3), (30, 6), (60, 6))
+            for noise in ("steady", "noisy", "off by 1")
+        },
+        draw=draw_pairs,
+    ),
+}

@@ -1,12 +1,18 @@
-"""Speed on a GPU, and effect of batches on answers: gpu.py run MODEL OUTPUT.json.
+"""Speed on a GPU, effect of batches on answers, and comparison with other programs.
 
     gpu.py run MODEL OUTPUT.json    measures, on a machine with a GPU build
+    gpu.py peers MODEL OUTPUT.json  the same workloads in other programs
     gpu.py report                   gpu.json and gpu_peers.json into docs/gpu.md
 
-One run measures a loop of llama-cpp-python; concurrent prompts; the time of a step by its
+`run` measures a loop of llama-cpp-python; concurrent prompts; the time of a step by its
 number of rows, on a random model with 1.1 billion parameters (Q8_0); the cache in host
 memory; and the share of prompts with the same answer when run alone and together with
 other prompts.
+
+`peers` runs the workloads of workloads.py with all layers on the GPU, in llamaherd, in
+llama-server (with 16, 32 and 64 slots: the fastest counts) and in a loop over
+llama-cpp-python, all with the same CUDA kernels, each after a small warm-up workload. The
+second model is random, with about 7 billion parameters in Q8_0.
 """
 
 from __future__ import annotations
@@ -19,14 +25,18 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import llama_cpp
 import llamaherd as lh
 import marked
 import numpy as np
+import own
+import peers
 import random_model
 from llamaherd.engine.native import shim
+from workloads import SEED, Workload, make_workloads
 
 # llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
@@ -39,6 +49,11 @@ WORDS = (
 )
 AT_ONCE = (1, 8, 16, 32, 40, 64, 120, 240)
 ROWS = (1, 2, 4, 8, 9, 16, 24, 32, 40, 48, 64, 96, 128, 192, 248)
+SLOTS = (16, 32, 64)
+N_THREADS = 8
+N_RUNS = 3
+SMALL = ("distinct", "annotate", "tree", "mixed", "samples", "long")
+LARGE = ("distinct", "annotate")
 _RULES = "Label the topic of this text with one word. " * 8
 
 
@@ -159,6 +174,86 @@ def run(path: str, output: Path) -> None:
     output.write_text(json.dumps(found, indent=1) + "\n")
 
 
+def own_seconds(model: lh.Model, load: Workload, warm_up: Workload) -> float:
+    """Return the duration of a workload in llamaherd, on a new context."""
+    with lh.Context(model, n_threads=N_THREADS) as context:
+        own.run_call(context, warm_up)
+        own.set_up(context, load)
+        return own.run_call(context, load)
+
+
+def loop_of_load(path: str, load: Workload) -> float:
+    """Return the duration of a workload in a loop over llama-cpp-python."""
+    llama = llama_cpp.Llama(
+        path, n_gpu_layers=-1, n_ctx=8192, flash_attn=True, verbose=False
+    )
+    vocab = llama_cpp.llama_model_get_vocab(llama.model)
+    ends = [
+        token
+        for token in range(llama.n_vocab())
+        if llama_cpp.llama_vocab_is_eog(vocab, token)
+    ]
+    llama("Hello", max_tokens=8)
+    start = time.perf_counter()
+    for i, (prompt, n) in enumerate(zip(load.prompts, load.max_tokens, strict=True)):
+        llama(
+            prompt,
+            max_tokens=n,
+            temperature=load.temperature,
+            logit_bias=dict.fromkeys(ends, -1e30),
+            seed=SEED + i,
+        )
+    seconds = time.perf_counter() - start
+    llama.close()
+    return seconds
+
+
+def server_seconds(
+    path: str, load: Workload, warm_up: Workload, longest: int
+) -> dict[str, float]:
+    """Return the durations of a workload in llama-server, by the number of slots."""
+    found = {}
+    for n_slots in SLOTS:
+        result = peers.run_server(
+            load, path, N_THREADS, longest, n_slots, n_gpu_layers=999, warm_up=warm_up
+        )
+        found[str(n_slots)] = result["seconds"][0]
+    return found
+
+
+def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]:
+    """Return seconds by workload and program; the runs of llamaherd are medians."""
+    loads, warm_ups = make_workloads(), make_workloads(quick=True)
+    found: dict[str, Any] = {}
+    for name in names:
+        load, warm_up = loads[name], warm_ups[name]
+        with lh.Model(path, n_gpu_layers=-1) as model:
+            longest = max(
+                len(lh.tokenize(model, prompt)) + n
+                for prompt, n in zip(load.prompts, load.max_tokens, strict=True)
+            )
+            runs = [own_seconds(model, load, warm_up) for _ in range(N_RUNS)]
+        servers = server_seconds(path, load, warm_up, longest)
+        found[name] = {
+            "n_tokens": sum(load.max_tokens),
+            "llamaherd": median(runs),
+            "llama-server": min(servers.values()),
+            "slots": int(min(servers, key=servers.__getitem__)),
+            **({"loop": loop_of_load(path, load)} if loop else {}),
+        }
+        print(name, json.dumps(found[name]), runs, servers, flush=True)
+    return found
+
+
+def run_peers(smollm2: str, output: Path) -> None:
+    """Measure both models, and write the result."""
+    found = {"SmolLM2-135M Q4_0": peers_of(smollm2, SMALL, loop=True)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = random_model.write("7b", f"{folder}/random.gguf")
+        found["random, 7 billion, Q8_0"] = peers_of(path, LARGE, loop=False)
+    output.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def report() -> None:
     """Write the tables of docs/gpu.md."""
     found = json.loads(RESULT.read_text())
@@ -178,7 +273,7 @@ def report() -> None:
 
 
 def _peer_rows() -> list[str]:
-    """Return the table of `gpu_peers.py`."""
+    """Return the table of the other programs."""
     rows = [
         "| model | workload | llamaherd, s | llama-server / own | loop / own |",
         "| --- | --- | ---: | ---: | ---: |",
@@ -195,11 +290,13 @@ def _peer_rows() -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run `run MODEL OUTPUT` or `report`."""
+    """Run `run MODEL OUTPUT`, `peers MODEL OUTPUT` or `report`."""
     warnings.simplefilter("ignore")
     match arguments:
         case ["run", path, output]:
             run(path, Path(output))
+        case ["peers", path, output]:
+            run_peers(path, Path(output))
         case ["report"]:
             report()
         case _:

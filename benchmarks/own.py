@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from workloads import Workload
 
 HERE = Path(__file__).parent
-N_STREAMS = 32
 
 
 def run_llamaherd(
@@ -95,28 +93,6 @@ def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[flo
     n_pairs = max(3, load.n_calls // 10)
     pairs = [(_call(new, load, i), _call(used, load, i)) for i in range(1, n_pairs + 1)]
     return [of_used / of_new for (of_new, _), (of_used, _) in pairs]
-
-
-def run_streams(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """Read 32 streams at the same time, each in its own thread; do this five times."""
-    prompts = load.prompts[:N_STREAMS]
-
-    def read(prompt: str) -> str:
-        return "".join(lh.generate(ctx, prompt, stream=True, max_tokens=32))
-
-    seconds: list[float] = []
-    texts: list[str] = []
-    with (
-        lh.Model(model) as opened,
-        lh.Context(opened, n_threads=n_threads) as ctx,
-        ThreadPoolExecutor(N_STREAMS) as pool,
-    ):
-        lh.generate(ctx, "Hello", max_tokens=2)  # this loads the pages of the model
-        for _ in range(5):
-            start = time.perf_counter()
-            texts = list(pool.map(read, prompts))
-            seconds.append(time.perf_counter() - start)
-    return {"seconds": seconds, "texts": texts}
 
 
 def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, object]:

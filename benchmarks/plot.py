@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
-from figures import ORDER, Summary, title, workloads
 from matplotlib import pyplot as plt
+from summary import ORDER, Summary, title, workloads
 
 if TYPE_CHECKING:
     from pathlib import Path

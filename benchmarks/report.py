@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from bounds import at_least, at_most
-from figures import Row, Summary, title, workloads
+from summary import Row, Summary, title, workloads
 
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "benchmarks/summary.json"

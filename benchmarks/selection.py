@@ -6,8 +6,8 @@
 2,000 texts have one of three labels. Candidates label them; errors of candidates are
 correlated through the difficulty of each text. Gold samples are drawn and split by
 `gold_split`, and candidates are compared on the parts. True values are known, because all
-texts have codes. The program writes the tables of docs/selection.md; with --model, it
-writes the output of the page's example.
+texts have codes. The program writes a table of docs/selection.md; with --model, it writes
+the output of the page's example. coverage.py runs the study of intervals.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import numpy as np
 from llamaherd.coding.selection import measures as paired
 from llamaherd.coding.selection.part_codes import codes_of_part
 from llamaherd.coding.statistics.intervals import share
+from studies import Hit, Study, hit
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
 LABELS = ["negative", "neutral", "positive"]
@@ -173,40 +174,35 @@ def _of_draw(
     sums["apart"].append(float(any(each.is_clear for each in found.differences)))
 
 
-def coverage(draws: int) -> list[str]:
-    """Return rows with the coverage of single and of simultaneous intervals."""
-    return [
-        f"| {design} | {n // 2} | {' | '.join(_covered(design, n, draws))} |"
-        for design in DESIGNS
-        for n in (100, 200, 400)
-    ]
+def draw_paired(case: tuple[str, int], rng: np.random.Generator) -> dict[str, Hit]:
+    """Simulate intervals of ten differences, each by itself and all at once."""
+    design, n = case
+    world = made(DIFFERENT, rng)
+    gold = drawn(world, design, 2 * n, int(rng.integers(2**53)))
+    found: dict[str, Hit] = {}
+    for measure in paired.LABEL_MEASURES:
+        true = truths(world, measure)
+        for way, adjust in (("", "none"), (", all ten", "bonferroni")):
+            hits = [
+                hit(row, true[row.first] - true[row.second])
+                for row in compared(world, gold, "select", measure, adjust).differences
+            ]
+            shares = [one.share for one in hits]
+            share = np.mean(shares) if adjust == "none" else float(all(shares))
+            found[f"{measure}{way}"] = Hit(float(share))
+    return found
 
 
-def _covered(design: str, n: int, draws: int) -> list[str]:
-    rng = np.random.default_rng(n)
-    one: dict[str, list[float]] = {measure: [] for measure in paired.LABEL_MEASURES}
-    together: dict[str, list[float]] = {measure: [] for measure in paired.LABEL_MEASURES}
-    for draw in range(draws):
-        if draw % 50 == 0:
-            world = made(DIFFERENT, rng)
-            true = {measure: truths(world, measure) for measure in paired.LABEL_MEASURES}
-        gold = drawn(world, design, n, int(rng.integers(2**53)))
-        for measure in paired.LABEL_MEASURES:
-            for adjust, into in (("none", one), ("bonferroni", together)):
-                found = compared(world, gold, "select", measure, adjust)
-                own = true[measure]
-                has = [
-                    each.low <= own[each.first] - own[each.second] <= each.high
-                    for each in found.differences
-                ]
-                into[measure].append(
-                    float(np.mean(has)) if adjust == "none" else float(all(has))
-                )
-    return [
-        f"{np.mean(each[measure]):.1%}"
-        for measure in paired.LABEL_MEASURES
-        for each in (one, together)
-    ]
+STUDIES = {
+    "codebooks": Study(
+        page="selection.md",
+        title="texts of select",
+        cases={
+            f"{design}, {n}": (design, n) for design in DESIGNS for n in (50, 100, 200)
+        },
+        draw=draw_paired,
+    )
+}
 
 
 def example(model: Path) -> str:
@@ -251,17 +247,6 @@ def main() -> None:
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     parts = {"optimism": "\n".join([*head, *optimism(4 * draws)])}
-    names = ("accuracy", "balanced accuracy", "macro F1", "kappa")
-    columns = " | ".join(f"{name} | together" for name in names)
-    head = [
-        (
-            f"{draws:,} draws; five candidates, right in 75, 72, 70, 65 and 50%; "
-            "ten differences.\n"
-        ),
-        f"| design | texts of select | {columns} |",
-        f"| --- | ---: | {' | '.join(['---:'] * 8)} |",
-    ]
-    parts["paired coverage"] = "\n".join([*head, *coverage(draws)])
     marked.write(options.page, parts)
 
 

@@ -1,24 +1,16 @@
-"""Cost of HTTP, and comparison with llama-server on the same kernels.
-
-python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--slots N ...]
-    [--gpu-layers N] [--workloads NAME ...] [--streams] [--prompts N] [--tokens N]
+"""Engines of serving.py: the library, `llamaherd serve` and llama-server, in turns.
 
 Workloads: "distinct" texts, "annotate" (all prompts begin with one codebook), "schema"
-(answers that follow a JSON Schema).
-
-The program compares the library in this process (one call, and a handle for each client),
-`llamaherd serve`, and llama-server with each number of slots (only if
-benchmarks/build_peers.sh has built it). In each pass every program runs the prompts once,
+(answers that follow a JSON Schema). The library runs in this process (one call, and a
+handle for each client); llama-server with each number of slots, only if
+benchmarks/build_peers.sh has built it. In each pass every program runs the prompts once,
 one program after the other, so that drifts of the machine's speed affect all equally.
-Each pass has new texts, because servers cache prompts. The first pass is a warm-up. With
---streams, answers are read as streams, and the time until the first text is also
-measured. Each pass is written as a line of JSON to benchmarks/results/server.jsonl; the
-medians are printed.
+Each pass has new texts, because servers cache prompts. The first pass is a warm-up. Each
+pass is written as a line of JSON to benchmarks/results/server.jsonl.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -41,6 +33,7 @@ from session import describe
 from workloads import SEED, codebook_prompt, sentences
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
 RESULTS = Path(__file__).parent / "results/server.jsonl"
@@ -343,37 +336,3 @@ def show(workload: str, passes: dict[str, list[Pass]]) -> None:
             for own, other in zip(done.texts, base.texts, strict=True)
         ]
         print(f"{line}, {sum(same)} of {len(same)} texts equal")
-
-
-def add_swa_full(parser: argparse.ArgumentParser) -> None:
-    """Add an option of llama-server that models with sliding windows need."""
-    parser.add_argument(
-        "--swa-full",
-        action="store_true",
-        help="llama-server keeps all cells of layers with sliding windows, without which "
-        "it reads each prompt from its start",
-    )
-
-
-def main() -> None:
-    """Read the arguments and measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model")
-    parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
-    parser.add_argument("--gpu-layers", type=int, default=0)
-    add_swa_full(parser)
-    parser.add_argument("--workloads", nargs="+", default=["distinct", "annotate"])
-    parser.add_argument("--streams", action="store_true")
-    parser.add_argument("--prompts", type=int, help="prompts of a pass")
-    parser.add_argument("--tokens", type=int, help="tokens of an answer")
-    options = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
-    for workload in options.workloads:
-        show(workload, measure(options, workload))
-
-
-if __name__ == "__main__":
-    main()

@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--stream-passes", type=int, default=3)
     parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--gpu-layers", type=int, default=0)
-    server.add_swa_full(parser)
+    parser.add_argument("--swa-full", action="store_true", help="of llama-server")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
     server.RESULTS.parent.mkdir(exist_ok=True)

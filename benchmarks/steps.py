@@ -1,7 +1,7 @@
 """Labels in steps: a model and a classifier, or a small and a larger model.
 
-    python benchmarks/steps.py MODEL.gguf LARGER.gguf EMBEDDINGS.gguf --output ROWS.json
-        [--texts NAME=TEXTS.csv ...] [--n 400] [--seeds 10] [--passes FOLDER]
+    python benchmarks/steps.py MODEL.gguf LARGER.gguf EMBEDDINGS.gguf
+        [--texts NAME=TEXTS.csv ...] [--n 400] [--seeds 10]
 
 TEXTS.csv has columns `text` and `label`, the human code. The package's `ag_news_sample`
 (100 news texts) is also measured. Eight texts of each set are the examples of the prompt.
@@ -12,13 +12,13 @@ score and calibration error (ten bins of equal mass) are measured on the texts w
 code. The width is the mean width of 95% intervals of all shares by DSL (`target="texts"`,
 from probabilities). Seconds are processor time with one thread, for the texts that each
 model processes in each step; they are extrapolated from 40 texts and exclude the fitting
-of heads. steps_report.py writes the rows into docs/steps.md.
+of heads. The table is written into docs/steps.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import random
 import time
 import warnings
 from pathlib import Path
@@ -26,12 +26,16 @@ from typing import Any
 
 import labelled
 import llamaherd as lh
+import marked
 import numpy as np
-import recalibration
 from llamaherd.calls.asks.calibration import calibrate_batch
 from llamaherd.coding.estimation.recalibrated import ProbabilityScores
 from llamaherd.coding.statistics.heads import least_sure, text_head
 
+ROOT = Path(__file__).resolve().parents[1]
+AG_NEWS = ROOT / "r_package/data/ag_news_sample.R"
+QUESTIONS = {"ag_news_sample": "Name the topic of the news text."}
+QUESTION = "Name the sentiment of the text."
 SEED = 20261126
 UNTIL = 0.5  # share of the texts
 UNSURE = 0.2
@@ -82,28 +86,45 @@ def in_steps(
     }
 
 
-def cost(
-    rows: list[dict[str, str]],
-    shots: list[dict[str, str]],
-    name: str,
-    path: Path,
-    *,
-    embeds: bool = False,
-) -> float:
-    """Estimate a model's processor time for all texts, in seconds, from some texts."""
-    texts = [row["text"] for row in rows[:N_TIMED]]
-    labels = sorted({row["label"] for row in [*rows, *shots]})
-    question = recalibration.QUESTIONS.get(name, recalibration.QUESTION)
-    examples = [(shot["text"], shot["label"]) for shot in shots]
-    book = lh.Codebook(question, labels, examples=examples)
-    with lh.Model(path) as model:
-        start = time.process_time()
-        if embeds:
-            lh.embed_parallel(model, texts, truncate=True, n_threads=1)
-        else:
-            with lh.Context(model, n_threads=1, n_threads_batch=1) as context:
-                lh.annotate({"text": texts}, "text", book, context)
-        return (time.process_time() - start) / len(texts) * len(rows)
+def ag_news() -> list[dict[str, str]]:
+    """Return the shuffled rows of the package's sample."""
+    lines = AG_NEWS.read_text(encoding="utf-8").splitlines()
+    split = [line.split("|") for line in lines if line.count("|") == 2]
+    rows = [{"text": text, "label": label} for label, _, text in split[1:]]
+    random.Random(SEED).shuffle(rows)  # noqa: S311 - the same each time, no secret
+    return rows
+
+
+def passes(
+    rows: list[dict[str, str]], book: lh.Codebook, paths: dict[str, Path]
+) -> dict[str, Any]:
+    """Return probabilities by both models, embeddings, and seconds of each model.
+
+    The seconds are the processor time for all texts with one thread, estimated from the
+    first texts.
+    """
+    texts = [row["text"] for row in rows]
+    found: dict[str, Any] = {}
+    for name, path in paths.items():
+        with lh.Model(path) as model:
+            start = time.process_time()
+            applied(name, model, texts[:N_TIMED], book, n_threads=1)
+            found[f"s_{name}"] = (time.process_time() - start) / N_TIMED * len(texts)
+            made = applied(name, model, texts, book)
+        found[name] = made if name == "vectors" else made.probs
+        if name != "vectors":
+            found["names"] = list(made.names)
+    return found
+
+
+def applied(
+    name: str, model: lh.Model, texts: list[str], book: lh.Codebook, **threads: int
+) -> Any:
+    """Return embeddings for the name "vectors", otherwise labels."""
+    if name == "vectors":
+        return lh.embed_parallel(model, texts, truncate=True, **threads).vectors
+    with lh.Context(model, **threads) as context:
+        return lh.annotate({"text": texts}, "text", book, context)
 
 
 def of_seed(
@@ -147,7 +168,9 @@ def of_seed(
         own["width"] = _width(new, gold)
         more = 0.0 if asked[1] else known["s_vectors"]
         name = f"{way}, then recalibrated"
-        made.append({"way": name, **own, "seconds": seconds + more, "agreement": None})
+        made.append(
+            {"way": name, **own, "seconds": seconds + more, "agreement": float("nan")}
+        )
     return made
 
 
@@ -159,7 +182,7 @@ def _frame(rows: list[dict[str, str]], probs: Floats, names: list[str]) -> dict[
     }
 
 
-def _figures(probs: Floats, codes: Any, others: Any) -> dict[str, Any]:  # noqa: ANN401
+def _figures(probs: Floats, codes: Any, others: Any) -> dict[str, Any]:
     scores = ProbabilityScores.of(
         probs[others], codes[others], np.ones(len(others)), 0.95
     )
@@ -170,54 +193,66 @@ def _figures(probs: Floats, codes: Any, others: Any) -> dict[str, Any]:  # noqa:
     }
 
 
-def _width(coded: Any, gold: lh.GoldSample) -> float:  # noqa: ANN401
+def _width(coded: Any, gold: lh.GoldSample) -> float:
     found = lh.estimate(coded, gold, target="texts", predictions="probs")
     return float(np.nanmean([row.high - row.low for row in found.by("dsl")]))
 
 
+def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> list[str]:
+    """Return a table of means over seeds, by set and method."""
+    columns = ("accuracy", "Brier score", "ECE", "width", "agrees", "seconds")
+    lines = [f"| texts | way | {' | '.join(columns)} |", "| --- | --- |" + " ---: |" * 6]
+    for set_name, (n, draws) in sets.items():
+        name = f"{set_name}, {n}, {round(n * CODED)} coded"
+        for same in zip(*draws, strict=True):
+            values = {
+                key: np.array([draw[key] for draw in same], dtype=float)
+                for key in ("accuracy", "brier", "ece", "width", "agreement", "seconds")
+            }
+            cells = [f"{values['accuracy'].mean():.3f} ± {values['accuracy'].std():.3f}"]
+            cells += [f"{values[key].mean():.3f}" for key in ("brier", "ece", "width")]
+            agreement = values["agreement"].mean()
+            cells.append("" if np.isnan(agreement) else f"{agreement:.3f}")
+            cells.append(f"{values['seconds'].mean():.1f}")
+            lines.append(f"| {name} | {same[0]['way']} | {' | '.join(cells)} |")
+            name = ""
+    return lines
+
+
 def main() -> None:
-    """Measure, and write JSON."""
+    """Measure, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("larger", type=Path)
     parser.add_argument("embeddings", type=Path)
-    parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--texts", action="append", default=[], metavar="NAME=TEXTS.csv")
     parser.add_argument("--n", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--passes", type=Path, default=None)
     args = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # ignore warnings about few codes
-    sets = {"ag_news_sample": recalibration.ag_news(SEED)}
-    for each in args.texts:
-        name, path = each.split("=", 1)
+    paths = {"small": args.model, "larger": args.larger, "vectors": args.embeddings}
+    sets = {"ag_news_sample": ag_news()}
+    for pair in args.texts:
+        name, path = pair.split("=", 1)
         sets[name] = labelled.read(Path(path), SEED)
-    found = []
+    found = {}
     for name, every in sets.items():
-        shots = labelled.shots_of(every, sorted({row["label"] for row in every}))
-        rows = [row for row in every if row not in shots][: args.n]
-        rows = [{"text": row["text"], "label": row["label"]} for row in rows]
-        small, larger = (
-            recalibration.passes(rows, shots, name, (path, args.embeddings), args.passes)
-            for path in (args.model, args.larger)
+        labels = sorted({row["label"] for row in every})
+        shots = labelled.shots_of(every, labels)
+        book = lh.Codebook(
+            QUESTIONS.get(name, QUESTION),
+            labels,
+            examples=[(shot["text"], shot["label"]) for shot in shots],
         )
-        known = {
-            "names": small["names"],
-            "small": small["probs"],
-            "larger": larger["probs"],
-            "vectors": small["vectors"],
-            "s_small": cost(rows, shots, name, args.model),
-            "s_larger": cost(rows, shots, name, args.larger),
-            "s_vectors": cost(rows, shots, name, args.embeddings, embeds=True),
-        }
-        draws = [of_seed(rows, known, seed) for seed in range(args.seeds)]
-        one = {"set": name, "n_texts": len(rows), "n_codes": round(len(rows) * CODED)}
-        found.append({**one, "seeds": args.seeds, "draws": draws})
-        print(name, [known[each] for each in ("s_small", "s_larger", "s_vectors")])
-    names = {"model": args.model, "larger": args.larger, "embeddings": args.embeddings}
-    out = {**{key: path.stem for key, path in names.items()}, "sets": found}
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
+        rows = [row for row in every if row not in shots][: args.n]
+        known = passes(rows, book, paths)
+        found[name] = len(rows), [of_seed(rows, known, k) for k in range(args.seeds)]
+    head = (
+        f"Model {args.model.stem}, larger model {args.larger.stem}, embeddings by "
+        f"{args.embeddings.stem}, 8 examples, {args.seeds} seeds. Seconds are of "
+        "processor time, one thread.\n"
+    )
+    marked.write(ROOT / "docs/steps.md", {"steps": "\n".join([head, *table(found)])})
 
 
 if __name__ == "__main__":

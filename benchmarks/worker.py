@@ -31,7 +31,7 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
     import own  # noqa: PLC0415
 
     if engine == "scheduling":
-        import scheduling  # noqa: PLC0415 - of internals, which other versions lack
+        import scheduling  # noqa: PLC0415
 
         return scheduling.measure()
     runs = {
@@ -40,7 +40,6 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
         "alone": own.run_alone,
         "alone-deterministic": own.run_alone_deterministic,
         "r": own.run_r,
-        "streams": own.run_streams,
         "count": own.count,
     }
     return runs[engine](load, model, n_threads)

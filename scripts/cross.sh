@@ -115,11 +115,11 @@ make_real_model() {
 # own, as many at a time as this machine has processors. Tests that need a model are skipped.
 make_r() {
   rm -rf "$DEBIAN"/project/{r_package,.rlib}
-  use_debian r_package scripts/testthat_files.R scripts/wheels/first_label.R
+  use_debian r_package scripts/testthat.R scripts/testthat_files.sh scripts/wheels/first_label.R
   say "the R package and its tests in Debian for $SYSTEM, in emulation"
   mkdir -p "$DEBIAN/project/.rlib"
   logged "cross-$SYSTEM-r-install" inside R CMD INSTALL --no-test-load --library=.rlib r_package
-  logged "cross-$SYSTEM-r" inside Rscript --vanilla testthat_files.R "$(nproc)"
+  logged "cross-$SYSTEM-r" inside ./testthat_files.sh "$(nproc)" r_package/tests/testthat
   tail -n 1 "$LOG_DIR/cross-$SYSTEM-r.log"
   say "a label by a real model in R"
   logged "cross-$SYSTEM-r-model" inside Rscript --vanilla first_label.R model.gguf

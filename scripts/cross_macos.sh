@@ -69,7 +69,7 @@ compile_shim() {
     cd "$folder" # the objects are written here
     xargs -0 -n 1 -P "$JOBS" "$compiler" -std=c++17 -fvisibility=hidden "${UNOPTIMIZED[@]}" \
       -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Wno-unused-command-line-argument \
-      -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" -c
+      -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' -DLH_LLAMA_COMMIT='"another"' "${includes[@]}" -c
   )
   "$compiler" -shared "$folder"/*.o -o "$folder/libllamaherd.dylib" \
     -L"$root/lib" -lllama -lggml -lggml-base \

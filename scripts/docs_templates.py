@@ -2,7 +2,7 @@
 
     python scripts/docs_templates.py FOLDER [--snapshots]
 
-FOLDER has the templates (scripts/fetch_templates.py). With --snapshots, the ends of the
+FOLDER has the templates (scripts/fetch_templates.sh). With --snapshots, the ends of the
 templates' prompts are also written to tests/python/chat/templates.json.
 """
 

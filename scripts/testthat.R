@@ -1,10 +1,13 @@
-# Runs the R package's tests with the package installed in .rlib.
+# Runs the R package's tests with the installed package: testthat.R [FOLDER [FILE]]. FILE is the
+# name of one file without "test-" and ".R".
 library(testthat)
 
 # Without this variable, testthat skips tests that are not for CRAN.
 Sys.setenv(NOT_CRAN = "true")
+arguments <- c(commandArgs(TRUE), "r_package/tests/testthat")
 results <- test_dir(
-  "r_package/tests/testthat",
+  arguments[[1]],
+  filter = if (length(arguments) > 2) sprintf("^%s$", arguments[[2]]),
   package = "llamaherd",
   load_package = "installed",
   reporter = "check",

@@ -184,7 +184,7 @@ install_r() {
 # testthat_files FOLDER SETTING...: runs R tests, each file in a process of its own.
 testthat_files() {
   SETTINGS=(R_LIBS=/r RETICULATE_PYTHON=/venv/bin/python "${@:2}")
-  inside Rscript --vanilla scripts/testthat_files.R "$JOBS" "$1"
+  inside scripts/testthat_files.sh "$JOBS" "$1"
 }
 
 make_r() {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import (
+    AbiMismatchError,
     AnswerError,
     BadArgumentError,
     ChatTemplateError,
@@ -138,7 +139,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
         return _of_context(error)
     if isinstance(error, BadArgumentError):
         return _of_argument(error, names)
-    if isinstance(error, (GenerationError, ModelLoadError)):
+    if isinstance(error, (AbiMismatchError, GenerationError, ModelLoadError)):
         return _of_failure(error, _asks(names))
     if not isinstance(error, (TypeError, ValueError)):
         return None
@@ -183,8 +184,12 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
     return ApiError(400, text, param=param, code="invalid_value")
 
 
-def _of_failure(error: GenerationError | ModelLoadError, asks: str) -> ApiError:
-    """Return the error of a prompt that failed, or of vectors that no model computes."""
+def _of_failure(
+    error: AbiMismatchError | GenerationError | ModelLoadError, asks: str
+) -> ApiError:
+    """Return the error of a prompt that failed, or of what cannot be computed here."""
+    if isinstance(error, AbiMismatchError):  # an llguidance that refuses constraints
+        return ApiError(501, str(error), code="not_supported", headers=_NO_RETRY)
     if isinstance(error, ModelLoadError):
         text = f"{error}; start the server with --embedding-model FILE"
         return ApiError(400, text, param="model", code="no_embeddings")

@@ -222,6 +222,13 @@ def test_nested_fields_are_told_with_dots() -> None:
     assert told.param is None
 
 
+def test_constraints_that_the_installed_llguidance_lacks_are_told() -> None:
+    told = of_exception(lh.AbiMismatchError("llguidance 1.5.0 may end the process"), {})
+    assert told is not None
+    assert (told.status, told.code) == (501, "not_supported")
+    assert "llguidance 1.5.0" in str(told)
+
+
 @pytest.mark.parametrize("path", list(SHAPES))
 def test_a_key_twice_is_refused_by_name(client: Client, path: str) -> None:
     for body in (b'{"seed": 1, "a": 2, "seed": 3}', b'{"a": [{"seed": 1, "seed": 1}]}'):

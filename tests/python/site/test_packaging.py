@@ -94,25 +94,29 @@ def test_numbers_of_a_header_are_read_by_cffi() -> None:
 
 
 def test_a_move_changes_the_pin_and_no_other_version() -> None:
-    with_pin = program("scripts/move_llama.py").with_pin
+    with_pin = program("scripts/versions.py").with_pin
     text = (
-        'pins "llama-cpp-python==0.3.1", `llama_cpp_python-0.3.1+portable-py3.whl`; '
-        "needs exactly version 0.3.1; since llama.cpp 0.3.1; other==0.3.1"
+        'pins "llama-cpp-python==0.3.1", of llama-cpp-python 0.3.1; '
+        "since llama.cpp 0.3.1; other==0.3.1"
     )
     assert with_pin(text, "0.4.22") == (
-        'pins "llama-cpp-python==0.4.22", `llama_cpp_python-0.4.22+portable-py3.whl`; '
-        "needs exactly version 0.4.22; since llama.cpp 0.3.1; other==0.3.1"
+        'pins "llama-cpp-python==0.4.22", of llama-cpp-python 0.4.22; '
+        "since llama.cpp 0.3.1; other==0.3.1"
     )
 
 
-def test_change_logs_are_compared_up_to_the_version_before(
+def test_the_pinned_version_is_in_three_files_at_most() -> None:
+    versions = program("scripts/versions.py")
+    pinned = versions.pins("pyproject.toml")
+    assert len(versions.PINNED) <= 3
+    assert {versions.pins(name) for name in versions.PINNED} == {pinned}
+
+
+def test_of_a_change_log_the_newest_version_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_versions = program("scripts/check_versions.py")
-    monkeypatch.setattr(check_versions, "ROOT", tmp_path)
-    newest = "# Changes\n\n## 0.2.0\n\nllama-cpp-python 0.4.0\n\n"
-    (tmp_path / "CHANGELOG.md").write_text(
-        newest + "## 0.1.0\n\nllama-cpp-python 0.3.0\n"
-    )
-    assert check_versions.newest("CHANGELOG.md") == newest
-    assert check_versions.pins("CHANGELOG.md") == "0.4.0"
+    versions = program("scripts/versions.py")
+    monkeypatch.setattr(versions, "ROOT", tmp_path)
+    (tmp_path / "CHANGELOG.md").write_text("# Changes\n\n## 0.2.0\n\n## 0.1.0\n")
+    pattern = versions.VERSIONS["CHANGELOG.md"]
+    assert versions.project_version("CHANGELOG.md", pattern) == "0.2.0"

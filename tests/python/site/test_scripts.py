@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -121,6 +122,15 @@ def test_collected_files_keep_their_times(tmp_path: Path, copy: Path) -> None:
     copies = sorted(path for path in root.rglob("*") if path.is_file())
     assert [path.name for path in copies] == ["ggml.h", "llama.h", "libllama.dll"]
     assert {path.stat().st_mtime for path in copies} == {1e9}
+
+
+@pytest.mark.parametrize("name", ["try_llama.sh", "cross_macos.sh"])
+def test_compilers_without_cmake_get_the_definitions_of_cmake(name: str) -> None:
+    cmake = (ROOT / "capi_shim/CMakeLists.txt").read_text(encoding="utf-8")
+    wanted = set(re.findall(r"\b(LH_\w+)=\"\$\{LLAMA", cmake))
+    script = (SCRIPTS / name).read_text(encoding="utf-8")
+    assert len(wanted) >= 2
+    assert wanted <= set(re.findall(r"-D(LH_\w+)=", script))
 
 
 def test_sources_of_another_version_are_not_used(tmp_path: Path) -> None:

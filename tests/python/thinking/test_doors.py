@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,19 +68,6 @@ def test_columns_of_thoughts_do_not_depend_on_what_fails(
         coded = lh.annotate(frame, "text", codebook(), context, method=method, **how)
         assert list(coded.frame)[-4:] == columns
         assert sum(error is not None for error in coded.errors) == n_failed
-
-
-def test_the_page_has_this_table() -> None:
-    """No interface of the table failed; scripts/docs_thinking.py writes the table."""
-    path = ROOT / "scripts/docs_thinking.py"
-    spec = importlib.util.spec_from_file_location("docs_thinking", path)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    every = {(b.name, d.name): True for b in BEHAVIOURS for d in DOORS}
-    text = (ROOT / "docs/thinking.md").read_text(encoding="utf-8")
-    assert script.page(text, script.table(every)) == text
 
 
 def test_every_cell_without_a_meaning_has_a_reason() -> None:

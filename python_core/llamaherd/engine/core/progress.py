@@ -150,6 +150,8 @@ class ProgressBar:
         from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
 
         if self._bar is None:
+            # Older versions of tqdm print a traceback if they cannot write a frame.
+            sys.stderr.flush()
             is_bytes = progress.unit == BYTES
             self._bar = tqdm(
                 total=progress.n_total or None,

@@ -193,7 +193,7 @@ def test_a_design_draws_each_pair_once_and_ends() -> None:
 )
 @pytest.mark.parametrize("design", ["adaptive", "random"])
 def test_intervals_cover_the_strengths(design: Design) -> None:
-    """benchmarks/coverage_pairs.py has the exact table; this test finds large errors."""
+    """benchmarks/coverage.py has the exact table; this test finds large errors."""
     hits = []
     for seed in range(60):
         true = np.random.default_rng(seed).normal(0, 1.2, 12)

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import simulated_texts as simulated
 from llamaherd.coding.statistics import dsl, label_weight, sampling
 from llamaherd.coding.statistics.regression import FitError, solve
 from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
 from thorough import sized
 
-BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
-
-
-def load_coverage() -> Any:
-    spec = importlib.util.spec_from_file_location("coverage_", BENCHMARKS / "coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["coverage_"] = module  # dataclasses look for annotations here
-    with pytest.MonkeyPatch.context() as patched:
-        # coverage.py imports a module from this folder
-        patched.syspath_prepend(str(BENCHMARKS))
-        spec.loader.exec_module(module)
-    return module
-
-
-coverage = load_coverage()
-
 
 def problem(kind: str = "logit", design: str = "simple", seed: int = 0) -> dsl.Problem:
     rng = np.random.default_rng(seed)
-    texts = coverage.made(rng, coverage.N_TEXTS)
-    draw = coverage.drawn(texts, design, rng)
-    named = {name: made for name, made, _ in coverage.problems(texts, draw)}
+    texts = simulated.made(rng, simulated.N_TEXTS)
+    draw = simulated.drawn(texts, design, rng)
+    named = {name: made for name, made, _ in simulated.problems(texts, draw)}
     return named[kind]
 
 
@@ -74,12 +55,12 @@ def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
 @pytest.mark.parametrize("name", ["mean", "ols", "logit", "covariate"])
 def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None:
     rng = np.random.default_rng(2)
-    texts = coverage.made(rng, coverage.N_TEXTS)
-    n = coverage.N_TEXTS
+    texts = simulated.made(rng, simulated.N_TEXTS)
+    n = simulated.N_TEXTS
     draw = sampling.Draw(
         rows=np.arange(n), all_probs=np.ones(n), strata=np.zeros(n, dtype=int)
     )
-    named = {name: made for name, made, _ in coverage.problems(texts, draw)}
+    named = {name: made for name, made, _ in simulated.problems(texts, draw)}
     made = named[name]
     wanted = solve(made.kind, made.x, made.y, np.ones(n))
     for method in (dsl.dsl, dsl.gold_alone):
@@ -119,12 +100,12 @@ def test_a_stratified_sample_has_the_textbooks_variance() -> None:
         n_texts = len(codes) / prob
         variance += n_texts**2 * (1 - prob) * np.var(codes, ddof=1) / len(codes)
     found = dsl.gold_alone(exact).covariance[0, 0]
-    assert found == pytest.approx(variance / coverage.N_TEXTS**2, rel=1e-9)
+    assert found == pytest.approx(variance / simulated.N_TEXTS**2, rel=1e-9)
 
 
 def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
     made = problem("mean")
-    others = np.setdiff1d(np.arange(coverage.N_TEXTS), made.rows)
+    others = np.setdiff1d(np.arange(simulated.N_TEXTS), made.rows)
     wanted = label_weight.best_lam(made.y, made.y_hat[made.rows], made.y_hat[others])
     found = label_weight.tuned_means(made)
     # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
@@ -143,10 +124,10 @@ def test_the_best_lam_has_the_smallest_variance(design: str) -> None:
 def in_groups(seed: int, design: str) -> dsl.Problem:
     """Return shares in two groups; labels are nearly always right in the first group."""
     rng = np.random.default_rng(seed)
-    texts = coverage.made(rng, coverage.N_TEXTS)
-    right = rng.random(coverage.N_TEXTS) < np.where(texts.group == 1, 0.6, 0.95)
+    texts = simulated.made(rng, simulated.N_TEXTS)
+    right = rng.random(simulated.N_TEXTS) < np.where(texts.group == 1, 0.6, 0.95)
     texts = dataclasses.replace(texts, label=np.where(right, texts.code, 1 - texts.code))
-    draw = coverage.drawn(texts, design, rng)
+    draw = simulated.drawn(texts, design, rng)
     x = (texts.group[:, None] == np.arange(2)).astype(float)
     return dsl.Problem(
         kind="ols",
@@ -191,11 +172,11 @@ def test_clusters_make_intervals_wider() -> None:
     made = problem("mean")
     rng = np.random.default_rng(1)
     alone = dataclasses.replace(made, strata=None)
-    each = dataclasses.replace(alone, clusters=np.arange(coverage.N_TEXTS))
+    each = dataclasses.replace(alone, clusters=np.arange(simulated.N_TEXTS))
     single, separate = dsl.dsl(alone).std_errors, dsl.dsl(each).std_errors
     assert separate == pytest.approx(single, rel=1e-2)
     # Speakers who repeat themselves: twenty texts each, sorted by label.
-    sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(coverage.N_TEXTS) / 2))
+    sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(simulated.N_TEXTS) / 2))
     wide = dataclasses.replace(alone, clusters=sorted_ // 20)
     assert (dsl.dsl(wide).std_errors > 1.1 * single).all()
     assert (dsl.naive(wide).std_errors > 2 * dsl.naive(alone).std_errors).all()
@@ -247,10 +228,9 @@ def test_large_log_odds_are_not_separated(seed: int) -> None:
 @pytest.mark.more(reason="simulates studies: a fifth as many")
 def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     draws = sized(40, 200)
-    samples = [(design, coverage.N_GOLD) for design in coverage.DESIGNS]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = coverage.measured(draws, 3, samples)
+        found = simulated.measured(draws, 3)
     assert set(found["n_failed"].values()) == {0}
     error = 4 * np.sqrt(0.95 * 0.05 / draws)
     valid = [row for row in found["rows"] if row["method"] != "naive"]
@@ -273,8 +253,8 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
 @pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
 def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
     rng = np.random.default_rng(11)
-    texts = coverage.made(rng, coverage.N_TEXTS)
-    ones = np.ones((coverage.N_TEXTS, 1))
+    texts = simulated.made(rng, simulated.N_TEXTS)
+    ones = np.ones((simulated.N_TEXTS, 1))
     groups = np.column_stack([ones, texts.group])
     truths = {
         "mean": solve("ols", ones, texts.code, ones[:, 0]),
@@ -283,8 +263,8 @@ def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str)
     draws = sized(60, 300)
     held = dict.fromkeys(truths, 0)
     for generator in rng.spawn(draws):
-        draw = coverage.drawn(texts, design, generator)
-        for name, made, which in coverage.problems(texts, draw):
+        draw = simulated.drawn(texts, design, generator)
+        for name, made, which in simulated.problems(texts, draw):
             if name in truths:
                 found = dsl.dsl(dataclasses.replace(made, target="texts"))
                 low, high = found.interval(0.95)

@@ -1,0 +1,52 @@
+"""Types of the simulated studies that coverage.py runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+
+class Hit(NamedTuple):
+    """Result of one draw: whether an interval contains the true value, and its width.
+
+    `share` is a number from 0 to 1 if a draw has several intervals. `width` is NaN for
+    shares of another kind, such as the share of draws with a warning.
+    """
+
+    share: float
+    width: float = math.nan
+
+
+def hit(interval: Any, truth: float) -> Hit:
+    """Return whether `interval.low` to `interval.high` contains the true value."""
+    return Hit(
+        interval.low - 1e-9 <= truth <= interval.high + 1e-9,
+        interval.high - interval.low,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Simulation of several cases.
+
+    Attributes:
+        page: File in docs; the table follows the mark "coverage: NAME". "": the table is
+            only printed.
+        title: Title of the column of cases.
+        cases: Parameters of each case, by name.
+        draw: Simulates one draw of a case, and returns a result for each way: a method,
+            a measure, or "warned of".
+        n_draws: Default number of draws.
+    """
+
+    page: str
+    title: str
+    cases: Mapping[str, Any]
+    draw: Callable[[Any, np.random.Generator], Mapping[str, Hit]]
+    n_draws: int = 300
