@@ -24,7 +24,7 @@ from coverage_designs import (
     texts_of,
     truth_of,
 )
-from llamaherd.coding.statistics.representative import label_check
+from llamaherd.coding.statistics.sampling import label_check
 from studies import Hit, Study, hit
 
 ALL = ("naive", *METHODS)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.fitting_means import fit_means
 from llamaherd.coding.estimation.formulas import Matrices, fit_regression
-from llamaherd.coding.estimation.gold_use import GoldUsed
+from llamaherd.coding.estimation.means import fit_means
+from llamaherd.coding.gold.used import GoldUsed
 from llamaherd.coding.statistics import dsl, sampling
-from llamaherd.coding.statistics.regression import fitted
+from llamaherd.coding.statistics.regression import solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def truths() -> dict[str, Floats]:
     weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
     probs = _code_prob(group, age)
     x = np.column_stack([np.ones(len(group)), group, age])
-    linear = fitted("ols", x, probs, weights)
+    linear = solve("ols", x, probs, weights)
     share = [np.average(probs[group == g], weights=weights[group == g]) for g in (0, 1)]
     return {
         "mean": np.array([weights @ probs]),

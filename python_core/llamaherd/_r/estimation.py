@@ -36,7 +36,7 @@ from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.plots.intervals import METHODS
 from llamaherd.coding.selection.robustness_result import estimate_lines
 from llamaherd.coding.statistics.intervals import level_of, student_quantile
-from llamaherd.coding.validation.dawid_skene import DawidSkene
+from llamaherd.coding.validation.dawid_skene import DawidSkene  # noqa: TC001 - form_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 

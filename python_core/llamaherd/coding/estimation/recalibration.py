@@ -30,7 +30,6 @@ from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import decimals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
