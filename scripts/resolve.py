@@ -56,7 +56,8 @@ def resolved(requirements: list[str], *options: str) -> dict[str, str]:
         subprocess.CalledProcessError: No versions fit; uv prints why.
     """
     command = [str(UV), "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
-    command += ["--no-build", "--python-version", "3.11", *options, "-"]
+    # The system's certificates, as pip uses them.
+    command += ["--system-certs", "--no-build", "--python-version", "3.11", *options, "-"]
     done = subprocess.run(
         command,
         input="\n".join(requirements),
