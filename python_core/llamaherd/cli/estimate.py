@@ -66,7 +66,7 @@ _level = option(
 )
 
 
-class _Files(NamedTuple):
+class _Tables(NamedTuple):
     """The table and the gold sample of a command, and its output."""
 
     data: Any
@@ -88,7 +88,7 @@ class _Files(NamedTuple):
         self.write(columns)
 
 
-def _read(options: dict[str, Any], *numbers: str) -> _Files:
+def _read(options: dict[str, Any], *numbers: str) -> _Tables:
     """Take the options of `of_gold_sample` but --label, and read the files.
 
     Args:
@@ -105,7 +105,7 @@ def _read(options: dict[str, Any], *numbers: str) -> _Files:
     columns = [options[name] for name in numbers if options[name] is not None]
     with shown_warnings():
         data = read_whole(table, ("p_*", *columns))
-        return _Files(data, lh.read_gold(gold), out, overwrite)
+        return _Tables(data, lh.read_gold(gold), out, overwrite)
 
 
 def _read_numbers(data: dict[str, list[Any]], formula: str, label: str) -> None:

@@ -186,10 +186,10 @@ def compare(
 def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) -> Speeds:
     """Measure the speed of both models alternately, so that load affects both equally."""
     start = monotonic()
-    rounds: list[tuple[Turn, Turn]] = []
+    rounds: list[tuple[TimedTurn, TimedTurn]] = []
     with (
-        Runner(base, n_threads, stop) as first,
-        Runner(other, n_threads, stop) as second,
+        TimedModel(base, n_threads, stop) as first,
+        TimedModel(other, n_threads, stop) as second,
     ):
         while len(rounds) < N_ROUNDS and (not rounds or monotonic() - start < _MAX_S):
             number = len(rounds)
@@ -208,7 +208,7 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
     )
 
 
-class Turn(NamedTuple):
+class TimedTurn(NamedTuple):
     """Speeds and answers of a model in one round."""
 
     prefill: float
@@ -216,14 +216,14 @@ class Turn(NamedTuple):
     texts: list[str | None]
 
 
-def _median(turns: Sequence[Turn]) -> Speed:
+def _median(turns: Sequence[TimedTurn]) -> Speed:
     return Speed(
         prefill=median(turn.prefill for turn in turns),
         decode=median(turn.decode for turn in turns),
     )
 
 
-class Runner:
+class TimedModel:
     """Context manager that measures one model with small contexts."""
 
     def __init__(self, model: Model, n_threads: int, stop: Stop) -> None:
@@ -232,13 +232,13 @@ class Runner:
         self._one = Context(model, n_seq_max=1, n_threads=n_threads)
         self._many = Context(model, n_seq_max=_N_SLOTS, n_threads=n_threads)
 
-    def turn(self, sample: Sample, number: int) -> Turn:
+    def turn(self, sample: Sample, number: int) -> TimedTurn:
         """Run one round, with new prompts, so that no prefix is cached."""
         long = self.run(self._one, [sample.window(number, self._n_prefill)], 1)
         windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
         starts = [sample.window(i, _N_START) for i in windows]
         answers = self.run(self._many, starts, _N_ANSWER)
-        return Turn(
+        return TimedTurn(
             prefill=long.stats.prefill_tokens_per_s,
             decode=answers.stats.decode_tokens_per_s,
             texts=answers.texts,

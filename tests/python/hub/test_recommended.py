@@ -7,7 +7,7 @@ from pathlib import Path
 
 import llamaherd as lh
 import pytest
-from llamaherd._r import models
+from llamaherd import _r
 from llamaherd.engine.hub.profile import Gpu
 from plain_forms import plain
 
@@ -49,7 +49,7 @@ def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None
     gpu = Gpu(name="a GPU", memory_bytes=24 << 30, source="libllama")
     profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
     monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
-    status = models.hardware_profile()
+    status = _r.hardware_profile()
     found = plain(status["value"])["gpu"]
     assert (found["name"], found["source"]) == (["a GPU"], "libllama")
     [size] = found["vram_bytes"]

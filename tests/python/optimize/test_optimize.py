@@ -336,7 +336,7 @@ def test_no_measurement_runs_on_after_a_stop(
         lh.Model(tiny_path("llama")) as model,
         lh.Context(model, n_seq_max=1) as context,
     ):
-        runner = measure.Runner(model, 1, stop)
+        runner = measure.TimedModel(model, 1, stop)
         with runner, pytest.raises(measure.Stopped):
             runner.run(context, [[5, 6]], 200)
         assert jobs[0].wait(0)

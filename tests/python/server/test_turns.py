@@ -49,12 +49,12 @@ def test_a_form_in_parts_of_any_size_is_read() -> None:
     body = b"--xyz\r\n" + head + b"\r\n\r\n" + content + b"\r\n--xyz--\r\n"
     for size in range(1, len(body) + 1):
         written = io.BytesIO()
-        form = upload.Form("multipart/form-data; boundary=xyz", written, 100)
+        form = upload.UploadForm("multipart/form-data; boundary=xyz", written, 100)
         for i in range(0, len(body), size):
             form.read(body[i : i + size])
         form.check_end()
         assert (form.filename, written.getvalue()) == ("f", content)
-    form = upload.Form("multipart/form-data; boundary=xyz", io.BytesIO(), 100)
+    form = upload.UploadForm("multipart/form-data; boundary=xyz", io.BytesIO(), 100)
     form.read(body[:-12])
     with pytest.raises(ApiError, match="no end"):
         form.check_end()

@@ -20,7 +20,7 @@ _MOST_FORM = 1 << 16  # bytes of a form in addition to its file
 _BLOCK = 1 << 20  # bytes that are read and written at once
 
 
-class Form:
+class UploadForm:
     """A form with a file, which is read in parts and written to an open file.
 
     Attributes:
@@ -131,7 +131,7 @@ async def receive(
     path: Path,
     most: int,
     thread: Executor,
-) -> Form:
+) -> UploadForm:
     """Read a form, and write its file to a new path.
 
     Args:
@@ -148,7 +148,7 @@ async def receive(
     """
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "wb") as file:
-        form = Form(content_type, file, most)
+        form = UploadForm(content_type, file, most)
         block = bytearray()
         async for part in parts:
             block += part
