@@ -77,7 +77,7 @@ $(MINILM): | $(DEV)
 $(TEMPLATES): | $(DEV)
 	@scripts/fetch_templates.sh $(TEMPLATES)
 
-.PHONY: help setup demo docs test quick generated nightly check models system system-dev system-docs clean distclean \
+.PHONY: help setup demo docs test quick generated test-changed nightly check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r check-r-pythons \
         test-long test-long-1 test-long-2 test-long-3 test-long-4 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama move-llama test-capi test-python test-pythons test-lowest test-neighbours test-built test-c-install test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
@@ -109,8 +109,12 @@ docs: system-docs setup $(DOCS) $(SMOLLM2) ## build the sites of the R and the P
 test: system-dev setup $(DEV) models ## run the tests that a change must pass: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme // python
 
-quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/engine/core/seeds.py" [ARGS="-k name"]
-	@$(PYTHON_VENV) scripts/changed.py $(FILES) $(if $(ARGS),-- $(ARGS))
+quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/engine/core/sampling.py" [ARGS="-k name"]
+	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
+
+BASE ?= HEAD
+test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 runs them
+	@$(PYTHON_VENV) scripts/changed.py $(if $(RUN),run,list) --base $(BASE) $(if $(ARGS),-- $(ARGS))
 
 generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md; the sizes in docs/architecture.md
 	@$(PYTHON_VENV) -c "import sys; sys.path.insert(0, 'scripts'); import changed; changed.link_sources()"

@@ -1,7 +1,12 @@
-"""Runs the nearest tests of files, on the sources as they are: changed.py FILE...
+"""Runs the tests that changed files need, on the sources as they are.
 
-The nearest tests of a file are the test file of the same name, and those that import the
-module. Arguments after `--` go to pytest.
+    changed.py quick FILE...      run the tests of these files: make quick FILES="..."
+    changed.py list [--base REV]  print the tests that all changes since REV need
+    changed.py run [--base REV]   run them (make test-changed)
+
+`quick` runs the nearest tests only: the test file of the same name, and those that import
+the module. `list` and `run` add all tests of the folder. Arguments after `--` go to
+pytest.
 
 Python tests use the sources through links in build/tree, with the compiled library of
 .venv: run `make .venv/.package` after changes in capi_shim that Python tests need. C++
@@ -11,6 +16,7 @@ package into build/quick-r.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -25,7 +31,7 @@ PYTHON = ROOT / ".venv/bin/python"
 TREE = ROOT / "build/tree"
 R_LIBRARY = ROOT / "build/quick-r"
 WINGS = ("engine", "calls")
-NEAREST_R = 6  # most test files for a file of R
+NEAREST_R = 6  # number of test files that `quick` runs for a file of R
 # What the build adds to the sources of the Python package.
 COMPILED = (
     "libllamaherd*",
@@ -49,26 +55,29 @@ class Needs:
     units: set[str] = field(default_factory=set)
     r: set[str] = field(default_factory=set)
 
-    def add(self, path: str) -> None:
-        """Add the tests of a file."""
+    def add(self, path: str, *, is_nearest: bool) -> None:
+        """Add the tests that a changed file needs."""
         if re.fullmatch(r"tests/(python|cross)/.*\.py", path):
             self.python |= _of_test_code(path)
         elif path.startswith("python_core/"):
-            self.python |= _of_module(path)
+            self.python |= _of_module(path, is_nearest=is_nearest)
         elif path.startswith(("capi_shim/", "tests/capi/")):
-            self._add_unit(path)
+            self._add_unit(path, is_nearest=is_nearest)
         elif path.startswith("r_package/"):
-            self.r |= _of_r(path)
+            self.r |= _of_r(path, is_nearest=is_nearest)
         elif path.startswith(("docs/", "scripts/", ".ci/")) or "/" not in path:
             self.python.add("tests/python/site")
 
-    def _add_unit(self, path: str) -> None:
+    def _add_unit(self, path: str, *, is_nearest: bool) -> None:
         if re.fullmatch(r"tests/capi/.*/test_.*\.cpp", path):
             self.units.add(f"*{path}")
             return
         folder = Path(path).parent.name
         is_room = (ROOT / "tests/capi" / folder).is_dir()
         self.units.add(f"*tests/capi/{folder}/*" if is_room else "*")
+        if not is_nearest:
+            self.units = {"*"}
+            self.python |= {"tests/python/native", "tests/python/whole/test_contract.py"}
 
 
 def _test_files(folder: str = "tests") -> list[Path]:
@@ -94,7 +103,7 @@ def _of_test_code(path: str) -> set[str]:
     }
 
 
-def _of_module(path: str) -> set[str]:
+def _of_module(path: str, *, is_nearest: bool) -> set[str]:
     """Return the tests of a module of the Python package."""
     module = Path(path).relative_to("python_core").with_suffix("")
     # Tests of the wings `engine` and `calls` have a folder for each room.
@@ -115,10 +124,13 @@ def _of_module(path: str) -> set[str]:
         )
         or imports.search(test.read_text(encoding="utf-8"))
     }
-    return tests or {"tests/python/api" if room == Path("tests/python") else str(room)}
+    is_everywhere = room == Path("tests/python")
+    if not is_nearest and not is_everywhere:
+        tests.add(str(room))
+    return tests or {"tests/python/api" if is_everywhere else str(room)}
 
 
-def _of_r(path: str) -> set[str]:
+def _of_r(path: str, *, is_nearest: bool) -> set[str]:
     """Return the R tests that a file of the R package needs.
 
     The nearest are the test of the file's name, and those that call its functions most.
@@ -138,7 +150,23 @@ def _of_r(path: str) -> set[str]:
     calls = {t: len(used.findall(t.read_text(encoding="utf-8"))) for t in tests}
     calls |= {t: 10**6 for t in tests if t.stem == f"test-{source.stem}"}
     using = sorted((t for t in tests if calls[t]), key=lambda t: -calls[t])
-    return {t.name for t in using[:NEAREST_R]} or {"test-help.R"}
+    return {t.name for t in using[: NEAREST_R if is_nearest else None]} or {"test-help.R"}
+
+
+def changed_files(base: str) -> list[str]:
+    """Return the files that differ from the revision, and those not in git."""
+    commands = (
+        ["git", "diff", "--name-only", base],
+        ["git", "ls-files", "--others", "--exclude-standard"],
+    )
+    lines = [
+        line
+        for command in commands
+        for line in subprocess.run(
+            command, cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+    ]
+    return sorted(set(lines))
 
 
 def link_sources() -> None:
@@ -225,14 +253,24 @@ def run(needs: Needs, arguments: list[str]) -> bool:
     return all(results)
 
 
-def main(arguments: list[str]) -> None:
-    """Run the tests; exit with 1 if one fails."""
-    words, _, more = " ".join(arguments).partition(" -- ")
+def main() -> None:
+    """Print or run the tests; exit with 1 if one fails."""
+    words, _, more = " ".join(sys.argv[1:]).partition(" -- ")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=("quick", "list", "run"))
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--base", default="HEAD")
+    asked = parser.parse_args(words.split())
+    is_nearest = asked.action == "quick"
     needs = Needs()
-    for path in words.split():
-        needs.add(os.path.normpath(path))
-    sys.exit(not run(needs, more.split()))
+    for path in asked.files if is_nearest else changed_files(asked.base):
+        needs.add(os.path.normpath(path), is_nearest=is_nearest)
+    if asked.action != "list":
+        sys.exit(not run(needs, more.split()))
+    for kind, names in (("pytest", needs.python), ("units", needs.units), ("R", needs.r)):
+        for name in sorted(names):
+            print(f"{kind}: {name}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

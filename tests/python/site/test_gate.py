@@ -58,10 +58,11 @@ def changed() -> ModuleType:
 def test_a_changed_file_has_its_tests(
     changed: ModuleType, path: str, kind: str, test: str
 ) -> None:
-    needs = changed.Needs()
-    needs.add(path)
-    tests = {name.removeprefix("tests/python/") for name in getattr(needs, kind)}
-    assert test in tests
+    for is_nearest in (True, False):
+        needs = changed.Needs()
+        needs.add(path, is_nearest=is_nearest)
+        tests = {name.removeprefix("tests/python/") for name in getattr(needs, kind)}
+        assert test in tests or tests == {"*"}
 
 
 class _Item:
