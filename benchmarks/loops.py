@@ -1,0 +1,378 @@
+"""Time of loops of single calls, in turns with llama-cpp-python's loops.
+
+    loops.py model.gguf [--encoder encoder.gguf] [--steps 15] [--only WORD] [--r] [--http]
+        [--write]
+
+People call a function once per text, in a loop, and each text follows the same
+instruction. Both libraries use the same number of threads and flash attention; each step
+of a loop is timed with one library, then with the other. The program prints the median
+milliseconds of a step without the first three, which meet the instruction for the first
+time, and the ratio of the medians. --only measures the loops whose names contain a
+word. With --r the loop also runs in R, with --http by requests to `llamaherd serve` in
+turns with requests to llama-server (which benchmarks/build_peers.sh builds). With --write
+it also writes the table into docs/decisions/0050-kept-beginnings.md, after the mark of
+the model's file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import warnings
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import peers
+from llama_cpp import Llama
+from llamaherd.engine.memory import hardware
+from marked import write
+from server import llamaherd_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Step = Callable[[int], object]
+    Ask = Callable[[str, dict[str, object]], dict[str, Any]]
+
+NOVEL = Path(__file__).with_name("data") / "pride_and_prejudice.txt"
+PAGE = Path(__file__).parent.parent / "docs/decisions/0050-kept-beginnings.md"
+LABELS = [" good", " bad", " new", " old", " other"]
+N_FIRST = 3  # steps that are not counted
+N_SHORT = 20  # prompts of a call that alternates with a long prompt
+N_CTX = 4096
+
+
+class Texts:
+    """Prompts as token ids, from a novel.
+
+    Args:
+        model: Model whose tokens are used.
+    """
+
+    def __init__(self, model: lh.Model) -> None:
+        novel = NOVEL.read_text(encoding="utf-8")[20_000:220_000]
+        self._model = model
+        self._tokens = lh.tokenize(model, novel)
+
+    def part(self, first: int, n: int) -> list[int]:
+        """Return n tokens."""
+        return self._tokens[first : first + n]
+
+    def prompt(self, n_instruction: int, k: int, n_own: int = 8) -> list[int]:
+        """Return an instruction with the k-th text."""
+        return [*self.part(0, n_instruction), *self.part(5000 + 31 * k, n_own)]
+
+    def text(self, n_instruction: int, k: int) -> str:
+        """Return the prompt as text."""
+        return lh.detokenize(self._model, self.prompt(n_instruction, k))
+
+    def short(self, k: int) -> list[list[int]]:
+        """Return short prompts for step k."""
+        return [self.part(37 * (N_SHORT * k + i), 12) for i in range(N_SHORT)]
+
+
+def complete(llama: Llama, prompt: Sequence[int], n: int) -> object:
+    """Complete a prompt with llama-cpp-python, which keeps its last prompt."""
+    return llama.create_completion(list(prompt), max_tokens=n, temperature=0)
+
+
+def answer_of(llama: Llama, prompt: Sequence[int], n: int) -> list[int]:
+    """Return the tokens of llama-cpp-python's answer."""
+    answer: list[int] = []
+    for token in llama.generate(prompt, temp=0):
+        answer.append(token)
+        if len(answer) == n:
+            break
+    return answer
+
+
+def conversation(
+    texts: Texts, answer: Callable[[list[int]], object], *, is_own: bool
+) -> Step:
+    """Return a step that adds a question and an answer to a prompt.
+
+    Args:
+        texts: Texts of the conversation.
+        answer: Function that answers a prompt, and returns the tokens of its answer.
+        is_own: Whether the conversation contains these answers. Otherwise it contains
+            other tokens, like a chat whose answers are trimmed.
+    """
+    talk = texts.part(0, 60)
+
+    def turn(k: int) -> None:
+        talk.extend(texts.part(400 * k, 25))
+        tokens = answer(talk)
+        other = texts.part(9000 + 50 * k, 12)
+        talk.extend(tokens if is_own and isinstance(tokens, list) else other)
+
+    return turn
+
+
+def cases(
+    context: lh.Context, exact: lh.Context, llama: Llama, texts: Texts
+) -> dict[str, tuple[Step, Step]]:
+    """Return for each loop a step of llamaherd and a step of llama-cpp-python."""
+
+    def ours(n_instruction: int, n: int, on: lh.Context = context) -> Step:
+        return lambda k: lh.generate(on, texts.prompt(n_instruction, k), max_tokens=n)
+
+    def theirs(n_instruction: int, n: int) -> Step:
+        return lambda k: complete(llama, texts.prompt(n_instruction, k), n)
+
+    def mixed(k: int) -> object:
+        prompt = texts.prompt(450, k)
+        if k % 3 == 0:
+            return lh.generate(context, prompt, max_tokens=4)
+        if k % 3 == 1:
+            return context.submit(prompt, max_tokens=4).result()
+        return lh.generate_parallel(context, [prompt], max_tokens=4)
+
+    def in_turns(k: int) -> object:
+        if k % 2:
+            return lh.generate(context, texts.prompt(600, k), max_tokens=4)
+        return lh.generate_parallel(context, texts.short(k), max_tokens=4)
+
+    def in_turns_of_theirs(k: int) -> object:
+        prompts = [texts.prompt(600, k)] if k % 2 else texts.short(k)
+        return [complete(llama, prompt, 4) for prompt in prompts]
+
+    def classify(k: int) -> object:
+        return lh.classify_parallel(context, [texts.prompt(450, k)], LABELS)
+
+    return {
+        "generate, instruction of 450 tokens": (ours(450, 4), theirs(450, 4)),
+        "the same, deterministic": (ours(450, 4, exact), theirs(450, 4)),
+        "generate, instruction of 2,000 tokens": (ours(2000, 4), theirs(2000, 4)),
+        "three kinds of calls": (mixed, theirs(450, 4)),
+        "classify, 5 labels / one token": (classify, theirs(450, 1)),
+        "short prompts, one token": (ours(0, 1), theirs(0, 1)),
+        "turns of a conversation": (
+            conversation(
+                texts,
+                lambda talk: (
+                    lh.generate(context, talk, ignore_eos=True, max_tokens=24).tokens
+                ),
+                is_own=True,
+            ),
+            conversation(texts, lambda talk: answer_of(llama, talk, 24), is_own=True),
+        ),
+        "the same, other answers": (
+            conversation(
+                texts,
+                lambda talk: lh.generate(context, talk, max_tokens=12),
+                is_own=False,
+            ),
+            conversation(texts, lambda talk: complete(llama, talk, 12), is_own=False),
+        ),
+        "20 short, 1 long in turns": (in_turns, in_turns_of_theirs),
+    }
+
+
+def milliseconds(step: Step, k: int) -> float:
+    """Return the time of a step."""
+    start = perf_counter()
+    step(k)
+    return 1000 * (perf_counter() - start)
+
+
+def row(name: str, ours: Step, theirs: Step, n_steps: int) -> str:
+    """Return the row of a loop in the table."""
+    times = [
+        (milliseconds(ours, k), milliseconds(theirs, k)) for k in range(N_FIRST + n_steps)
+    ]
+    one, other = (median(column) for column in zip(*times[N_FIRST:], strict=True))
+    line = f"| {name} | {one:.0f} | {other:.0f} | {one / other:.2f} |"
+    print(line, flush=True)
+    return line
+
+
+@contextmanager
+def r_session(path: str, n_threads: int) -> Iterator[Callable[..., object]]:
+    """Run loops.R until the block ends; yield a function that makes a call in it."""
+    script = str(Path(__file__).with_suffix(".R"))
+    command = ["Rscript", "--vanilla", script, path, str(n_threads)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        ask, answers = process.stdin, process.stdout
+        if ask is None or answers is None or answers.readline() != "ready\n":
+            raise peers.PeerError("loops.R did not start")
+
+        def call(**fields: object) -> None:
+            ask.write(f"{json.dumps(fields)}\n")
+            ask.flush()
+            if not answers.readline():
+                raise peers.PeerError("loops.R has ended")
+
+        yield call
+        ask.close()
+
+
+def r_cases(
+    call: Callable[..., object], llama: Llama, texts: Texts
+) -> dict[str, tuple[Step, Step]]:
+    """Return for each loop a step in R and a step of llama-cpp-python."""
+
+    def steps(n_instruction: int, n: int, kind: str) -> tuple[Step, Step]:
+        return (
+            lambda k: call(kind=kind, prompt=texts.text(n_instruction, k), n=n),
+            lambda k: complete(llama, texts.prompt(n_instruction, k), n),
+        )
+
+    return {
+        "R: generate, instruction of 450 tokens": steps(450, 4, "generate"),
+        "R: generate, instruction of 2,000 tokens": steps(2000, 4, "generate"),
+        "R: classify, 5 labels / one token": steps(450, 1, "classify"),
+        "R: short prompts, one token": steps(0, 1, "generate"),
+    }
+
+
+def http_cases(own: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]]:
+    """Return for each loop a request to `llamaherd serve` and one to llama-server.
+
+    Args:
+        own: Port of `llamaherd serve`.
+        peer: Port of llama-server.
+        texts: Texts of the prompts.
+    """
+
+    def client(port: int) -> Ask:
+        http = HTTPConnection("127.0.0.1", port, timeout=600)
+
+        def ask(path: str, body: dict[str, object]) -> dict[str, Any]:
+            headers = {"Content-Type": "application/json"}
+            http.request("POST", path, json.dumps(body), headers)
+            response = http.getresponse()
+            answer: dict[str, Any] = json.loads(response.read())
+            if response.status != 200:
+                raise peers.PeerError(str(answer)[:500])
+            return answer
+
+        return ask
+
+    ours, theirs = client(own), client(peer)
+
+    def complete(n_instruction: int, n: int) -> tuple[Step, Step]:
+        def step(ask: Ask) -> Step:
+            fixed = {"max_tokens": n, "temperature": 0}
+            return lambda k: ask(
+                "/v1/completions", {"prompt": texts.text(n_instruction, k), **fixed}
+            )
+
+        return step(ours), step(theirs)
+
+    def chat(ask: Ask) -> Step:
+        talk = [{"role": "system", "content": texts.text(60, 0)}]
+
+        def turn(k: int) -> None:
+            talk.append({"role": "user", "content": texts.text(25, k)})
+            body = {"messages": talk, "max_tokens": 24, "temperature": 0}
+            answer = ask("/v1/chat/completions", body)
+            talk.append(answer["choices"][0]["message"])
+
+        return turn
+
+    return {
+        "HTTP: completion, instruction of 450 tokens": complete(450, 4),
+        "HTTP: completion, instruction of 2,000 tokens": complete(2000, 4),
+        "HTTP: short prompts, one token": complete(0, 1),
+        "HTTP: turns of a chat": (chat(ours), chat(theirs)),
+    }
+
+
+def measured(
+    loops: dict[str, tuple[Step, Step]], options: argparse.Namespace
+) -> list[str]:
+    """Return the rows of loops whose names contain the word of --only."""
+    return [
+        row(name, *steps, options.steps)
+        for name, steps in loops.items()
+        if options.only in name
+    ]
+
+
+def http_rows(texts: Texts, options: argparse.Namespace, n_threads: int) -> list[str]:
+    """Return the rows of loops over HTTP."""
+    settings = ["-np", "1", "-c", str(N_CTX)]
+    with (
+        llamaherd_server(options.model, n_threads, 4) as (own, _),
+        peers.llama_server(options.model, n_threads, settings) as (peer, _),
+    ):
+        return measured(http_cases(own, peer, texts), options)
+
+
+def rows(options: argparse.Namespace, settings: dict[str, Any]) -> list[str]:
+    """Return the rows of the loops that generate text."""
+    path = options.model
+    llama = Llama(path, n_ctx=N_CTX, verbose=False, flash_attn=True, **settings)
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, **settings) as context,
+        lh.Context(model, deterministic=True, **settings) as exact,
+    ):
+        texts = Texts(model)
+        lines = measured(cases(context, exact, llama, texts), options)
+        if options.r:
+            with r_session(path, settings["n_threads"]) as call:
+                lines += measured(r_cases(call, llama, texts), options)
+        if options.http:
+            lines += http_rows(texts, options, settings["n_threads"])
+    llama.close()
+    return lines
+
+
+def embedding_row(path: str, n_steps: int, options: dict[str, Any]) -> str:
+    """Return the row of a loop that computes embeddings."""
+    llama = Llama(
+        path, embedding=True, n_ctx=512, verbose=False, flash_attn=True, **options
+    )
+    with lh.Model(path) as model:
+        text = "This is sentence number {} about a small matter."
+        line = row(
+            "embeddings of one sentence",
+            lambda k: lh.embed_parallel(model, [text.format(k)], **options),
+            lambda k: llama.embed(text.format(k)),
+            n_steps,
+        )
+    llama.close()
+    return line
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--encoder")
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--r", action="store_true")
+    parser.add_argument("--http", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    options: dict[str, Any] = {"n_threads": hardware.n_cores()}
+    lines = [
+        "| loop | llamaherd, ms | llama-cpp-python (HTTP: llama-server), ms | ratio |",
+        "|---|--:|--:|--:|",
+    ]
+    print("\n".join(lines))
+    lines += rows(args, options)
+    if args.encoder:
+        lines.append(embedding_row(args.encoder, 20 * args.steps, options))
+    if args.write:
+        name = Path(args.model).stem
+        head = f"{name}, {args.steps} steps, {options['n_threads']} threads"
+        write(PAGE, {f"loops {name}": "\n".join([f"{head}:", "", *lines])})
+
+
+if __name__ == "__main__":
+    main()
