@@ -108,7 +108,9 @@
 #' @keywords internal
 "_PACKAGE"
 
-# State of the session: `the$module` is the loaded Python module.
+# State of the session: `the$module` is the loaded Python module, `the$functions` are functions of
+# `the$called`, which is this module unless a test replaced it, and `the$told_cut` is TRUE once a
+# cut answer of a single call was told of.
 the <- new.env(parent = emptyenv())
 
 #' A hundred short news texts
