@@ -155,19 +155,7 @@ def prepare_coding(
     journal: Journal | None = None,
     prints_journal: bool = False,
 ) -> Coding | Steps:
-    """Build the coding that `annotate` runs.
-
-    Args:
-        frame: As for `annotate`.
-        text: As for `annotate`.
-        codebook: As for `annotate`.
-        ctx: As for `annotate`.
-        given: As for `annotate`.
-        is_piece: See `CodingWork`.
-        journal: Open journal, used instead of the journal that `given` names.
-        prints_journal: Whether to print the path of a journal that was named by the
-            codebook and the model, to stderr.
-    """
+    """Build the coding that `annotate` runs."""
     checked_codebook(codebook)
     versions = given.get("versions") or {}
     if not isinstance(versions, Mapping):

@@ -67,11 +67,7 @@ class AnswerType:
         return "ordinal" if self.is_ordered else "nominal"
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Check the fields of a codebook that belong to some types only.
-
-        Returns:
-            The normalized values of the fields in `takes`.
-        """
+        """Check the fields of a codebook that belong to some types only."""
         return {"labels": parts.checked_labels(given["labels"], self.name)}
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:

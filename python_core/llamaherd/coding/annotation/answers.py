@@ -96,11 +96,7 @@ def answers_of_classes(results: ClassifyResults, n_asked: int) -> Answers:
 
 
 def _with_probabilities(results: ClassifyResults) -> list[str | None]:
-    """Return the errors, with one for each label of an engine without probabilities.
-
-    Raises:
-        ValueError: No label has probabilities.
-    """
+    """Return the errors, with one for each label of an engine without probabilities."""
     errors = reasons(results.errors, results.finish_reasons)
     if results.answers is None:
         return errors
@@ -129,14 +125,7 @@ def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | 
 def answers_of_texts(
     results: Results, codebook: Codebook, offsets: Sequence[int] = ()
 ) -> Answers:
-    """Build answers from a generation call.
-
-    Args:
-        results: Results of the call.
-        codebook: Codebook of the coding.
-        offsets: For each answer, the position of its part in the whole text; () if all
-            are 0.
-    """
+    """Build answers from a generation call."""
     found = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
         each = list(map(thought_of, results))
@@ -191,14 +180,7 @@ def join_blocks(parts: Sequence[Answers]) -> Answers:
 def answers_of_split(
     answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
 ) -> Answers:
-    """Combine the answers for parts into answers for texts.
-
-    Args:
-        answers: Answers of all parts, grouped by text.
-        n_parts: Number of parts of each text, at least 1.
-        split: Method to combine parts.
-        names: The k labels.
-    """
+    """Combine the answers for parts into answers for texts."""
     if all(n == 1 for n in n_parts):
         return answers
     k = len(names)
@@ -291,12 +273,7 @@ def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
 
 
 def answers_of_rows(answers: Answers, rows: Integers) -> Answers:
-    """Expand the answers of unique texts to rows.
-
-    Args:
-        answers: Answers of the unique texts.
-        rows: For each row, the index of its text; -1 for rows without a text.
-    """
+    """Expand the answers of unique texts to rows."""
 
     def of(values: Any) -> Any:  # noqa: ANN401 - of any field
         if isinstance(values, np.ndarray):
@@ -371,14 +348,7 @@ class Quotes:
     def block(
         self, start: int, size: int, part_of: Callable[[int, str], tuple[str, int]]
     ) -> list[Labelled]:
-        """Return some of the labelled texts.
-
-        Args:
-            start: Index of the first text among the labelled texts.
-            size: Number of texts.
-            part_of: Returns the part of a text, by its index, that supports a label, and
-                the position of this part.
-        """
+        """Return some of the labelled texts."""
         found = []
         for i in self.labelled[start : start + size]:
             label = str(self._labels[i])

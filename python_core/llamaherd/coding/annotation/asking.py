@@ -69,11 +69,7 @@ class Asking:
         return len(self.around.after)
 
     def check(self) -> None:
-        """Raise an error for invalid settings or labels before anything runs.
-
-        Warns:
-            ThinkingWarning: The model would think, but its answers are constrained.
-        """
+        """Raise an error for invalid settings or labels before anything runs."""
         self._prepared([], None)
         if not isinstance(self._context, Elsewhere):
             notice_thinking(self._context.model, PromptOptions(**self._rendering))
@@ -123,13 +119,7 @@ class Asking:
         n_parts: Sequence[int],
         offsets: Sequence[int],
     ) -> Answers:
-        """Convert the results of a call to answers per text.
-
-        Args:
-            results: Results of the call.
-            n_parts: Number of parts of each text.
-            offsets: Position of each part in its text.
-        """
+        """Convert the results of a call to answers per text."""
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
             found = answers_of_classes(results, self.n_a_text)

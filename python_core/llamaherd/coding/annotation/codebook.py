@@ -286,13 +286,7 @@ class Codebook:
 
 
 def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
-    """Return a codebook as lines of text that a person can read.
-
-    Args:
-        codebook: The codebook.
-        width: Maximum number of characters of an example's text.
-        most: Maximum numbers of labels, of examples and of fields.
-    """
+    """Return a codebook as lines of text that a person can read."""
     what = codebook.kind.summary
     lines = [f"<Codebook> {what} ({codebook.hash[:8]})", "", codebook.question]
     if codebook.system is not None:

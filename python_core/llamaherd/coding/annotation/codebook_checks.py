@@ -30,14 +30,7 @@ def not_blank(name: Name, value: object) -> str:
 def checked_labels(
     labels: object, kind: str, *, least: int = 2, between: str = ""
 ) -> dict[str, str]:
-    """Return definitions by label.
-
-    Args:
-        labels: Labels, or definitions by label.
-        kind: Type of the codebook, for messages.
-        least: Minimum number of labels.
-        between: Separator that labels must not contain; "" for no separator.
-    """
+    """Return definitions by label."""
     made: dict[str, str] = {}
     forms: set[str] = set()
     for i, (label, definition) in enumerate(_pairs(labels, kind, least)):

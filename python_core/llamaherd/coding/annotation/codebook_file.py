@@ -128,12 +128,7 @@ def read_codebook(path: str | os.PathLike[str]) -> Codebook:
 
 
 def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
-    """Build a codebook from YAML.
-
-    Args:
-        text: YAML text.
-        name: Name of the text in messages.
-    """
+    """Build a codebook from YAML."""
     lines: _Lines = {}
     try:
         content = _content(text, lines)
@@ -404,11 +399,7 @@ def sources_of(codebook: Codebook) -> tuple[str, ...]:
 
 
 def codebook_from(source: str | Path) -> Codebook:
-    """Read a codebook from a file, or return the ready codebook named by "ready:name".
-
-    Args:
-        source: Path of a YAML file; or "ready:name", "ready:stance:target".
-    """
+    """Read a codebook from a file, or return the ready codebook named by "ready:name"."""
     text = str(source)
     if not is_ready(text):
         return read_codebook(source)

@@ -123,15 +123,7 @@ def _fields_of(codebook: Codebook) -> dict[str, Column]:
 def names_of_columns(
     roles: Sequence[str], columns: object, existing: Sequence[str]
 ) -> dict[str, str]:
-    """Return the names of the new columns by role.
-
-    Args:
-        roles: Roles of the new columns.
-        columns: None; a prefix for all names; or a dict of names by role, with None to
-            omit a column. The name for the role "p_" is the prefix of the columns of all
-            labels' probabilities.
-        existing: Names of the columns of the data frame.
-    """
+    """Return the names of the new columns by role."""
     if columns is None:
         made = {role: role for role in roles}
     elif isinstance(columns, str):
@@ -200,13 +192,7 @@ def table_of(
     codebook: Codebook,
     calibration: Calibration | None = None,
 ) -> CodedColumns:
-    """Return the new columns for the rows, by role.
-
-    Args:
-        answers: Answers of rows.
-        codebook: Codebook of the coding.
-        calibration: Calibration of the probabilities.
-    """
+    """Return the new columns for the rows, by role."""
     found = _table_of(answers, codebook, calibration)
     columns = found.columns
     for name, values in _further(answers, found.probs).items():
@@ -399,13 +385,7 @@ def coded_frame(
     new: Mapping[str, Any],
     **fields: Any,  # noqa: ANN401 - of Coded
 ) -> Coded:
-    """Return coded texts in the caller's data frame.
-
-    Args:
-        work: The texts, with their data frame.
-        new: New columns by name.
-        **fields: Further fields of `Coded`.
-    """
+    """Return coded texts in the caller's data frame."""
 
     def coded(frame: object) -> Coded:
         return Coded(

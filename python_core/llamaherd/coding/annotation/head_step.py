@@ -97,9 +97,6 @@ class HeadStep:
             texts: Texts that the model labelled.
             probs: float64[n, k], label probabilities from the model; NaN for failed
                 texts.
-
-        Returns:
-            The head; None if the step was cancelled.
         """
         good = np.asarray(np.isfinite(probs).all(axis=1))
         self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())
@@ -128,12 +125,7 @@ class HeadStep:
         return head
 
     def blocks(self, head: TextHead, texts: Sequence[str]) -> Iterator[StepLabels]:
-        """Label texts and yield the labels block by block; ends early if cancelled.
-
-        Args:
-            head: Result of `fit`.
-            texts: Texts to label.
-        """
+        """Label texts and yield the labels block by block; ends early if cancelled."""
         k = head.head.coefficients.shape[1]
         for start in range(0, len(texts), BLOCK):
             own = texts[start : start + BLOCK]

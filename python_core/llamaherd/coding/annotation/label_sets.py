@@ -38,13 +38,7 @@ def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
 
 
 def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
-    """Return the scale of labels, as given by the codebook, the sample or the column.
-
-    Args:
-        coded: Object with a codebook; or a data frame.
-        gold: Object with a design, such as `GoldSample`.
-        label: Column of labels in a data frame.
-    """
+    """Return the scale of labels, as given by the codebook, the sample or the column."""
     codebook = getattr(coded, "codebook", None)
     design = getattr(gold, "design", None) or {}
     if codebook is not None and codebook.kind.is_ordered:

@@ -117,15 +117,7 @@ WORDS: dict[str, dict[str, str]] = {
 def words_of(
     language: str | None, own: Mapping[str, str] | None, more: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return all fixed words of a codebook.
-
-    Args:
-        language: A built-in language, or another language if `own` has all words. With
-            None the words are English, and the prompt does not state the language of
-            the texts.
-        own: Replacements of built-in words.
-        more: Keys in `OF_TYPES` of the words that the codebook's type needs.
-    """
+    """Return all fixed words of a codebook."""
     given = dict(own or {})
     for key, word in given.items():
         if key not in KEYS:

@@ -63,15 +63,7 @@ def record_of(
     settings: Settings,
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the part of the provenance that is known before the first text is coded.
-
-    Args:
-        context: Context of the coding.
-        codebook: Codebook of the coding.
-        frame: Parts of the prompt before and after each text.
-        settings: Settings of the coding.
-        versions: Further versions by program, such as the version of R.
-    """
+    """Return the part of the provenance that is known before the first text is coded."""
     is_elsewhere = isinstance(context, Elsewhere)
     if is_elsewhere:  # the engine applies its own chat template
         preview = PromptPreview(

@@ -100,13 +100,7 @@ RECORDED = frozenset(
 def checked_settings(
     codebook: Codebook, model_name: str, settings: Mapping[str, Any]
 ) -> Settings:
-    """Check the arguments of `annotate` that affect labels.
-
-    Args:
-        codebook: Codebook of the coding.
-        model_name: Model name, used in the name of a journal.
-        settings: Settings that the caller gave, see `CodingSettings`.
-    """
+    """Check the arguments of `annotate` that affect labels."""
     given = AnnotateOptions.of(CodingSettings, settings)
     by_fields = codebook.kind.is_generated
     method: Method = "generate" if by_fields else "classify"
@@ -271,13 +265,7 @@ def _day(given: object) -> str:
 
 
 def journal_path(given: object, default: str) -> str | None:
-    """Return the path of a journal.
-
-    Args:
-        given: The argument `journal`: a path, True for the default path, or None or False
-            for no journal.
-        default: The default path.
-    """
+    """Return the path of a journal."""
     if given is None or given is False:
         return None
     if given is True:

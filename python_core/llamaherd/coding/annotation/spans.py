@@ -136,12 +136,7 @@ def check_places(name: Argument, text: str, label: Mapping[str, Any]) -> None:
 
 
 def distinct_passages(parsed: object) -> object:
-    """Return an answer with its distinct passages in the order of the text.
-
-    Args:
-        parsed: Answer with a list of passages, each a `Quoted` and a label; None for a
-            text without an answer.
-    """
+    """Return an answer with its distinct passages in the order of the text."""
     if not isinstance(parsed, Mapping):
         return parsed
     found = {
@@ -164,14 +159,7 @@ def long_table(
     ids: Sequence[object],
     spans: Sequence[Mapping[str, Any]],
 ) -> Any:  # noqa: ANN401 - of the same kind
-    """Return a data frame of passages, one row per passage.
-
-    Args:
-        frame: Data frame that determines the type of the result (pandas, polars, ...).
-        name: Name of the column of ids.
-        ids: Id of each passage's text.
-        spans: Passages, each with label, quote, start and end.
-    """
+    """Return a data frame of passages, one row per passage."""
     if name in COLUMNS:
         raise ArgumentError(
             f"must not be {checks.shown(name)}, which is a column of passages",
@@ -184,11 +172,7 @@ def long_table(
 
 
 def spans_of_cell(cell: object) -> list[dict[str, Any]]:
-    """Return the passages in a cell of the column "spans" of a table of coded texts.
-
-    Args:
-        cell: JSON text, a list of mappings, or None for a text without an answer.
-    """
+    """Return the passages in a cell of the column "spans" of a table of coded texts."""
     problem = f"must hold passages, not {checks.shown(cell)}"
     found = cell
     if isinstance(cell, str):

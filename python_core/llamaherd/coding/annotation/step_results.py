@@ -72,10 +72,6 @@ class StepResults:
             answers: Answers for these texts.
             probs: float64[m, k], calibrated probabilities.
             step: Position in `STEPS`.
-
-        Returns:
-            The share of earlier labels that the new labels confirm; NaN without earlier
-            labels.
         """
         good = np.isfinite(probs).all(axis=1)
         had = self.step[at] >= 0
@@ -122,11 +118,7 @@ class StepResults:
         )
 
     def names(self, rows: Integers) -> list[str | None]:
-        """Return the step of each row; None for rows without a label.
-
-        Args:
-            rows: For each row the position of its text; -1 without a text.
-        """
+        """Return the step of each row; None for rows without a label."""
         known = (*STEPS, None)
         padded = np.append(self.step, -1)  # index -1 selects the last one
         return [known[i] for i in padded[rows].tolist()]
@@ -159,15 +151,7 @@ def coded_of_steps(
     rows: Integers,
     stats: Stats,
 ) -> Coded:
-    """Return the data frame with the labels of all steps so far.
-
-    Args:
-        work: Texts to code, with codebook and settings.
-        record: Record of the first step; the counts of all steps are added to it.
-        results: Labels of the unique texts.
-        rows: For each row, the position of its text; -1 for rows without a text.
-        stats: Statistics of all steps.
-    """
+    """Return the data frame with the labels of all steps so far."""
     answers = answers_of_rows(results.answers, rows)
     answers.errors = [
         BLANK if is_blank(text) else error

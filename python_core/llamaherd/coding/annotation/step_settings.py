@@ -29,14 +29,7 @@ def check_steps(
     method: Method,
     settings: Mapping[str, object],
 ) -> None:
-    """Check the settings of a coding in steps.
-
-    Args:
-        codebook: Codebook of the coding.
-        given: Options of the coding.
-        method: Method of the coding.
-        settings: Settings as given by the caller, without omitted settings.
-    """
+    """Check the settings of a coding in steps."""
     _check_together(given, settings)
     if given.until is None and given.larger is None:
         return

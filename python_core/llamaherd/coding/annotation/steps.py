@@ -182,14 +182,7 @@ class Steps:
         return np.sort(rng.choice(n, until, replace=False))
 
     def _of(self, context: Host, at: Integers, *, first: Coding | None = None) -> Coding:
-        """Return the coding of some texts.
-
-        Args:
-            context: Context to run in.
-            at: Positions of the texts.
-            first: Coding of the first step, if this is a later step; a text that fails in
-                a later step keeps its label. None for the first step.
-        """
+        """Return the coding of some texts."""
         settings, calibration = self._settings, None
         if first is not None:
             settings = replace(settings, on_error="continue")

@@ -41,12 +41,7 @@ _PIECE_CHARS = 4096  # maximum number of characters tokenized at a time
 
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
-    """Check and return a column of texts, with None for missing texts.
-
-    Args:
-        values: Values of the column.
-        name: Name of the column.
-    """
+    """Check and return a column of texts, with None for missing texts."""
     return [
         None if value is None else checks.text(f"text: column {name!r}, row {i},", value)
         for i, value in enumerate(values)
@@ -109,17 +104,7 @@ def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
 def parts_of(
     model: Model, text: str, n_tokens: int, room: int | None = None
 ) -> list[str]:
-    """Split a text into parts of similar length, at whitespace.
-
-    Args:
-        model: Model whose tokenizer counts the tokens.
-        text: Text to split.
-        n_tokens: Largest number of tokens of a part.
-        room: Largest number of tokens of a text that is not split; None for `n_tokens`.
-
-    Returns:
-        The parts, whose concatenation is the text; a single part if it is short enough.
-    """
+    """Split a text into parts of similar length, at whitespace."""
     most = n_tokens if room is None else room
     # Some vocabularies encode a space as three bytes, each possibly a token.
     if 3 * len(text.encode()) + _MOST_ADDED <= most:
@@ -242,14 +227,7 @@ class Source:
 
 
 def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> None:
-    """Raise an error if a result was computed from other labels.
-
-    Args:
-        name: Name of the argument that contains the result, for the message.
-        result: `Source.to_dict` of the result; None for results of older versions.
-        of: Source of the reported labels.
-        any_order: True to accept a result of the same rows in another order.
-    """
+    """Raise an error if a result was computed from other labels."""
     source = Source.from_dict(result)
     if source is None:
         raise ArgumentError(

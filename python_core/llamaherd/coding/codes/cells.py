@@ -92,11 +92,6 @@ def are_alike(
 
     A model may give one label to all texts, and people another: both are then among the
     known labels, or both are numbers.
-
-    Args:
-        labels: Labels that occur.
-        codes: Codes that occur.
-        known: Labels that can occur, () if they are not known.
     """
     if labels & codes:
         return True
@@ -134,12 +129,7 @@ def _number(value: Any) -> int | float:  # noqa: ANN401 - of any type
 
 
 def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
-    """Return numbers as an array, float64 of the same shape; NaN for missing values.
-
-    Args:
-        values: A list, array or column of numbers, or of rows of numbers.
-        argument: Name of `values` in messages.
-    """
+    """Return numbers as an array, float64 of the same shape; NaN for missing values."""
     what = checks.no_list(values)
     is_other = isinstance(values, (str, bytes, bytearray, Mapping))
     is_single = getattr(values, "ndim", 1) == 0

@@ -48,13 +48,6 @@ def check_coders(
     cannot be told from a column of notes, unless these codes are declared as labels. If
     no column has a label, nothing is refused: then labels and codes are written
     differently.
-
-    Args:
-        labels: The model's labels, in the form of the codes; None for missing labels.
-        columns: Codes of each coder, a label each; None for missing codes.
-        coders: Names of the columns.
-        known: Labels that can occur and labels that the user declared for codes, () if
-            they are not known.
     """
     there, names = set(labels) - {None}, list(known)
     columns = [list(column) for column in columns]
@@ -88,12 +81,7 @@ def check_coders(
 
 
 def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
-    """Refuse codes that are no label, but are written almost like one.
-
-    Args:
-        columns: Codes of each coder, None for missing codes.
-        labels: All labels that are known: those of the texts, and those declared.
-    """
+    """Refuse codes that are no label, but are written almost like one."""
     known = {str(label) for label in labels if label is not None}
     given = Counter(
         str(code) for column in columns for code in column if code is not None
@@ -125,11 +113,6 @@ def check_names(
 
     Names are the same if they are equal in Unicode form NFC, without the whitespace
     around them. Nameless columns are not compared.
-
-    Args:
-        names: The names.
-        argument: Argument that has the columns.
-        owner: File that has the columns, if it is not the argument itself.
     """
     seen = set()
     for i, name in enumerate(names):
@@ -153,14 +136,7 @@ def check_comparable(
     *,
     are_measures: bool = False,
 ) -> None:
-    """Refuse columns that cannot contain the codes of a coder of the same units.
-
-    Args:
-        columns: Codes of each coder in one form; None for missing codes.
-        coders: Names of the columns, "" if unknown.
-        known: Declared labels, () if they are not known.
-        are_measures: True for an interval or ratio scale, on which codes may all differ.
-    """
+    """Refuse columns that cannot contain the codes of a coder of the same units."""
     names, own = list(known), [set(column) - {None} for column in columns]
     for i, (coder, codes) in enumerate(zip(coders, own, strict=True)):
         others: set[Any] = set().union(*own[:i], *own[i + 1 :])
@@ -201,11 +177,7 @@ REMOVED = (
 
 
 def majority(codes: Sequence[_CodeT | None]) -> tuple[_CodeT | None, bool]:
-    """Return the code of a text, None without codes; and True if its coders tie.
-
-    Args:
-        codes: Codes of one text in the order of the coders; None if a code is missing.
-    """
+    """Return the code of a text, None without codes; and True if its coders tie."""
     counted = Counter(code for code in codes if code is not None).most_common(2)
     if not counted:
         return None, False
@@ -216,11 +188,7 @@ def majority(codes: Sequence[_CodeT | None]) -> tuple[_CodeT | None, bool]:
 def majority_codes(
     codes: Sequence[Sequence[_CodeT | None]],
 ) -> tuple[list[_CodeT | None], int]:
-    """Return the code of each text by `majority`, and the number of ties.
-
-    Args:
-        codes: For each coder the codes of all texts.
-    """
+    """Return the code of each text by `majority`, and the number of ties."""
     decided = [majority(each) for each in zip(*codes, strict=True)]
     return [code for code, _ in decided], sum(is_tie for _, is_tie in decided)
 
@@ -228,11 +196,7 @@ def majority_codes(
 def majority_of_sets(
     codes: Sequence[Sequence[_LabelT] | None],
 ) -> tuple[list[_LabelT] | None, bool]:
-    """Return the labels of a text, None without codes; and True if its coders tie.
-
-    Args:
-        codes: Labels of one text by each coder; None if a code is missing.
-    """
+    """Return the labels of a text, None without codes; and True if its coders tie."""
     given = [code for code in codes if code is not None]
     if not given:
         return None, False

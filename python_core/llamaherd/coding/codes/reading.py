@@ -46,12 +46,6 @@ def read(
     as "TRUE" is a truth value if all texts of its column are truth values. True is equal
     to the number 1 if all numbers are 0 or 1. Missing values, blank texts and texts for
     missing values (NA, N/A, NaN) are not codes, unless they are among `names`.
-
-    Args:
-        columns: Codes of each coder; if equal codes have several forms, the first form is
-            used.
-        names: All labels, converted to the same form as the codes; () if unknown.
-        argument: Name of the codes in messages.
     """
     names = [made for name in names if form_of(_text(made := plain(name, argument)))]
     known = {_text(name): name for name in names}
@@ -97,15 +91,7 @@ def read_sets(
     *,
     argument: Name = "codes",
 ) -> list[list[tuple[Any, ...] | None]]:
-    """Convert columns of codes with several labels each, written with a separator.
-
-    Args:
-        columns: As for `read`; "" and the words in `none` mean that no label applies.
-        names: Known labels.
-        between: Separator of labels.
-        none: Lower-case words that mean that no label applies.
-        argument: Name of the codes in messages.
-    """
+    """Convert columns of codes with several labels each, written with a separator."""
     known = {_text(plain(name)) for name in names}
     parts = [[_parts(c, known, between, none, argument) for c in col] for col in columns]
     flat = [[part for each in column for part in each or ()] for column in parts]

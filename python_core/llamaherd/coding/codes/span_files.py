@@ -52,14 +52,7 @@ class MarkedText:
 def marked_texts(
     path: Path, form: Format = "auto", text: str = "text"
 ) -> list[MarkedText]:
-    """Read the texts of a file or folder with passages.
-
-    Args:
-        path: A file of JSON lines, an export of doccano or Label Studio, an .ann file of
-            brat or a folder with such files.
-        form: Format; "auto" detects the format.
-        text: Name of the field with the text, in JSON lines.
-    """
+    """Read the texts of a file or folder with passages."""
     if form == "brat" or (form == "auto" and (path.is_dir() or path.suffix == ".ann")):
         return list(_brat(path))
     content = _decoded(path).removeprefix("\ufeff")
@@ -74,12 +67,7 @@ def marked_texts(
 
 
 def _decoded(path: Path, *, keep_lines: bool = False) -> str:
-    """Return the text of a file.
-
-    Args:
-        path: Path of the file.
-        keep_lines: Whether to keep the ends of lines as they are in the file.
-    """
+    """Return the text of a file."""
     try:
         if keep_lines:
             return path.read_bytes().decode("utf-8")

@@ -294,14 +294,7 @@ def first_pairs(n: int, rng: np.random.Generator) -> list[Pair]:
 def next_pairs(
     fit: StrengthFit, known: Collection[Pair], most: int, rng: np.random.Generator
 ) -> list[Pair]:
-    """Return the pairs of the next round; each object is in at most one pair.
-
-    Args:
-        fit: Fit to all results so far.
-        known: Pairs that were compared before, in either order.
-        most: Largest number of pairs.
-        rng: Random number generator, for ties and for the order within pairs.
-    """
+    """Return the pairs of the next round; each object is in at most one pair."""
     n = len(fit.strengths)
     first, second = _candidates(n, known, rng)
     gain = _gain(fit, first, second)

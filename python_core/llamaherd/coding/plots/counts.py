@@ -48,13 +48,7 @@ class Passage(NamedTuple):
 def labels_plot(
     summary: Sequence[Mapping[str, Any]], n: int, things: str = "texts"
 ) -> Plot:
-    """Show the number of texts with each label, shaded by the label's probability.
-
-    Args:
-        summary: Return value of `summary_of`.
-        n: Number of all texts.
-        things: Plural noun for the units, for the title.
-    """
+    """Show the number of texts with each label, shaded by the label's probability."""
     if not summary:
         raise ArgumentError(
             "has no labels to count: its codebook has fields",
@@ -142,18 +136,7 @@ def passages_of(label: str | None) -> list[Passage]:
 def passage_counts(
     labels: Sequence[str | None], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Count passages, and texts with a passage, for each label.
-
-    Args:
-        labels: For each text, its passages as JSON; None if it has no answer.
-        names: Labels of the codebook.
-
-    Returns:
-        For each label: "n", the number of passages; "n_texts" and "share", the number of
-        texts with such a passage and their share of the texts with an answer; and
-        "mean_length" of the passages in characters. The share is None without answers;
-        the mean length is None without passages.
-    """
+    """Count passages, and texts with a passage, for each label."""
     found = [passages_of(label) for label in labels]
     n_answered = sum(label is not None for label in labels)
     others = {each.label for own in found for each in own} - set(names)
@@ -174,12 +157,7 @@ def passage_counts(
 
 
 def passages_plot(counts: Sequence[Mapping[str, Any]], n_texts: int) -> Plot:
-    """Show number, share of texts and mean length of the passages with each label.
-
-    Args:
-        counts: Return value of `passage_counts`.
-        n_texts: Number of texts with an answer.
-    """
+    """Show number, share of texts and mean length of the passages with each label."""
     if not counts:
         raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
     notes = [
@@ -255,12 +233,7 @@ def _share_class(n: int, total: int) -> int:
 
 
 def timeline_plot(requests: Sequence[Any], n_slots: int) -> Plot:
-    """Show when each prompt waited, was read and was answered.
-
-    Args:
-        requests: `RequestStats` of the prompts that ran.
-        n_slots: Number of prompts that can run at once.
-    """
+    """Show when each prompt waited, was read and was answered."""
     if not requests:
         raise ArgumentError(
             "has no prompt that ran: all were copied, read from the journal, or failed",
@@ -343,14 +316,6 @@ def label_summary(
         names: The k labels of the codebook.
         probs: float64[n, k], probability of each label; None if unknown.
         several: True if a text may have several labels, joined by `JOINED`.
-
-    Returns:
-        For each label a dict: "label"; "n", the number of texts with this label;
-        "n_labelled", the number of texts with an answer, which is the same for each
-        label; "share", n / n_labelled, None if no text has an answer; "prob", the label's
-        mean probability in the n texts; "bands", counts of the n texts by probability,
-        see `BANDS`. "prob" and "bands" are None without probabilities. [] without
-        `names`.
     """
     known = sum(label is not None for label in labels)
     found = []

@@ -92,12 +92,7 @@ def draw(plot: Plot, ax: Axes | None = None) -> Axes:
 
 
 def svg_of(plot: Plot, name: str) -> str:
-    """Draw a plot as an SVG element for a page.
-
-    Args:
-        plot: Description of the plot.
-        name: Name of the plot, unique on the page.
-    """
+    """Draw a plot as an SVG element for a page."""
     svg = _file_of(plot, "svg", {"Date": None, "Creator": None}).decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

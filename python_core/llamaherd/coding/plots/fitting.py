@@ -74,13 +74,7 @@ class FittedTexts:
 def fit(
     plot: Plot, width: float | None = None, height: float | None = None
 ) -> FittedTexts:
-    """Fit the texts of a plot to its size.
-
-    Args:
-        plot: The plot.
-        width: Width in inches; None for the width on a page.
-        height: Height in inches; None for a height that has room for all rows.
-    """
+    """Fit the texts of a plot to its size."""
     wide = plot.width if width is None else width
     series = plot.series.names if plot.has_legend else ()
     legend = in_one_line(series, max(12, int(12 * wide)))

@@ -209,12 +209,7 @@ def scores_plot(fields: Fields) -> Plot:
 
 
 def agreement_plot(found: Sequence[Mapping[str, Any]], level: float | None) -> Plot:
-    """Show coefficients of agreement with their intervals.
-
-    Args:
-        found: Fields of each `Agreement`.
-        level: Confidence level; None if unknown.
-    """
+    """Show coefficients of agreement with their intervals."""
     # agreement() in R also has kappas with other weights.
     rows = [
         COEFFICIENTS[each["name"]].title
@@ -234,11 +229,7 @@ def agreement_plot(found: Sequence[Mapping[str, Any]], level: float | None) -> P
 
 
 def span_measures_plot(fields: Fields) -> Plot:
-    """Show precision, recall, F1 and alpha of all labels together, by pair of coders.
-
-    Args:
-        fields: "rows", from `to_dicts` of a validation of passages, and "level".
-    """
+    """Show precision, recall, F1 and alpha of all labels together, by pair of coders."""
     found = [row for row in fields["rows"] if not row["label"]]
     there = {row["measure"] for row in found}
     measures = [name for name in _SPAN_MEASURES if name in there]
@@ -252,11 +243,7 @@ def span_measures_plot(fields: Fields) -> Plot:
 
 
 def span_labels_plot(fields: Fields) -> Plot:
-    """Show F1 and alpha of each label, between the model and people.
-
-    Args:
-        fields: "rows", from `to_dicts` of a validation of passages, and "level".
-    """
+    """Show F1 and alpha of each label, between the model and people."""
     found = [
         row
         for row in fields["rows"]

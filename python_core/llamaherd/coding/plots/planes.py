@@ -61,11 +61,7 @@ def calibration_plot(fields: Fields) -> Plot:
 
 
 def coverage_plot(fields: Fields) -> Plot:
-    """Show the accuracy of the most confident labels, against their share.
-
-    Args:
-        fields: "coverage", the fields of a `CoverageCurve`, and "level".
-    """
+    """Show the accuracy of the most confident labels, against their share."""
     found = _known(fields, "coverage")
     if not len(found["accuracy"]):
         raise ArgumentError(

@@ -55,17 +55,7 @@ def rows_plot(
     is_share: bool = True,
     spans: Sequence[Range | None] = (),
 ) -> Plot:
-    """Return values with their intervals in rows, one colour per series.
-
-    Args:
-        title: Title of the plot.
-        x: Title of the axis.
-        rows: Names of the rows, from top to bottom.
-        series: Names of the series.
-        values: The values, in any order.
-        is_share: True for shares and coefficients of agreement, whose axis begins at 0.
-        spans: For each row, the range drawn behind its values.
-    """
+    """Return values with their intervals in rows, one colour per series."""
     rows, values, note = _first(rows, values, by="row")
     low, high = _range(values, is_share=is_share)
     marks: list[Mark] = []
@@ -155,18 +145,7 @@ def panels_plot(
     from_zero: Sequence[int | None],
     n_columns: int = 1,
 ) -> Plot:
-    """Return values in panels with an axis each, because their units differ.
-
-    Args:
-        title: Title of the plot.
-        x: Title of all axes.
-        panels: Titles of the panels.
-        rows: Names of the rows, the same in each panel.
-        series: Names of the series.
-        values: The values, at most one in a row of a panel.
-        from_zero: Indices of the panels that show 0; None for all.
-        n_columns: Number of panels side by side, if there is room.
-    """
+    """Return values in panels with an axis each, because their units differ."""
     panels, values, note = _first(list(panels), values, by="panel")
     lines = [
         Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6], panel=panel) for panel in from_zero

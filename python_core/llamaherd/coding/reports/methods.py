@@ -66,11 +66,7 @@ class ChecklistItem:
 
 
 def checklist_of(facts: Mapping[str, Any]) -> list[ChecklistItem]:
-    """Answer the checklist.
-
-    Args:
-        facts: Return value of `facts_of`, from a report's content.
-    """
+    """Answer the checklist."""
     more = {**facts, **_facts(facts)}
     made = []
     for item in _items():
@@ -227,11 +223,7 @@ class MethodsText:
 
 
 def methods_of(contents: Contents) -> MethodsText:
-    """Return the methods paragraph of a report's content.
-
-    Args:
-        contents: Result of `contents_of` or `read_report`.
-    """
+    """Return the methods paragraph of a report's content."""
     used: list[str] = []
     facts = facts_of(contents)
     found = prose.paragraphs(

@@ -256,13 +256,7 @@ class MarkedPiece(NamedTuple):
 def pieces_of(
     text: str, passages: Iterable[Passage], names: Sequence[str]
 ) -> list[MarkedPiece]:
-    """Split a text at the starts and ends of its passages, which may overlap.
-
-    Args:
-        text: The text, which is cut after `LONGEST` characters.
-        passages: Its passages.
-        names: Labels; each has a colour.
-    """
+    """Split a text at the starts and ends of its passages, which may overlap."""
     text = text[:LONGEST]
     inside = [
         Passage(max(each.start, 0), min(each.end, len(text)), each.label)

@@ -67,16 +67,7 @@ def weights_of(validation: Mapping[str, Any]) -> Sequence[str]:
 
 
 def paragraphs(template: str, facts: Mapping[str, Any]) -> list[list[str]]:
-    """Render a template of plain text.
-
-    Args:
-        template: Name of the template, with one sentence a line and a line "--" between
-            paragraphs.
-        facts: Values of the template.
-
-    Returns:
-        For each paragraph its sentences.
-    """
+    """Render a template of plain text."""
     text = _TEXTS.get_template(template).render(facts)
     found: list[list[str]] = [[]]
     for line in text.split("\n"):

@@ -38,13 +38,7 @@ _AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
 def check_variants(
     fields: Mapping[str, Any], texts: Sequence[str | None], run: Mapping[str, Any]
 ) -> None:
-    """Raise an error if the variants have other texts or another first coding.
-
-    Args:
-        fields: Result of `Robustness.to_dict`.
-        texts: Texts of the report.
-        run: Provenance of the labels in the report.
-    """
+    """Raise an error if the variants have other texts or another first coding."""
     source, rows = Source.from_dict(fields.get("source")), fields.get("rows")
     if source is None or rows is None:
         raise ArgumentError(
@@ -111,20 +105,7 @@ def contents_of(
     evaluation: Mapping[str, Any] | None = None,
     original: Coded | None = None,
 ) -> Contents:
-    """Return the content of a report as JSON types.
-
-    Args:
-        coded: Coding that the report describes.
-        title: Title of the page.
-        texts: True to include texts; otherwise only their hashes are included.
-        n_examples: Maximum number of texts shown.
-        validation: Result of `Validation.to_dict`.
-        estimates: Results of `Estimates.to_dict`, in the order of the page.
-        robustness: Result of `Robustness.to_dict`.
-        evaluation: Result of `evaluation_dict`.
-        original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
-            the labels and probabilities of this coding.
-    """
+    """Return the content of a report as JSON types."""
     column = checked_texts(frames.column(coded.frame, coded.text, "text"), coded.text)
     unique, rows = unique_texts(column)
     first = _first_rows(rows, len(unique))
@@ -201,16 +182,7 @@ def evaluation_dict(
     n_openings: int,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Return a selected codebook and its evaluation as JSON types.
-
-    Args:
-        choice: The selected codebook.
-        value: "value", "low" and "high" of the measure on the part "evaluate".
-        n: Number of texts in "evaluate".
-        n_failed: Number of texts in "evaluate" without a label.
-        n_openings: Number of evaluations on these texts, including this one.
-        notes: Notes of the evaluation.
-    """
+    """Return a selected codebook and its evaluation as JSON types."""
     names = ("name", "measure", "n_candidates", "tied", "level")
     made: dict[str, Any] = plain(
         {

@@ -30,13 +30,7 @@ def find_model(
     given: str | os.PathLike[str] | None,
     folder: Path,
 ) -> tuple[Path, list[tuple[Path, float]]]:
-    """Return the model file, and its adapter files with their scales.
-
-    Args:
-        recorded: Record of the model in the report.
-        given: Path of the model; None to search for it.
-        folder: Folder of the report, which is searched first.
-    """
+    """Return the model file, and its adapter files with their scales."""
     if given is not None and not isinstance(given, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be a path, a Model or a Context, not {checks.shown(given)}",
@@ -59,13 +53,7 @@ def find_model(
 
 
 def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
-    """Find the model file of a later coding step by name and content.
-
-    Args:
-        what: Name of the model in errors.
-        recorded: Record of the model in the report.
-        folders: Folders to search, before the model cache.
-    """
+    """Find the model file of a later coding step by name and content."""
     return _found(what, recorded, list(folders))
 
 
@@ -128,13 +116,7 @@ def _sha256(path: Path) -> str:
 def later_steps(
     steps: Mapping[str, Any] | None, folders: Sequence[Path], own: ExitStack
 ) -> dict[str, Any]:
-    """Return the arguments of `annotate` for the steps of a report.
-
-    Args:
-        steps: Record of the steps; None for a coding in one step.
-        folders: Folders to search for model files.
-        own: Exit stack that closes the models.
-    """
+    """Return the arguments of `annotate` for the steps of a report."""
     if steps is None:
         return {}
     found = {"until": steps["until"], "unsure": steps["unsure"], "seed": steps["seed"]}

@@ -134,16 +134,7 @@ def compare_labels(
     versions: Mapping[str, tuple[str, str]],
     is_summary_same: bool,
 ) -> Reproduction:
-    """Compare old and new results row by row.
-
-    Args:
-        then: Labels in the report.
-        coded: New coding of the same rows.
-        labels: New labels, in the same form as in the report.
-        is_deterministic: See `Reproduction`.
-        versions: See `Reproduction`.
-        is_summary_same: See `Reproduction`.
-    """
+    """Compare old and new results row by row."""
     rows = [
         (i, index)
         for i, index in enumerate(then.rows)

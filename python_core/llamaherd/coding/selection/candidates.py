@@ -183,12 +183,7 @@ def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
 
 
 def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
-    """Hash everything on which labels depend: codebook, settings and model.
-
-    Args:
-        run: Provenance of labels, see `Coded.run`.
-        without: Settings to leave out.
-    """
+    """Hash everything on which labels depend: codebook, settings and model."""
     model = run["model"]
     settings = {k: v for k, v in run["settings"].items() if k not in without}
     loras = [

@@ -64,13 +64,6 @@ def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
 
     If at least half of the prompts were computed, their time is stored. Otherwise most
     answers came from the journal, and the stored time is returned.
-
-    Args:
-        run: Provenance of labels, see `Coded.run`.
-        journal: Path of the journal; None if there is none.
-
-    Returns:
-        Seconds per text; NaN if no prompt was computed and no time is stored.
     """
     n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
     share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
@@ -215,19 +208,7 @@ def compared(
     adjust: Adjust,
     journal: str | None = None,
 ) -> CodebookComparison:
-    """Compare labels of candidates with codes.
-
-    Args:
-        gold: The split sample.
-        codes: Codes of the part "select".
-        names: m names.
-        labels: For each candidate n labels with their provenance.
-        measure: As in `compare_codebooks`.
-        level: As in `compare_codebooks`.
-        adjust: As in `compare_codebooks`.
-        journal: Path of the journal; a file next to it stores times of earlier runs. None
-            without a journal.
-    """
+    """Compare labels of candidates with codes."""
     runs = [each.run for each in labels]
     found = measured(codes, labels, measure, level=level, adjust=adjust)
     made = []

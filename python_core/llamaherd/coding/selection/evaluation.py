@@ -259,17 +259,7 @@ def evaluate_labels(
     level: float = LEVEL,
     path: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
-    """Measure labels of the texts of "evaluate", and record the evaluation.
-
-    Args:
-        choice: The choice.
-        gold: The split sample.
-        codes: Codes of the texts, from `prepared`.
-        labels: Labels of these texts.
-        level: Confidence level.
-        path: CSV file; the evaluation is recorded in the design file next to it. None to
-            return the record only in the result.
-    """
+    """Measure labels of the texts of "evaluate", and record the evaluation."""
     (value,) = measured(codes, [labels], choice.measure, level=level).values
     record = record_of(gold)
     before = _merged(record["opened"], _OPENED.get(record["sha256"], []))

@@ -228,16 +228,7 @@ def _paired(
     level: float,
     adjust: Adjust,
 ) -> Paired:
-    """Return the differences of all pairs of statistics.
-
-    Args:
-        values: The statistics with their intervals.
-        statistics: The same statistics as functions of weights.
-        outcomes: For each classifier its hit or error of each unit.
-        units: The units, with their strata.
-        level: Confidence level.
-        adjust: As in `compare`.
-    """
+    """Return the differences of all pairs of statistics."""
     checks.choice("adjust", adjust, ADJUST)
     pairs = list(combinations(range(len(values)), 2))
     own_level = bonferroni(level, len(pairs)) if adjust == "bonferroni" else level
@@ -322,11 +313,7 @@ class ExamplesEffect:
         return "better" if (self.difference.value > 0) != less_is_better else "worse"
 
     def told(self, texts: str = "") -> str:
-        """Return the effect as the end of a sentence that begins with the examples.
-
-        Args:
-            texts: Texts on which it was measured, such as "on 31 texts".
-        """
+        """Return the effect as the end of a sentence that begins with the examples."""
         change = decimals(self.difference.value, sign="+")
         if not math.isnan(self.difference.low):
             change += f" {limits(self.difference.low, self.difference.high)}"
@@ -344,12 +331,7 @@ class ExamplesEffect:
 
 
 def n_more_examples(book: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """Return how many examples a codebook has more than another one; 0 if it differs.
-
-    Args:
-        book: Content of the codebook with more examples.
-        other: Content of a codebook that is the same without them.
-    """
+    """Return how many examples a codebook has more than another one; 0 if it differs."""
     own, fewer = book.get("examples") or [], other.get("examples") or []
     rest = [{k: v for k, v in each.items() if k != "examples"} for each in (book, other)]
     is_same = rest[0] == rest[1] and list(own[: len(fewer)]) == list(fewer)

@@ -111,10 +111,6 @@ class GivenLabels:
         """Return the labels of these texts, found by their content.
 
         Equal texts have equal labels, because they are coded once.
-
-        Args:
-            texts: m texts.
-            partly: True to return None for texts that were not coded.
         """
         first: dict[str, int] = {}
         for i, own in enumerate(self.texts):
@@ -268,14 +264,7 @@ class PartCodes:
 
 
 def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> PartCodes:
-    """Return the codes of a part.
-
-    Args:
-        gold: The split sample.
-        part: Name of the part.
-        as_numbers: True for the mean of the coders' numbers, False for the code of the
-            majority of coders.
-    """
+    """Return the codes of a part."""
     sample = part_of(gold, part)
     decide = _mean if as_numbers else _decided
     decided = [decide(each, sample) for each in zip(*sample.codes, strict=True)]

@@ -76,14 +76,7 @@ def start_from(
     settings: Mapping[str, Any],
     seeds: Sequence[int],
 ) -> Start:
-    """Return the settings that made the labels, followed by the variants to try.
-
-    Args:
-        run: Provenance of the labels, see `Coded.run`.
-        codebooks: Further codebooks to try; the codebook of the labels may be among them.
-        settings: Settings that replace the recorded settings in all variants.
-        seeds: Further seeds to try.
-    """
+    """Return the settings that made the labels, followed by the variants to try."""
     own = Codebook.from_dict(run["codebook"]["content"])
     name = next((name for name, b in codebooks.items() if b.hash == own.hash), _OWN)
     others = {key: book for key, book in codebooks.items() if book.hash != own.hash}
@@ -94,12 +87,7 @@ def start_from(
 
 
 def check_variants(variants: Sequence[Variant], settings: Mapping[str, Any]) -> None:
-    """Check the settings of all variants before the first one is coded.
-
-    Args:
-        variants: The variants.
-        settings: Arguments of `annotate` that all variants share.
-    """
+    """Check the settings of all variants before the first one is coded."""
     for each in variants:
         checked_settings(each.codebook, "model", {**settings, **each.settings})
 

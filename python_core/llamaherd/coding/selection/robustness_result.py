@@ -195,12 +195,7 @@ class Robustness:
 
 
 def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[str]:
-    """Return the printed lines on estimates: how much each differs between variants.
-
-    Args:
-        rows: Estimates with the name of their variant, see `Robustness.estimate_rows`.
-        notes: Notes on the estimates.
-    """
+    """Return the printed lines on estimates: how much each differs between variants."""
     if not rows:
         return []
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -235,15 +230,7 @@ def compared(
     runs: Sequence[dict[str, Any]],
     texts: Sequence[str | None] | None = None,
 ) -> Robustness:
-    """Compare the labels of variants.
-
-    Args:
-        variants: v variants.
-        labels: For each variant n labels.
-        rows: n rows.
-        runs: Provenance of each variant's labels, see `Coded.run`.
-        texts: n texts; None if unknown.
-    """
+    """Compare the labels of variants."""
     codebook = variants[0].codebook
     names = codebook.names
     v = len(variants)

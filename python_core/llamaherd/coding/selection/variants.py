@@ -54,18 +54,7 @@ def variants_of(
     crossed: bool = False,
     is_drawn: bool = False,
 ) -> list[Variant]:
-    """Return the variants to code: see `robustness`.
-
-    Args:
-        codebooks: Codebooks by name.
-        contexts: Names of contexts.
-        orders: See `robustness`.
-        seeds: See `robustness`.
-        thinking: See `robustness`.
-        seed: See `robustness`.
-        crossed: See `robustness`.
-        is_drawn: True if answers are sampled, so that seeds matter.
-    """
+    """Return the variants to code: see `robustness`."""
     first = _checked_codebooks(codebooks)
     if seeds and not is_drawn:
         raise ArgumentError(
@@ -178,13 +167,7 @@ def _shown(thinking: ThinkingWanted) -> str:
 
 
 def named(argument: str, given: Any, kind: type) -> dict[str, Any]:  # noqa: ANN401
-    """Return variants by name; variants in a list are numbered from 1.
-
-    Args:
-        argument: Name of the argument in messages.
-        given: A variant, a list of variants, or a dict of variants by name.
-        kind: Expected type of each variant.
-    """
+    """Return variants by name; variants in a list are numbered from 1."""
     if isinstance(given, Mapping):
         named = {str(name): each for name, each in given.items()}
     elif isinstance(given, (list, tuple)):
