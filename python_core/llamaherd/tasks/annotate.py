@@ -87,17 +87,8 @@ class Annotate(Task["Coded"]):
 
     def prompt(self, text: str, model: Model | None) -> str:
         """See `Task`; with several labels, the prompt for the first one."""
-        settings = self._checked
-        return prompt_preview(
-            self.codebook,
-            text,
-            model,
-            chat=settings.chat,
-            thinking=settings.thinking,
-            variables=settings.variables,
-            template=settings.template,
-            merge_system=settings.merge_system,
-        ).prompt
+        rendering = self._checked.rendering
+        return prompt_preview(self.codebook, text, model, **rendering).prompt
 
     def record(self, host: Host | Model) -> dict[str, Any]:
         """See `Task`; `report` needs it."""

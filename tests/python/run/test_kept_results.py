@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import logging
 import pickle
 import signal
@@ -28,7 +29,7 @@ from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
-from llamaherd.coding.annotation import coding, columns, head_step, steps
+from llamaherd.coding.annotation import coding, head_step, steps
 from llamaherd.coding.pairs import compare as pairs
 from llamaherd.coding.selection import compare, evaluation, robustness
 from llamaherd.engine.core.errors import KEPT
@@ -719,14 +720,14 @@ def test_a_data_frame_that_refuses_columns_is_refused_before_a_text_is_coded(
 def test_a_data_frame_that_refuses_columns_at_the_end(
     context: lh.Context, whole: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = columns.with_columns
+    make, n_before = coding.with_columns, itertools.count()
 
     def refused_at_the_end(frame: Any, new: Any) -> Any:
-        if isinstance(frame, pd.DataFrame):
+        if isinstance(frame, pd.DataFrame) and next(n_before):
             raise OwnError
         return make(frame, new)
 
-    monkeypatch.setattr(columns, "with_columns", refused_at_the_end)
+    monkeypatch.setattr(coding, "with_columns", refused_at_the_end)
     with pytest.raises(OwnError) as caught:
         CALLS["annotate in a data frame"](context, False)
     assert caught.value.results.frame["text"] == TEXTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,25 +12,26 @@ from llamaherd.calls.asks.thoughts import joined_thoughts, thought_of
 from llamaherd.calls.run.call import added
 from llamaherd.calls.structured.quotable import Quoted, shifted
 from llamaherd.coding.annotation.spans import SPANS
-from llamaherd.coding.sentences import Notes
-from llamaherd.engine.core.errors import ArgumentError, Failure, is_cancelled
+from llamaherd.coding.annotation.texts import is_blank
+from llamaherd.engine.core.errors import CANCELLED, ArgumentError, Failure
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import reasons
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.calls.asks.annotate_options import Split
     from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.scores import ClassifyResults
     from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.annotation.settings import Settings
     from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.core.results import Results
 
 
-note = Notes("llamaherd.coding.annotation")
+BLANK = Failure("the text is empty", "empty")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +52,8 @@ class Answers:
             None if no quotes were requested.
         best: int64[n, k], part of each text that supports each label most; None if no
             text has several parts.
+        steps: n names of the steps that labelled the texts; None for a coding in one
+            step.
     """
 
     errors: list[str | None]
@@ -61,6 +64,7 @@ class Answers:
     thoughts: list[Thought | None] | None = None
     quotes: list[Quoted | None] | None = None
     best: Integers | None = None
+    steps: list[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.errors)
@@ -272,8 +276,29 @@ def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
     return found
 
 
-def answers_of_rows(answers: Answers, rows: Integers) -> Answers:
-    """Expand the answers of unique texts to rows."""
+def no_answers(n: int, k: int, settings: Settings) -> Answers:
+    """Return answers of n texts that are not coded yet, as cancelled."""
+    is_scored = settings.method == "classify"
+    return Answers(
+        errors=[CANCELLED] * n,
+        probs=np.full((n, k), np.nan) if is_scored else None,
+        coverage=np.full(n, np.nan) if is_scored else None,
+        values=None if is_scored else [None] * n,
+        between=np.full((n, k), np.nan) if settings.n_thoughts > 1 else None,
+        thoughts=[None] * n if settings.thinks else None,
+    )
+
+
+def answers_of_rows(
+    answers: Answers, rows: Integers, texts: Sequence[str | None]
+) -> Answers:
+    """Expand the answers of unique texts to rows; rows of blank texts get an error.
+
+    Args:
+        answers: Answers of the unique texts.
+        rows: int64[n], index of the text of each row; -1 for rows without a text.
+        texts: n texts; None for missing texts.
+    """
 
     def of(values: Any) -> Any:  # noqa: ANN401 - of any field
         if isinstance(values, np.ndarray):
@@ -283,7 +308,12 @@ def answers_of_rows(answers: Answers, rows: Integers) -> Answers:
             return None
         return [None if i < 0 else values[i] for i in rows.tolist()]
 
-    return Answers(**{name: of(getattr(answers, name)) for name in _OF_TEXTS})
+    expanded = Answers(**{name: of(getattr(answers, name)) for name in _OF_TEXTS})
+    expanded.errors = [
+        BLANK if is_blank(text) else error
+        for text, error in zip(texts, expanded.errors, strict=True)
+    ]
+    return expanded
 
 
 _GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
@@ -309,69 +339,3 @@ def sum_of_stats(parts: Sequence[Stats]) -> Stats:
             made[f"{what}_s"], 1e-9
         )
     return Stats(**made)
-
-
-class Labelled(NamedTuple):
-    """Labelled text from which the model is to quote.
-
-    Attributes:
-        row: Index of the text.
-        text: Part of the text that was coded.
-        offset: Position of the part in the text.
-        label: Label of the text.
-    """
-
-    row: int
-    text: str
-    offset: int
-    label: str
-
-
-class Quotes:
-    """Quotes of n texts, block by block.
-
-    Args:
-        labels: n labels; None for texts without a label, which get no quote.
-
-    Attributes:
-        labelled: Indices of the texts that get a quote.
-        each: n quotes with their positions in the whole text; None for texts without a
-            quote.
-    """
-
-    def __init__(self, labels: Sequence[str | None]) -> None:
-        self._labels = labels
-        self._problems: list[str] = []
-        self.labelled = [i for i, label in enumerate(labels) if label is not None]
-        self.each: list[Quoted | None] = [None] * len(labels)
-
-    def block(
-        self, start: int, size: int, part_of: Callable[[int, str], tuple[str, int]]
-    ) -> list[Labelled]:
-        """Return some of the labelled texts."""
-        found = []
-        for i in self.labelled[start : start + size]:
-            label = str(self._labels[i])
-            part, offset = part_of(i, label)
-            found.append(Labelled(i, part, offset, label))
-        return found
-
-    def take(self, block: Sequence[Labelled], results: Results) -> None:
-        """Store the quotes of a block."""
-        for one, result in zip(block, results, strict=True):
-            if isinstance(result.parsed, Quoted):
-                found = result.parsed
-                self.each[one.row] = Quoted(
-                    quote=found["quote"],
-                    start=found["start"] + one.offset,
-                    end=found["end"] + one.offset,
-                )
-            elif result.error is not None and not is_cancelled(result.error):
-                self._problems.append(result.error)
-
-    @property
-    def note(self) -> str:
-        """Note on labels whose quote failed; "" if no quote failed."""
-        if not self._problems:
-            return ""
-        return note("without_quote", n=len(self._problems), error=self._problems[0])

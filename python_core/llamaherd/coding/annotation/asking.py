@@ -154,10 +154,7 @@ class Asking:
     # ---- private ----
 
     def _prepared(
-        self,
-        prompts: list[str],
-        journal: Journal | None,
-        texts: Sequence[str] = (),
+        self, prompts: list[str], journal: Journal | None, texts: Sequence[str] = ()
     ) -> LoopCall[Any]:
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
@@ -207,16 +204,8 @@ class Asking:
 
     @property
     def _rendering(self) -> dict[str, Any]:
-        """Options of the chat template."""
-        settings = self._work.settings
-        return {
-            "chat": settings.chat,
-            "system": self.around.system,
-            "thinking": settings.thinking,
-            "variables": settings.variables,
-            "template": settings.template,
-            "merge_system": settings.merge_system,
-        }
+        """Options of the chat template, and the system message."""
+        return {**self._work.settings.rendering, "system": self.around.system}
 
     def _seed(self) -> int:
         """Return the seed of the next call; equal seeds would repeat the same draws."""

@@ -9,13 +9,17 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.answer_types import JOINED, OWN, TYPES, checked_own
-from llamaherd.coding.annotation.codebook_checks import check_contradictions, not_blank
+from llamaherd.coding.annotation.codebook_checks import (
+    check_contradictions,
+    check_fields,
+    not_blank,
+)
 from llamaherd.coding.annotation.prompt_texts import words_of
 from llamaherd.coding.annotation.scales import NumberScale, numbers_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.declaration import suggests_names
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 
 if TYPE_CHECKING:
@@ -72,7 +76,7 @@ class Codebook:
         language: Language of the fixed words: "en", "de", "fr", "es"; or another
             language, if `words` contains all fixed words. The prompt states that the
             texts are in this language. None for English words without this statement.
-        words: Replacements of fixed words; see `words.KEYS`.
+        words: Replacements of fixed words by key, such as "answer", "yes" or "no".
         system: Text of the system message; without `chat`, the prompt begins with this
             text.
 
@@ -216,16 +220,7 @@ class Codebook:
             ValueError: See `Codebook`; or `content` has an unknown field.
         """
         known = [each.name for each in fields(cls) if each.name != "_"]
-        for name in content:
-            if name not in known:
-                hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
-                raise ArgumentError(
-                    f"is not a field of a codebook{hint}",
-                    argument=name,
-                    code="unknown_argument",
-                )
-        if "question" not in content:
-            raise ArgumentError("is missing", argument="question", code="missing")
+        check_fields(content, known, ("question",), "a codebook")
         return cls(**dict(content))
 
     def _checked_examples(self) -> tuple[Example, ...]:
@@ -243,20 +238,10 @@ class Codebook:
 
     def _example(self, name: Argument, given: object) -> Example:
         if isinstance(given, Mapping):
-            for key in given:
-                if key not in ("text", "label", "reason"):
-                    known = ("text", "label", "reason")
-                    hint = checks.meant(key, known) or f"; it has {', '.join(known)}"
-                    raise ArgumentError(
-                        f"is not a field of an example{hint}",
-                        argument=name.at(Field(key)),
-                        code="unknown_argument",
-                    )
-            for key in ("text", "label"):
-                if key not in given:
-                    raise ArgumentError(
-                        "is missing", argument=name.at(Field(key)), code="missing"
-                    )
+            known = ("text", "label", "reason")
+            check_fields(
+                given, known, known[:2], "an example", lambda key: name.at(Field(key))
+            )
             given = Example(given["text"], given["label"], given.get("reason"))
         elif isinstance(given, (tuple, list)) and len(given) in (2, 3):
             given = Example(*given)
@@ -346,8 +331,4 @@ def _example_dict(example: Example) -> dict[str, Any]:
 
 def checked_codebook(codebook: object) -> Codebook:
     """Return the codebook, or raise a TypeError that names the argument."""
-    if not isinstance(codebook, Codebook):
-        raise ArgumentTypeError(
-            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
-        )
-    return codebook
+    return checks.instance("codebook", codebook, Codebook, "a Codebook")

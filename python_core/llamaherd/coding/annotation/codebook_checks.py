@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from llamaherd.calls.structured.shape import schema_text, shape_of
@@ -13,6 +13,9 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Name
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _MAX_LABELS = 10_000
 
@@ -25,6 +28,30 @@ def not_blank(name: Name, value: object) -> str:
     if "\0" in text:
         raise ArgumentError("must have no NUL character", argument=name)
     return text
+
+
+def check_fields(
+    content: Iterable[Any],
+    known: Sequence[str],
+    required: Iterable[str],
+    what: str,
+    place_of: Callable[[str], Name] = str,
+) -> None:
+    """Check the names of fields: all are known, and those that are required are there.
+
+    `place_of` returns the place of a field, for messages.
+    """
+    for name in content:
+        if name not in known:
+            hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
+            raise ArgumentError(
+                f"is not a field of {what}{hint}",
+                argument=place_of(str(name)),
+                code="unknown_argument",
+            )
+    for name in required:
+        if name not in content:
+            raise ArgumentError("is missing", argument=place_of(name), code="missing")
 
 
 def checked_labels(
@@ -49,10 +76,7 @@ def checked_labels(
             )
         if normalize("NFC", name) in forms:
             raise ArgumentError(
-                f"occurs twice: {name!r}",
-                argument="labels",
-                place=(i,),
-                code="duplicate",
+                f"occurs twice: {name!r}", argument="labels", place=(i,), code="duplicate"
             )
         forms.add(normalize("NFC", name))
         what = "" if definition is None else definition
@@ -123,12 +147,9 @@ def checked_schema(schema: object) -> str:
 
 def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
     """Check that the fields of an example match the schema, and return them."""
-    if not isinstance(value, Mapping):
-        raise ArgumentTypeError(
-            f"must be a mapping of fields, not {checks.shown(value)}", argument=name
-        )
+    fields = dict(checks.instance(name, value, (Mapping,), "a mapping of fields"))
     try:
-        text = json.dumps(dict(value), ensure_ascii=False)
+        text = json.dumps(fields, ensure_ascii=False)
         shape_of(schema).read(text)
     except (TypeError, ValueError) as error:
         raise ArgumentError(

@@ -291,47 +291,6 @@ class ReadyCodebook:
     measured: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    about: str
-    sources: tuple[str, ...]
-    needs_target: bool = False
-
-
-_ENTRIES = {
-    "sentiment": _Entry(
-        "Positive, negative or neutral feeling of an author.", ("rosenthal2017",)
-    ),
-    "stance": _Entry(
-        "Position of an author towards a target: favour, against, neither.",
-        ("mohammad2016",),
-        needs_target=True,
-    ),
-    "policy_topics": _Entry(
-        "The 21 major topics of the Comparative Agendas Project, and none of them.",
-        ("baumgartner2019",),
-    ),
-    "populism": _Entry(
-        "Populist discourse from 0 (none) to 2 (dominant).",
-        ("mudde2004", "hawkins2009"),
-    ),
-    "toxicity": _Entry(
-        "Comments that drive people out of a conversation.", ("wulczyn2017",)
-    ),
-    "hate_speech": _Entry(
-        "Hate speech, offensive language, or neither.", ("davidson2017",)
-    ),
-    "incivility": _Entry(
-        "Five forms of uncivil language; several may apply.", ("coe2014",)
-    ),
-    "emotion": _Entry("Six basic emotions, or none.", ("ekman1992",)),
-    "news_frames": _Entry("Five frames of news; several may apply.", ("semetko2000",)),
-    "economic_left_right": _Entry(
-        "Position on economic policy from -2 (left) to 2 (right).", ("benoit2016",)
-    ),
-}
-
-
 def ready_codebook(name: str, target: str | None = None) -> Codebook:
     """Return a ready codebook, written for this project from published definitions.
 
@@ -347,8 +306,8 @@ def ready_codebook(name: str, target: str | None = None) -> Codebook:
         ValueError: The name is unknown; or `target` is missing, or given for a codebook
             without a target.
     """
-    checks.choice("name", name, tuple(_ENTRIES))
-    needs = _ENTRIES[name].needs_target
+    checks.choice("name", name, tuple(_index()))
+    needs = _needs_target(name)
     if needs and target is None:
         raise ArgumentError(
             f"must be given: {name} asks about a target, such as 'nuclear energy'",
@@ -369,14 +328,14 @@ def list_ready_codebooks() -> list[ReadyCodebook]:
     return [
         ReadyCodebook(
             name=name,
-            about=entry.about,
+            about=entry["about"],
             type=_of_file(name).type,
             n_labels=len(_of_file(name).names),
-            needs_target=entry.needs_target,
-            sources=tuple(REFERENCES[key].short for key in entry.sources),
+            needs_target=_needs_target(name),
+            sources=tuple(REFERENCES[key].short for key in entry["sources"]),
             measured=_measured().get(name, "not measured"),
         )
-        for name, entry in _ENTRIES.items()
+        for name, entry in _index().items()
     ]
 
 
@@ -386,15 +345,16 @@ def sources_of(codebook: Codebook) -> tuple[str, ...]:
     A codebook is recognized as ready if its type, question, labels and definitions equal
     the content of a ready codebook; examples may differ.
     """
-    for name, entry in _ENTRIES.items():
+    for name, entry in _index().items():
         ready = _of_file(name)
-        if not entry.needs_target and _core(codebook) == _core(ready):
-            return entry.sources
-        if entry.needs_target and codebook.names == ready.names:
-            before, _, after = ready.question.partition(_TARGET)
-            asked = codebook.question
-            if asked.startswith(before) and asked.endswith(after):
-                return entry.sources
+        before, target, after = ready.question.partition(_TARGET)
+        asked = codebook.question
+        is_same = _core(codebook) == _core(ready)
+        if target:
+            is_same = codebook.names == ready.names
+            is_same = is_same and asked.startswith(before) and asked.endswith(after)
+        if is_same:
+            return tuple(entry["sources"])
     return ()
 
 
@@ -418,6 +378,18 @@ def ready_dicts() -> list[dict[str, Any]]:
         {**asdict(each), "sources": "; ".join(each.sources)}
         for each in list_ready_codebooks()
     ]
+
+
+@cache
+def _index() -> dict[str, dict[str, Any]]:
+    """Return the facts about each ready codebook, by name."""
+    text = (_FOLDER / "index.yaml").read_text(encoding="utf-8")
+    index: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return index
+
+
+def _needs_target(name: str) -> bool:
+    return _TARGET in _of_file(name).question
 
 
 @cache

@@ -21,13 +21,11 @@ from llamaherd.calls.structured.columns import (
 )
 from llamaherd.calls.structured.schema_columns import columns_of
 from llamaherd.coding.annotation.answer_types import JOINED
-from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.codes import number_in
-from llamaherd.coding.frames import Categories, Integers, with_columns
+from llamaherd.coding.frames import Categories, Integers
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, is_cancelled
-from llamaherd.engine.core.keeping import keep_made
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import plain_tree
 from llamaherd.engine.core.results import THOUGHT_COLUMNS
 from llamaherd.engine.core.stats import Stats
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.structured.columns import Column
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding.annotation.settings import CodingWork, Settings
+    from llamaherd.coding.annotation.settings import Settings
 
 _ERROR = ".error of columns"  # key of errors, which come last
 EACH = "p_"  # prefix of the role of a label's probability
@@ -51,14 +49,7 @@ APPLIES = 0.5  # with several labels per text, labels with a higher probability 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodedColumns:
-    """Results of coding: labels and errors by row, and the values of the new columns.
-
-    Attributes:
-        labels: As in `Coded`.
-        probs: As in `Coded`.
-        columns: Values by role.
-        errors: As in `Coded`.
-    """
+    """Results of coding: labels and errors by row, and the values of the new columns."""
 
     labels: list[str | None]
     probs: Floats | None
@@ -188,9 +179,7 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
 
 
 def table_of(
-    answers: Answers,
-    codebook: Codebook,
-    calibration: Calibration | None = None,
+    answers: Answers, codebook: Codebook, calibration: Calibration | None = None
 ) -> CodedColumns:
     """Return the new columns for the rows, by role."""
     found = _table_of(answers, codebook, calibration)
@@ -205,8 +194,10 @@ def table_of(
 
 
 def _further(answers: Answers, probs: Floats | None) -> dict[str, Any]:
-    """Return the columns about thoughts."""
+    """Return the columns about steps and thoughts."""
     found: dict[str, Any] = {}
+    if answers.steps is not None:
+        found["step"] = answers.steps
     if answers.between is not None and probs is not None:
         best = np.where(np.isnan(probs), -1, probs).argmax(axis=1)[:, None]
         found["between"] = np.take_along_axis(answers.between, best, axis=1)[:, 0]
@@ -373,32 +364,3 @@ def _numeric(
 
 def _joined(value: str | Sequence[str]) -> str:
     return value if isinstance(value, str) else JOINED.join(value)
-
-
-def n_cancelled(answers: Answers) -> int:
-    """Return the number of answers that were cancelled."""
-    return sum(is_cancelled(error) for error in answers.errors)
-
-
-def coded_frame(
-    work: CodingWork,
-    new: Mapping[str, Any],
-    **fields: Any,  # noqa: ANN401 - of Coded
-) -> Coded:
-    """Return coded texts in the caller's data frame."""
-
-    def coded(frame: object) -> Coded:
-        return Coded(
-            frame=frame,
-            text=work.text,
-            codebook=work.codebook,
-            columns=dict(work.columns),
-            **fields,
-        )
-
-    try:
-        frame = with_columns(work.frame, new)
-    except Exception as error:
-        keep_made(error, lambda: coded(with_columns({work.text: work.texts}, new)))
-        raise
-    return coded(frame)

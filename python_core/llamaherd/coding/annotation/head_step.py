@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,19 +37,12 @@ BLOCK = 4096  # texts whose embeddings are in memory at once
 _LEAST = 30  # least number of labelled texts with an embedding to fit a head
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StepLabels:
-    """Probabilities of a block of texts.
+class StepLabels(NamedTuple):
+    """Probabilities of a block of texts: float64[n, k], NaN without an embedding."""
 
-    Attributes:
-        start: Position of the block's first text.
-        probs: float64[n, k]; NaN for texts without an embedding.
-        is_stored: True if the probabilities came from the journal.
-    """
-
-    start: int
+    start: int  # position of the block's first text
     probs: Floats
-    is_stored: bool
+    is_stored: bool  # in the journal
 
 
 class HeadStep:

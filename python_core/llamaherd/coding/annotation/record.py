@@ -74,16 +74,7 @@ def record_of(
             n_shared=None,
         )
     else:
-        preview = prompt_preview(
-            codebook,
-            "",
-            context.model,
-            chat=frame.chat,
-            thinking=settings.thinking,
-            variables=settings.variables,
-            template=settings.template,
-            merge_system=settings.merge_system,
-        )
+        preview = prompt_preview(codebook, "", context.model, **settings.rendering)
     template = None
     if frame.chat and not is_elsewhere:
         template = settings.template or context.model.chat_template
@@ -153,11 +144,7 @@ def model_record(model: Model) -> dict[str, Any]:
         "sha256": _hash_of(file),
         "n_gpu_layers": model.n_gpu_layers,
         "loras": [
-            {
-                "file": lora.path.name,
-                "scale": lora.scale,
-                "sha256": _hash_of(lora.file),
-            }
+            {"file": lora.path.name, "scale": lora.scale, "sha256": _hash_of(lora.file)}
             for lora in model.loras
         ],
         "metadata": metadata,

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any
 
+from llamaherd.coding.annotation.codebook_checks import check_fields
 from llamaherd.coding.codes import number_in, text_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -92,18 +93,8 @@ def scale_of_dict(content: object) -> NumberScale:
             argument="scale",
         )
     where = Argument("scale")
-    for key in content:
-        if key not in _KEYS:
-            raise ArgumentError(
-                f"is not a field of a scale; it has {', '.join(_KEYS)}",
-                argument=where.at(Field(str(key))),
-                code="unknown_argument",
-            )
-    for key in ("from", "to"):
-        if content.get(key) is None:
-            raise ArgumentError(
-                "is missing", argument=where.at(Field(key)), code="missing"
-            )
+    there = [key for key in content if content[key] is not None or key not in _KEYS]
+    check_fields(there, _KEYS, _KEYS[:2], "a scale", lambda key: where.at(Field(key)))
     step = content.get("step")
     given = {
         where.at(Field("from")): content["from"],

@@ -62,6 +62,12 @@ class Settings(AnnotateOptions):
         """True if the model writes a thought before each answer."""
         return isinstance(self.thinking, Thinking)
 
+    @property
+    def rendering(self) -> dict[str, Any]:
+        """Options of the chat template, as arguments of `prompt_preview`."""
+        names = ("chat", "thinking", "variables", "template", "merge_system")
+        return {name: getattr(self, name) for name in names}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the settings that affect labels, as JSON types."""
         is_drawn = self.method == "generate" or self.evidence is not None
@@ -270,31 +276,14 @@ def journal_path(given: object, default: str) -> str | None:
         return None
     if given is True:
         return default
-    if not isinstance(given, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"must be {words().constant(None)}, {words().constant(True)} or a path, not "
-            f"{checks.shown(given)}",
-            argument="journal",
-        )
-    return os.fspath(given)
+    wanted = f"{words().constant(None)}, {words().constant(True)} or a path"
+    path: str = os.fspath(checks.instance("journal", given, (str, os.PathLike), wanted))
+    return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodingWork:
-    """Texts to code, with codebook and settings.
-
-    Attributes:
-        frame: The caller's data frame.
-        text: Name of the column of texts.
-        texts: The n texts; None for missing texts.
-        codebook: Codebook of the coding.
-        settings: Settings of the coding.
-        columns: Names of the new columns by role, without omitted columns.
-        versions: Further versions for the record.
-        is_piece: True if these rows are part of a larger data set whose other rows are
-            unknown. Each prompt's seed is then derived from its text instead of its
-            index.
-    """
+    """Texts to code, with codebook and settings."""
 
     frame: Any
     text: str
@@ -303,4 +292,6 @@ class CodingWork:
     settings: Settings
     columns: dict[str, str]
     versions: Mapping[str, str] = field(default_factory=dict)
+    # These rows are part of a larger data set whose other rows are unknown: each prompt's
+    # seed is derived from its text instead of its index.
     is_piece: bool = False

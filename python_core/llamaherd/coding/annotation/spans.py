@@ -30,13 +30,7 @@ PLACE = ("start", "end")
 
 @dataclass(frozen=True, slots=True)
 class SpanRules:
-    """Rules for the passages that a codebook asks for.
-
-    Attributes:
-        labels: Labels.
-        max_spans: Maximum number of passages of a text.
-        quote: Length of a passage.
-    """
+    """Rules for the passages that a codebook asks for."""
 
     labels: tuple[str, ...]
     max_spans: int

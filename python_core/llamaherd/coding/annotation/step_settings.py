@@ -135,8 +135,3 @@ class StepModels:
             return open_context(self.larger)
         path = model_path(self.larger, check_memory=True, name="larger")
         return stack.enter_context(Context(stack.enter_context(Model(path))))
-
-
-def name_of(model: Model) -> str:
-    """Return the name of a model's file."""
-    return model.file.name

@@ -13,7 +13,7 @@ import math
 import unicodedata
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -194,23 +194,13 @@ class Source:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source as JSON types."""
-        return {
-            "n": self.n,
-            "texts": self.texts,
-            "labels": self.labels,
-            "pairs": self.pairs,
-        }
+        return asdict(self)
 
     def is_reordered(self, other: Source) -> bool:
         """Return True if another source has the same rows in another order."""
-        has_texts = None not in (self.texts, other.texts)
-        has_pairs = self.pairs is not None and self.n == other.n
-        return (
-            has_texts
-            and has_pairs
-            and self.pairs == other.pairs
-            and self.texts != other.texts
-        )
+        are_known = None not in (self.pairs, self.texts, other.texts)
+        is_same = (self.n, self.pairs) == (other.n, other.pairs)
+        return are_known and is_same and self.texts != other.texts
 
     def problem_with(self, other: Source) -> str:
         """Return the reason why another source does not fit; "" if it fits."""

@@ -117,12 +117,8 @@ def pair_agreement(
     Source:
         Aronow, Samii, Assenova, Political Analysis 23, 2015 (pairs that share a text).
     """
-    if not isinstance(comparison, PairComparison):
-        raise ArgumentTypeError(
-            f"must be what {call('compare_pairs')} returns, not "
-            f"{checks.shown(comparison)}",
-            argument="comparison",
-        )
+    wanted = f"what {call('compare_pairs')} returns"
+    checks.instance("comparison", comparison, PairComparison, wanted)
     if pairs is None and known is None:
         raise ArgumentError(
             "must be given, or known must be given", argument="pairs", code="missing"
@@ -233,9 +229,7 @@ def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Meas
 
 
 def _of_scores(
-    comparison: PairComparison,
-    known: Mapping[str, float] | Sequence[float],
-    level: float,
+    comparison: PairComparison, known: Mapping[str, float] | Sequence[float], level: float
 ) -> dict[str, Measure]:
     names = [each.name for each in comparison.strengths]
     if isinstance(known, Mapping):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +15,8 @@ from llamaherd.calls.api.scoring import open_context
 from llamaherd.calls.asks.keywords import PairSettings
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.hosted import HostedCall
-from llamaherd.calls.run.job import Job
+from llamaherd.coding.annotation.call_sequence import CallSequence
 from llamaherd.coding.pairs.comparison import comparison_of
 from llamaherd.coding.pairs.design import (
     DESIGNS,
@@ -34,18 +31,16 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept
-from llamaherd.engine.core.stats import Progress
+from llamaherd.engine.core.keeping import keep, keep_made, keeping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
     from llamaherd.calls.asks.scores import ClassifyResults
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import LoopCall
+    from llamaherd.calls.run.job import Job
     from llamaherd.coding.pairs.bradley_terry import Pair
     from llamaherd.coding.pairs.comparison import PairComparison
     from llamaherd.coding.pairs.design import Design
@@ -56,57 +51,22 @@ if TYPE_CHECKING:
 _LEAST = -700.0  # lower bound of log-probabilities, so that log-odds are finite
 
 
-class PairRun:
+class PairRun(CallSequence):
     """Comparison of texts in rounds of pairs, run as one call.
 
     Args:
         context: Context that runs the prompts.
         work: Texts, question and design.
         options: Options of the classification in each round.
-
-    Attributes:
-        context: Context that runs the prompts.
     """
 
     def __init__(self, context: Host, work: PairWork, options: ClassifyOptions) -> None:
-        self.context = context
-        self._problem = ""
+        super().__init__(context)
         self._work = work
         self._options = options
         self._design = PairDesign(len(work.texts), work.n_pairs, work.design, work.seed)
-        self._lock = Lock()  # guards the next two attributes, which determine progress
-        self._running: LoopCall[ClassifyResults] | None = None
-        self._done: list[Progress] = []
-        self._is_cancelled = False
-        self._error: Exception | None = None
+        self._n_left = 2 * work.n_pairs  # prompts: each pair is shown in both orders
         self._notes: dict[str, None] = {}
-        self._journal: Journal | None = None
-        self._started_s = time.perf_counter()
-
-    @property
-    def progress(self) -> Progress:
-        """Numbers of prompts; each pair has two prompts."""
-        with self._lock:
-            parts = [
-                *self._done,
-                *([] if self._running is None else [self._running.progress]),
-            ]
-        return Progress(
-            n_done=sum(part.n_done for part in parts),
-            n_failed=sum(part.n_failed for part in parts),
-            n_total=2 * self._work.n_pairs,
-            n_prompt_tokens=sum(part.n_prompt_tokens for part in parts),
-            n_prompt_tokens_total=sum(part.n_prompt_tokens_total for part in parts),
-            n_generated_tokens=sum(part.n_generated_tokens for part in parts),
-            elapsed_s=time.perf_counter() - self._started_s,
-        )
-
-    def cancel(self) -> None:
-        """Stop the comparison soon; any thread may call this."""
-        self._is_cancelled = True
-        running = self._running
-        if running is not None:
-            running.cancel()
 
     def check(self) -> None:
         """Raise an error for invalid settings or labels, before any prompt runs."""
@@ -126,7 +86,7 @@ class PairRun:
             raise
 
     def _run_rounds(self) -> None:
-        with self._opened_journal():
+        with self._opened_journal(self._options.journal):
             while not self._is_cancelled and (pairs := self._design.next()):
                 self._design.take(self._compared(pairs))
                 if self._error is not None:
@@ -137,21 +97,6 @@ class PairRun:
         return comparison_of(self._work, self._design, list(self._notes))
 
     # ---- private ----
-
-    @contextmanager
-    def _opened_journal(self) -> Iterator[None]:
-        path = self._options.journal
-        if path is None:
-            yield
-            return
-        with closing(Journal(path)) as self._journal:
-            yield
-
-    @property
-    def problem(self) -> str:
-        """Problem about which the caller is warned; see `LoopCall`."""
-        running = self._running
-        return self._problem or ("" if running is None else running.problem)
 
     def _call(self, pairs: Sequence[Pair]) -> LoopCall[ClassifyResults]:
         texts, question = self._work.texts, self._work.question
@@ -164,24 +109,9 @@ class PairRun:
 
     def _compared(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
         """Score both orders of each pair; pairs that were cancelled are left out."""
-        call = self._call(pairs)
-        with self._lock:
-            self._running = call
-        job = Job(HostedCall(self.context, call))
-        if self._is_cancelled:
-            job.cancel()
-        try:
-            results: ClassifyResults = job.outcome()
-        except Exception as error:
-            results = kept(error)
-            if results is None:
-                raise
-            self._error = error  # raised when the finished pairs are stored
-        finally:
-            with self._lock:
-                self._problem = self._problem or call.problem
-                self._done.append(call.progress)
-                self._running = None
+        results: ClassifyResults = self._results(
+            self._start(self._call(pairs), 2 * len(pairs))
+        )
         if not self._notes:
             self._notes.update(dict.fromkeys(results.notes))
         found = (

@@ -322,12 +322,7 @@ def comparison_of(
     return replace(made, notes=tuple(each.rstrip(".") for each in found))
 
 
-def _mean_bias(
-    bias: Floats,
-    pairs: tuple[Ints, Ints],
-    n: int,
-    level: float,
-) -> Measure:
+def _mean_bias(bias: Floats, pairs: tuple[Ints, Ints], n: int, level: float) -> Measure:
     if len(bias) < 2:
         nan = math.nan
         return Measure(

@@ -85,17 +85,7 @@ class PairQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairWork:
-    """Checked arguments of a comparison in pairs.
-
-    Attributes:
-        texts: The texts.
-        names: Names of the texts.
-        question: The question.
-        n_pairs: Number of pairs.
-        design: "adaptive" or "random".
-        seed: Seed of the design.
-        level: Confidence level.
-    """
+    """Checked arguments of a comparison in pairs."""
 
     texts: tuple[str, ...]
     names: tuple[str, ...]

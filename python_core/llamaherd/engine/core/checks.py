@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from llamaherd.engine.core.argument import argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -163,6 +163,25 @@ def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
         argument=name,
         code="unknown_choice",
     )
+
+
+@overload
+def instance(name: Name, value: object, kind: type[_T], wanted: str) -> _T: ...
+
+
+@overload
+def instance(
+    name: Name, value: object, kind: tuple[type[Any], ...], wanted: str
+) -> Any: ...  # noqa: ANN401 - of one of the kinds
+
+
+def instance(
+    name: Name, value: object, kind: type[Any] | tuple[type[Any], ...], wanted: str
+) -> Any:
+    """Check the type of a value; `wanted` completes the message "must be ..."."""
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(f"must be {wanted}, not {shown(value)}", argument=name)
+    return value
 
 
 def stop_texts(name: Name, value: object) -> tuple[str, ...]:

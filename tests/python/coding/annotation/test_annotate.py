@@ -18,7 +18,7 @@ from llamaherd.coding.annotation.prompts import frame_of
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 TOPICS = lh.Codebook(
@@ -29,12 +29,6 @@ TOPICS = lh.Codebook(
 TEXTS = ["The team won.", None, "Profits rose.", "The team won.", "Rain.", "?"]
 DATA = {"id": [3, 1, 2, 9, 8, 7], "text": TEXTS}
 COLUMNS = ["label", "prob", "margin", "entropy", "coverage", "p_Sports", "p_Business"]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 def classified(context: lh.Context, codebook: lh.Codebook, **options: Any) -> Any:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
-from llamaherd.coding.annotation import asking, coding, texts
+from llamaherd.coding.annotation import asking, call_sequence, coding, texts
 from llamaherd.coding.annotation.texts import parts_of
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from llamaherd.calls.asks.options import GenerateOptions
@@ -27,12 +27,6 @@ TOPICS = lh.Codebook(
 )
 LONG = " ".join(f"word{i}" for i in range(400))
 DATA = {"text": ["The team won.", None, "Profits rose.", "The team won.", "Rain.", "?"]}
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 def test_blocks_are_one_call(
@@ -133,7 +127,7 @@ def test_a_journal_is_opened_once_for_all_blocks(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calibrate: Any
 ) -> None:
     monkeypatch.setattr(coding, "BLOCK", 1)
-    monkeypatch.setattr(coding, "Journal", SpiedJournal)
+    monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
     monkeypatch.setattr(SpiedJournal, "told", [])
     path = tmp_path / "run.journal"
     given = {"journal": path, "calibrate": calibrate}
@@ -162,7 +156,7 @@ def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
 
     monkeypatch.setattr(asking, "prepare_classify", refuse)
     monkeypatch.setattr(coding, "BLOCK", 50)
-    monkeypatch.setattr(coding, "Journal", SpiedJournal)
+    monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
     monkeypatch.setattr(SpiedJournal, "told", [])
     data = {"text": [f"Text {i}." for i in range(200)]}
     path = tmp_path / "run.journal"

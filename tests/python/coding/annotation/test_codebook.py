@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd import _r
+from llamaherd.calls.structured.prompt import JSON_ONLY
 from llamaherd.coding.annotation.codebook_file import codebook_of_yaml, codebook_yaml
-from llamaherd.coding.annotation.prompt_texts import KEYS, WORDS
+from llamaherd.coding.annotation.prompt_texts import fixed_words
 from llamaherd.coding.annotation.prompts import frame_of
 
 if TYPE_CHECKING:
@@ -248,11 +249,13 @@ def test_prompts_end_with_the_text() -> None:
 
 
 def test_all_languages_have_all_words() -> None:
-    for language, words in WORDS.items():
-        assert set(words) == set(KEYS)
+    english = fixed_words()["en"]
+    assert english["fields"] == JSON_ONLY
+    for language, words in fixed_words().items():
+        assert list(words) == list(english)
         assert all(words.values())
         assert lh.Codebook("Q", ["a", "b"], language=language).fixed == words
-    own = dict.fromkeys(KEYS, "w")
+    own = dict.fromkeys(english, "w")
     assert lh.Codebook("Q", ["a", "b"], language="it", words=own).fixed == own
     assert lh.Codebook("Q", ["a", "b"]).fixed["told"] == ""
 
@@ -309,10 +312,7 @@ HOSTILE = ["a[1]", "prompts[0]", "['x']", "examples[0].label"]
 
 @pytest.mark.parametrize("label", HOSTILE)
 def test_labels_like_places_stay_as_they_are(label: str) -> None:
-    content = {
-        "question": "x",
-        "labels": [label, label],
-    }
+    content = {"question": "x", "labels": [label, label]}
     with pytest.raises(lh.ArgumentError) as caught:
         lh.Codebook.from_dict(content)
     assert str(caught.value) == f"labels[1] occurs twice: {label!r}"

@@ -12,7 +12,6 @@ from llamaherd.coding.annotation.coding import BLOCK
 from llamaherd.coding.annotation.texts import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 TOPICS = lh.Codebook("Which topic?", ["Sports", "Business"])
@@ -26,12 +25,6 @@ TEXTS = [
     'The team "won" the cup \u2013 at last.',
     "?",
 ]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 def columns(coded: lh.Coded, *names: str) -> list[list[Any]]:

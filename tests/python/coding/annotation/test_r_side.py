@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llamaherd as lh
-import pytest
 from llamaherd import _r
 from llamaherd.calls.chat.chat import template_date
 from plain_forms import plain
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 BOOK = {"question": "Which?", "labels": {"a": "", "b": ""}, "type": "label"}
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 def tagged(book: dict[str, Any]) -> dict[str, str]:

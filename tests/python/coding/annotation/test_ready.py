@@ -7,11 +7,7 @@ from pathlib import Path
 
 import llamaherd as lh
 import pytest
-from llamaherd.coding.annotation.codebook_file import (
-    codebook_from,
-    is_ready,
-    sources_of,
-)
+from llamaherd.coding.annotation.codebook_file import codebook_from, is_ready, sources_of
 
 ROOT = Path(__file__).resolve().parents[4]
 LISTED = lh.list_ready_codebooks()

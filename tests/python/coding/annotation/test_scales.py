@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llamaherd as lh
 import numpy as np
@@ -16,9 +16,6 @@ from llamaherd.coding.annotation.codebook_file import codebook_of_yaml, codebook
 from llamaherd.coding.annotation.prompts import frame_of
 from llamaherd.coding.selection.variants import variants_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 ANGER = lh.Codebook(
     "How angry is the text?",
     lh.number_scale(0, 10, names=["not at all", "extremely"]),
@@ -27,12 +24,6 @@ ANGER = lh.Codebook(
 TEXTS = ["The team won.", None, "Profits fell.", "The team won.", " ", "?"]
 DATA = {"text": TEXTS}
 THERE = [0, 2, 3, 5]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 @pytest.mark.parametrize(
@@ -107,10 +98,7 @@ def test_a_codebook_knows_its_numbers() -> None:
             {"type": "scale", "scale": {"from": 0, "to": 1, "by": 1}},
             "by.* is not a field",
         ),
-        (
-            {"type": "scale", "scale": 3},
-            "scale must map .* as number_scale",
-        ),
+        ({"type": "scale", "scale": 3}, "scale must map .* as number_scale"),
         ({"labels": lh.number_scale(0, 2), "type": "ordinal"}, "goes with type='scale'"),
     ],
 )

@@ -20,7 +20,6 @@ from llamaherd.coding.annotation.texts import parts_of
 from llamaherd.tables.coded_table import SpanFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 QUOTE = lh.structured.type_quote(least=1, most=3)
@@ -34,12 +33,6 @@ ACTORS = lh.Codebook(
 )
 TWO = lh.Codebook("?", ["a", "b"])
 TEXTS = ['Ann "met" \U0001f469\u200d\U0001f680 in Paris.', None, "Peter sang.", "", "?"]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 def coded_of(context: lh.Context, frame: Any, **options: Any) -> lh.Coded:

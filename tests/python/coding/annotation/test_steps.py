@@ -27,12 +27,6 @@ DATA = {"text": TEXTS}
 
 
 @pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
-
-
-@pytest.fixture(scope="module")
 def encoder(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
     with lh.Model(tiny_path("bert")) as model:
         yield model

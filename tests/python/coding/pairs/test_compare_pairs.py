@@ -14,7 +14,7 @@ from llamaherd.coding.pairs.question import PairQuestion
 from same_results import same_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Made = Callable[[list[float], list[tuple[int, int, float]]], Any]
@@ -30,12 +30,6 @@ QUESTION = "Which text is angrier?"
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the model favours", "ignore:.*of 5 texts won"
 )
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,136 @@
+"""Call that runs other calls one after another, such as blocks of texts."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.calls.journal.journal import Journal
+from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.errors import GenerationError
+from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.stats import Progress
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.hosted import LoopCall
+    from llamaherd.engine.core.stats import Stats
+
+
+class CallSequence:
+    """Base class of calls that run other calls one after another.
+
+    Args:
+        context: Context to run in.
+        journal: Open journal of the calls; None to open one by `opened_journal`.
+
+    Attributes:
+        context: Context to run in.
+        failure: Reason why the sequence ended early; None if it was not ended early.
+    """
+
+    def __init__(self, context: Host, journal: Journal | None = None) -> None:
+        self.context = context
+        self.failure: str | None = None
+        self._journal = journal  # open only while the sequence runs
+        self._lock = Lock()  # guards the next three attributes, which determine progress
+        self._running: LoopCall[Any] | None = None
+        self._finished: list[Progress] = []
+        self._n_left = 0  # prompts of calls that are not prepared yet
+        self._stats: list[Stats] = []
+        self._is_cancelled = False
+        self._error: Exception | None = None  # error to raise at the end of the sequence
+        self._problem = ""
+        self._started_s = time.perf_counter()
+
+    @property
+    def problem(self) -> str:
+        """Problem about which the caller is warned; see `LoopCall`."""
+        running = self._running
+        return self._problem or ("" if running is None else running.problem)
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of all calls, without the tokens of prompts not prepared yet."""
+        with self._lock:
+            running, n_left = self._running, self._n_left
+            parts = [*self._finished, *([] if running is None else [running.progress])]
+        n_total = sum(part.n_total for part in parts) + n_left
+        return sum_of_progress(parts, n_total, self._elapsed_s)
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.perf_counter() - self._started_s
+
+    def cancel(self) -> None:
+        """End the sequence soon; callable from any thread."""
+        self._is_cancelled = True
+        running = self._running
+        if running is not None:
+            running.cancel()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_cancelled or self.failure is not None
+
+    @contextmanager
+    def _opened_journal(self, path: str | os.PathLike[str] | None) -> Iterator[None]:
+        """Open a journal for the block, if a path is set and none is open yet."""
+        if path is None or self._journal is not None:
+            yield
+            return
+        with closing(Journal(path)) as self._journal:
+            yield
+
+    def _start(self, call: LoopCall[Any], n_prompts: int) -> Job[Any]:
+        """Start the next call; `_results` waits for it."""
+        with self._lock:
+            self._n_left -= n_prompts
+            self._running = call
+        job = Job(HostedCall(self.context, call))
+        if self._is_over:
+            job.cancel()
+        return job
+
+    def _results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of all kinds
+        """Wait for the running call; after an error return its finished results."""
+        try:
+            results = job.outcome()
+        except GenerationError as error:
+            self.failure = self.failure or str(error)
+            results = error.results
+        except Exception as error:
+            results = kept(error)
+            if results is None:
+                raise
+            self.failure = self.failure or str(error)
+            self._error = error  # raised when the finished results are stored
+        finally:
+            with self._lock:
+                call, self._running = self._running, None
+                if call is not None:
+                    self._problem = self._problem or call.problem
+                    self._finished.append(call.progress)
+        self._stats.append(results.stats)
+        return results
+
+
+def sum_of_progress(
+    parts: Sequence[Progress], n_total: int, elapsed_s: float, n_more: int = 0
+) -> Progress:
+    """Return the progress of several calls; `n_more` other results are finished, too."""
+    return Progress(
+        n_done=sum(part.n_done for part in parts) + n_more,
+        n_failed=sum(part.n_failed for part in parts),
+        n_total=n_total,
+        n_prompt_tokens=sum(part.n_prompt_tokens for part in parts),
+        n_prompt_tokens_total=sum(part.n_prompt_tokens_total for part in parts),
+        n_generated_tokens=sum(part.n_generated_tokens for part in parts),
+        elapsed_s=elapsed_s,
+    )
