@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding.plots import fitting
-from llamaherd.coding.plots.description import (
-    NEUTRAL,
-    Band,
-    Line,
-    Points,
-    Rects,
-)
+from llamaherd.coding.plots.description import NEUTRAL, Band, Line, Points, Rects
 from llamaherd.engine.core import phrases
 
 if TYPE_CHECKING:

@@ -85,13 +85,9 @@ def coverage_plot(fields: Fields) -> Plot:
     return Plot(
         title=f"Accuracy of the most confident labels, {count_of(found['n'], 'text')}",
         x=Axis(
-            title="share of texts, most confident labels first",
-            limits=(0.0, 1 + _BEYOND),
+            title="share of texts, most confident labels first", limits=(0.0, 1 + _BEYOND)
         ),
-        y=Axis(
-            title=share,
-            limits=(max(0.0, _least([*low, *y]) - 0.05), 1 + _BEYOND),
-        ),
+        y=Axis(title=share, limits=(max(0.0, _least([*low, *y]) - 0.05), 1 + _BEYOND)),
         marks=marks,
         note="dashed line: accuracy of all texts",
         alt=f"all texts: {decimals(y[-1])}",

@@ -111,7 +111,9 @@ def _range(values: Iterable[Value], *, is_share: bool) -> Range:
     return min(0.0, least), max(1.0, most) if most > 0.5 else most * 1.1 or 1.0
 
 
-def _points(values: Sequence[Value], n_series: int) -> Points:
+def _points(
+    values: Sequence[Value], n_series: int, *, has_panels: bool = False
+) -> Points:
     """Return points, those of the same row beside each other."""
     there: dict[tuple[int, int], set[int]] = {}
     for v in values:
@@ -131,6 +133,7 @@ def _points(values: Sequence[Value], n_series: int) -> Points:
         low=[v.low for v in values],
         high=[v.high for v in values],
         series=[v.series for v in values],
+        panel=[v.panel for v in values] if has_panels else (),
     )
 
 
@@ -150,19 +153,11 @@ def panels_plot(
     lines = [
         Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6], panel=panel) for panel in from_zero
     ]
-    points = Points(
-        x=[v.value for v in values],
-        y=[float(v.row) for v in values],
-        low=[v.low for v in values],
-        high=[v.high for v in values],
-        series=[v.series for v in values],
-        panel=[v.panel for v in values],
-    )
     return Plot(
         title=title,
         x=Axis(title=x),
         y=Axis.of_rows(rows),
-        marks=[*lines, points],
+        marks=[*lines, _points(values, len(series), has_panels=True)],
         series=Series(names=series),
         panels=panels,
         n_columns=n_columns,

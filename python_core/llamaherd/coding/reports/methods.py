@@ -156,33 +156,6 @@ def _coded_examples(facts: Mapping[str, Any]) -> int:
 
 
 PARTS = ("validation", "estimates", "robustness", "evaluation")
-_TYPES = {
-    "label": "one label for each text",
-    "ordinal": "one label of an ordered scale for each text",
-    "multiple": "any number of labels for each text",
-    "scale": "a number for each text",
-    "fields": "values of a schema for each text",
-    "spans": "passages of each text, each with a label",
-}
-
-
-_WEIGHTS = {
-    ("inclusion",): "the inverse of its inclusion probability",
-    ("survey",): "its survey weight",
-    ("inclusion", "survey"): "its survey weight divided by its inclusion probability",
-}
-_TERMS = {
-    "share": "shares",
-    "mean": "means",
-    "quantile": "medians",
-    "difference": "differences between groups",
-}
-_MODELS = {"ols": "least squares", "logit": "logistic"}
-_RIGHT_CODE = (
-    "If people gave different codes to a text, the majority code was used, and on a tie "
-    "the code of the first coder."
-)
-_MEAN_NUMBER = "the number of a text was the mean of the numbers that people gave."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +254,6 @@ def facts_of(contents: Contents) -> dict[str, Any]:
         ],
         "lora_files": [str(each["file"] or "an unnamed file") for each in model["loras"]],
         "book": book,
-        "asks_for": _TYPES[book.type],
         "question": " ".join(book.question.split()),
         "names": list(book.names),
         "n_defined": sum(1 for each in book.definitions.values() if each),
@@ -296,8 +268,6 @@ def facts_of(contents: Contents) -> dict[str, Any]:
             for each in (recalibration or {}).get("features", ())
         ],
         "titles": TITLES,
-        "right_code": _RIGHT_CODE,
-        "mean_number": _MEAN_NUMBER,
         "estimates": estimates_in(contents),
         **_facts_of_validation(contents["validation"]),
     }
@@ -313,7 +283,7 @@ def _facts_of_validation(found: Mapping[str, Any] | None) -> dict[str, Any]:
     several = len(found["coders"]) > 1
     return {
         "has_majority": several,
-        "weighted_by": _WEIGHTS[tuple(by)] if by else "",
+        "weighted_by": by,
         "between_people": _reported(found["coder_agreement"], ("kappa", "alpha")),
         "of_model": _reported(found["model_agreement"], ("kappa",)),
     }
@@ -356,19 +326,9 @@ def _estimated(
     found: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], used: list[str]
 ) -> list[str]:
     """Return sentences on estimates of the same data by the same methods."""
-    formulas = {each["formula"]: each["model"] for each in found if each["formula"]}
-    terms = [{str(row["term"]) for row in each["rows"]} for each in found]
-    all_terms = {
-        term
-        for each, own in zip(found, terms, strict=True)
-        if not each["formula"]
-        for term in own
-    }
-    estimated = [_TERMS[each] for each in _TERMS if each in all_terms] + [
-        f"the regression {formula} ({_MODELS.get(model, model)})"
-        for formula, model in formulas.items()
+    are_numbers = [
+        any(row["term"] in ("mean", "quantile") for row in each["rows"]) for each in found
     ]
-    are_numbers = [bool(own & {"mean", "quantile"}) for own in terms]
     (sentences,) = prose.paragraphs(
         "estimates.txt.j2",
         {
@@ -376,8 +336,15 @@ def _estimated(
             "cite": partial(cite, used),
             "first": found[0],
             "methods": {row["method"] for row in found[0]["rows"]},
-            "estimated": estimated or ["shares and means"],
-            "has_formulas": bool(formulas),
+            "terms": {
+                row["term"]
+                for each in found
+                if not each["formula"]
+                for row in each["rows"]
+            },
+            "formulas": {
+                each["formula"]: each["model"] for each in found if each["formula"]
+            },
             "all_numbers": all(are_numbers),
             "some_numbers": any(are_numbers),
         },

@@ -50,12 +50,7 @@ _PLOTS: dict[str, Callable[..., Plot]] = {
 
 
 class Sections(NamedTuple):
-    """Content of a report as HTML.
-
-    Attributes:
-        lead: Sentence that summarizes the coding.
-        parts: Id, title and content of each section that has content.
-    """
+    """Content of a report as HTML."""
 
     lead: Markup
     parts: list[tuple[str, str, Markup]]

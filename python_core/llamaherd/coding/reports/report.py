@@ -93,16 +93,13 @@ def report(
         ImportError: ".docx" needs python-docx, which is not installed.
         OSError: The file cannot be written.
     """
-    contents = contents_for(
-        coded,
-        validation,
-        estimates,
-        robustness,
-        evaluation=evaluation,
-        title=title,
-        texts=texts,
-        n_examples=n_examples,
-    )
+    results = {
+        "validation": validation,
+        "estimates": estimates,
+        "robustness": robustness,
+        "evaluation": evaluation,
+    }
+    contents = _contents(coded, results, title=title, texts=texts, n_examples=n_examples)
     return write_report(contents, path)
 
 
@@ -135,57 +132,40 @@ def methods_text(
             results were passed together with a report.
         OSError: The report cannot be read.
     """
-    others = {
+    results = {
         "validation": validation,
         "estimates": estimates,
         "robustness": robustness,
         "evaluation": evaluation,
     }
-    if isinstance(coded, (str, os.PathLike)):
-        for name, value in others.items():
-            if value is not None:
-                raise ArgumentError(
-                    "must be omitted: the report has its own results", argument=name
-                )
-        path = Path(os.fsdecode(coded)).expanduser()
-        with errors_of_content(path):
-            return methods_of(read_report(path))
-    return methods_of(
-        contents_for(
-            coded,
-            validation,
-            estimates,
-            robustness,
-            evaluation=evaluation,
-            title=DEFAULT_TITLE,
-            texts=False,
-            n_examples=0,
-        )
-    )
+    if not isinstance(coded, (str, os.PathLike)):
+        return methods_of(_contents(coded, results, texts=False, n_examples=0))
+    for name, value in results.items():
+        if value is not None:
+            raise ArgumentError(
+                "must be omitted: the report has its own results", argument=name
+            )
+    path = Path(os.fsdecode(coded)).expanduser()
+    with errors_of_content(path):
+        return methods_of(read_report(path))
 
 
-def contents_for(
+_KINDS = {"validation": Validation, "robustness": Robustness, "evaluation": Evaluation}
+
+
+def _contents(
     coded: Coded,
-    validation: Validation | None,
-    estimates: EstimatesGiven,
-    robustness: Robustness | None,
+    results: Mapping[str, Any],
     *,
-    evaluation: Evaluation | None,
-    title: str,
+    title: str = DEFAULT_TITLE,
     texts: bool,
     n_examples: int,
 ) -> Contents:
     """Return the content of a report; see `report` for the arguments."""
     _check("coded", coded, Coded)
-    for name, value, kind in (
-        ("validation", validation, Validation),
-        ("robustness", robustness, Robustness),
-        ("evaluation", evaluation, Evaluation),
-    ):
-        if value is not None:
-            _check(name, value, kind)
-    fields = None if validation is None else plain(validation.to_dict())
-    original = coded.original if isinstance(coded, Recalibrated) else None
+    for name, kind in _KINDS.items():
+        if results[name] is not None:
+            _check(name, results[name], kind)
     if "codebook" not in coded.run:
         raise ArgumentError(
             f"must be the result of {call('annotate')}, or of {call('recalibrate')} with "
@@ -193,14 +173,15 @@ def contents_for(
             argument="coded",
             code="no_record",
         )
+    validation, robustness, evaluation = (results[name] for name in _KINDS)
     return contents_of(
         coded,
-        original=original,
+        original=coded.original if isinstance(coded, Recalibrated) else None,
         title=checks.text("title", title),
         texts=checks.flag("texts", texts),
         n_examples=checks.integer("n_examples", n_examples, 0),
-        validation=fields,
-        estimates=_estimates(estimates),
+        validation=None if validation is None else plain(validation.to_dict()),
+        estimates=_estimates(results["estimates"]),
         robustness=None if robustness is None else robustness.to_dict(),
         evaluation=None if evaluation is None else _evaluated(evaluation),
     )
@@ -278,11 +259,7 @@ def _check_own(file: Path) -> None:
 
 def checked_report_path(path: object) -> Path:
     """Check the path of a report."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(path)}", argument="path"
-        )
-    file = Path(os.fsdecode(path)).expanduser()
+    file = checks.path("path", path).expanduser()
     if file.suffix.lower() not in SUFFIXES:
         raise ArgumentError(
             f"must end with .html, .docx or .json, not {checks.shown(str(file))}",
@@ -300,7 +277,4 @@ def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anythin
             f"print or {call('plot')} this result",
             argument=name,
         )
-    if not isinstance(value, kind):
-        raise ArgumentTypeError(
-            f"must be a {kind.__name__}, not {checks.shown(value)}", argument=name
-        )
+    checks.instance(name, value, kind, f"a {kind.__name__}")

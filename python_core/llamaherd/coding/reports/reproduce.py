@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,18 +30,14 @@ from llamaherd.coding.reports.reproduce_context import (
 )
 from llamaherd.coding.reports.reproduction import Reproduction, Then, compare_labels
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    is_cancelled,
-    stored,
-)
+from llamaherd.engine.core.errors import ArgumentError, is_cancelled, stored
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from llamaherd.calls.run.host import Host
@@ -144,11 +139,7 @@ class Replay:
         n_threads: int | None = None,
     ) -> Replay:
         """Read and check a report, and load its model; arguments as in `reproduce`."""
-        if not isinstance(path, (str, os.PathLike)):
-            raise ArgumentTypeError(
-                f"must be a path, not {checks.shown(path)}", argument="path"
-            )
-        file = Path(os.fsdecode(path)).expanduser()
+        file = checks.path("path", path).expanduser()
         contents = read_report(file)
         with errors_of_content(file), ExitStack() as own:
             codebook = _codebook(contents)

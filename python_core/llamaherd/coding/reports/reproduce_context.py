@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
 
 def find_model(
-    recorded: Mapping[str, Any],
-    given: str | os.PathLike[str] | None,
-    folder: Path,
+    recorded: Mapping[str, Any], given: str | os.PathLike[str] | None, folder: Path
 ) -> tuple[Path, list[tuple[Path, float]]]:
     """Return the model file, and its adapter files with their scales."""
     if given is not None and not isinstance(given, (str, os.PathLike)):
@@ -44,7 +43,7 @@ def find_model(
         if not file.is_file():
             raise FileNotFoundError(f"there is no model file {file}")
         folders.insert(0, file.parent)
-        _check("model", file, recorded)
+        _check_hash(file.name, _sha256(file), recorded)
     loras = [
         (_found("LoRA adapter", each, folders), float(each["scale"]))
         for each in recorded.get("loras", [])
@@ -52,12 +51,7 @@ def find_model(
     return file, loras
 
 
-def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
-    """Find the model file of a later coding step by name and content."""
-    return _found(what, recorded, list(folders))
-
-
-def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
+def _found(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
     """Find a file with the recorded name and content."""
     name = recorded.get("file")
     if not isinstance(name, str) or Path(name).name != name:
@@ -72,40 +66,38 @@ def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
             return path
         others.append(path)
     if others:
-        raise ArgumentError(
+        raise _changed(
             f"the {what} was changed: {others[0]} has another SHA-256 than the report's "
-            f"{name}",
-            argument="model",
-            code="changed",
-            form="{name}: {problem}",
+            f"{name}"
         )
     looked = ", ".join(str(folder) for folder in [*folders, model_cache_dir()])
-    is_given = what in {"model", "LoRA adapter"}
-    remedy = (
-        f"pass the {what}'s path as model"
-        if is_given
-        else "put the file into one of them"
-    )
+    remedy = "put the file into one of them"
+    if what in {"model", "LoRA adapter"}:
+        remedy = f"pass the {what}'s path as model"
     raise FileNotFoundError(f"there is no {name} in {looked}: {remedy}")
 
 
-def _candidates(name: str, folders: list[Path]) -> Iterator[Path]:
+def _candidates(name: str, folders: Sequence[Path]) -> Iterator[Path]:
     for folder in folders:
         if (folder / name).is_file():
             yield folder / name
     yield from (model.path for model in list_cached_models() if model.name == name)
 
 
-def _check(what: str, file: Path, recorded: Mapping[str, Any]) -> None:
-    found = _sha256(file)
-    if recorded.get("sha256") is not None and found != recorded["sha256"]:
-        raise ArgumentError(
-            f"the {what} was changed: {file.name} has the SHA-256 {found[:12]}..., the "
-            f"report's {recorded.get('file')} has {recorded['sha256'][:12]}...",
-            argument="model",
-            code="changed",
-            form="{name}: {problem}",
+def _check_hash(file: str, sha256: object, recorded: Mapping[str, Any]) -> None:
+    """Raise an error if a model file differs from that of the report."""
+    known = recorded.get("sha256")
+    if known is not None and sha256 != known:
+        raise _changed(
+            f"the model was changed: {file} has the SHA-256 {str(sha256)[:12]}..., the "
+            f"report's {recorded.get('file')} has {known[:12]}..."
         )
+
+
+def _changed(problem: str) -> ArgumentError:
+    return ArgumentError(
+        problem, argument="model", code="changed", form="{name}: {problem}"
+    )
 
 
 def _sha256(path: Path) -> str:
@@ -129,10 +121,7 @@ def later_steps(
         recorded = steps["larger"]
         file = _file("larger model", recorded, folders)
         model = own.enter_context(Model(file))
-        options = dict(steps["larger_context"])
-        for name in ("n_threads", "n_threads_batch"):
-            if isinstance(options.get(name), int):
-                options[name] = min(options[name], hardware.n_cores())
+        options = _on_this_machine(steps["larger_context"])
         found["larger"] = own.enter_context(Context(model, **options))
     if found["until"] is None and "larger" not in found:
         return {"seed": steps["seed"]}  # the model labelled all texts
@@ -148,33 +137,7 @@ def _file(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Pa
             code="no_hash",
             form="{name}: the coding {problem}",
         )
-    return find_later(what, recorded, folders)
-
-
-_OF_CONTEXT = (
-    "n_ctx",
-    "n_seq_max",
-    "kv_layout",
-    "n_threads",
-    "n_threads_batch",
-    "n_batch",
-    "n_ubatch",
-    "offload_kqv",
-    "swa_full",
-    "keep_prefixes",
-    "type_k",
-    "type_v",
-    "flash_attn",
-    "deterministic",
-    "rope_scaling_type",
-    "rope_freq_base",
-    "rope_freq_scale",
-    "yarn_ext_factor",
-    "yarn_attn_factor",
-    "yarn_beta_fast",
-    "yarn_beta_slow",
-    "yarn_orig_ctx",
-)
+    return _found(what, recorded, folders)
 
 
 def context_of(
@@ -216,7 +179,8 @@ def _options(
     contents: Contents, n_seq_max: int | None, n_threads: int | None
 ) -> dict[str, Any]:
     recorded = contents["run"]["context"]
-    unknown = [name for name in recorded if name not in _OF_CONTEXT]
+    known = inspect.signature(Context).parameters
+    unknown = [name for name in recorded if name not in known or name == "model"]
     if unknown:
         raise ArgumentError(
             f"must be a context with {', '.join(unknown)}, as in the report: these "
@@ -224,13 +188,20 @@ def _options(
             argument="model",
             code="unknown_settings",
         )
-    options = dict(recorded)
-    n_cores = hardware.n_cores()
-    for name in ("n_threads", "n_threads_batch"):
-        if isinstance(options.get(name), int):
-            options[name] = n_threads or min(options[name], n_cores)
+    options = _on_this_machine(recorded, n_threads)
     if n_seq_max is not None:
         options["n_seq_max"] = n_seq_max
+    return options
+
+
+def _on_this_machine(
+    recorded: Mapping[str, Any], n_threads: int | None = None
+) -> dict[str, Any]:
+    """Return options of a context with the threads given, or that the machine has."""
+    options = dict(recorded)
+    for name in ("n_threads", "n_threads_batch"):
+        if isinstance(options.get(name), int):
+            options[name] = n_threads or min(options[name], hardware.n_cores())
     return options
 
 
@@ -243,19 +214,12 @@ def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
             "differed from its file",
             "no_hash",
         )
-    if found["sha256"] != recorded["sha256"]:
-        raise ArgumentError(
-            f"the model was changed: {found['file']} has the SHA-256 "
-            f"{str(found['sha256'])[:12]}..., the report's {recorded['file']} has "
-            f"{recorded['sha256'][:12]}...",
-            argument="model",
-            code="changed",
-            form="{name}: {problem}",
-        )
-    adapters = [(each["sha256"], each["scale"]) for each in found["loras"]]
-    if adapters != [
-        (each["sha256"], each["scale"]) for each in recorded.get("loras", [])
-    ]:
+    _check_hash(found["file"], found["sha256"], recorded)
+    adapters, others = (
+        [(lora["sha256"], lora["scale"]) for lora in record.get("loras", [])]
+        for record in (found, recorded)
+    )
+    if adapters != others:
         raise ArgumentError(
             "has other LoRA adapters than the report's model",
             argument="model",

@@ -110,14 +110,7 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Then:
-    """Labels of the unique texts of a report.
-
-    Attributes:
-        rows: Index of each row's text; None for rows without a text.
-        labels: Labels of the texts.
-        probs: float64[u, k], label probabilities; None if the report has none.
-        computed: For each text, True if the run computed it.
-    """
+    """Labels of the unique texts of a report."""
 
     rows: list[int | None]
     labels: list[str | None]

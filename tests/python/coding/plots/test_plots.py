@@ -14,13 +14,7 @@ import llamaherd as lh
 import matplotlib as mpl
 import numpy as np
 import pytest
-from llamaherd.coding.plots import (
-    counts,
-    description,
-    drawing,
-    fitting,
-    intervals,
-)
+from llamaherd.coding.plots import counts, description, drawing, fitting, intervals
 from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.plots.plot import plot_of
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
@@ -46,10 +40,9 @@ def _close() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def coded(tiny_path: Callable[[str], Path]) -> lh.Coded:
+def coded(context: lh.Context) -> lh.Coded:
     texts = [f"text {i}" for i in range(60)]
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        made = lh.annotate({"text": texts}, "text", BOOK, context)
+    made = lh.annotate({"text": texts}, "text", BOOK, context)
     rng = np.random.default_rng(1)
     probs = rng.dirichlet([0.4] * 4, 60)
     labels: list[str | None] = [NAMES[i] for i in probs.argmax(axis=1)]
@@ -614,9 +607,7 @@ def panels_drawn(plot: description.Plot) -> list[Any]:
     return list(drawing.draw(plot).child_axes)
 
 
-def test_without_matplotlib_the_error_names_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_matplotlib_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(

@@ -15,19 +15,13 @@ from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.reports.report_file import read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 BOOK = lh.Codebook("Which?", ["a", "b", "c"])
 OTHER = lh.Codebook("Which of these is it?", ["a", "b", "c"])
 TEXTS = [f"Text {i} of {i * 7 % 11} words." for i in range(40)]
 ONE = {"text": TEXTS}
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 def coded_by(context: lh.Context, texts: list[str] = TEXTS, **options: Any) -> lh.Coded:

@@ -4,59 +4,18 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llamaherd as lh
 import pytest
 from llamaherd.coding.references import GUIDELINES
-from llamaherd.coding.reports.methods import (
-    PARTS,
-    ChecklistItem,
-    checklist_of,
-    facts_of,
-)
+from llamaherd.coding.reports.methods import PARTS, ChecklistItem, checklist_of, facts_of
 from llamaherd.coding.reports.page import page_of
 from llamaherd.coding.reports.report_data import sha256_of
-from llamaherd.coding.reports.report_file import read_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from reported import LABELS, with_codebook, with_run, with_settings
 
 # The model is random, so a batch calibration changes many labels.
 pytestmark = pytest.mark.filterwarnings("ignore:calibrate='batch' gave:UserWarning")
-
-N = 60
-TEXTS = [f"Text number {i} & <{i % 7}>." for i in range(N)]
-LABELS = ["yes", "no"]
-
-
-@pytest.fixture(scope="module")
-def coded(tiny_path: Callable[[str], Path]) -> Iterator[lh.Coded]:
-    book = lh.Codebook("Which?", LABELS, examples=[("A.", "yes")])
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield lh.annotate({"text": TEXTS}, "text", book, context, calibrate="batch")
-
-
-@pytest.fixture(scope="module")
-def results(coded: lh.Coded) -> tuple[lh.Validation, lh.Estimates]:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    codes = [LABELS[row % 2] for row in gold.rows]
-    other = ["yes" if i % 5 == 0 else code for i, code in enumerate(codes)]
-    gold = gold.with_codes(codes, "ann").with_codes(other, "bo")
-    return lh.validate(coded, gold), lh.estimate(coded, gold)
-
-
-@pytest.fixture(scope="module")
-def contents(coded: lh.Coded, tmp_path_factory: Any) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("methods") / "r.json"
-    return read_report(lh.report(coded, path))
-
-
-def changed(contents: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    run = contents["run"]
-    kept = {**run["settings"], **settings}
-    return {**contents, "run": {**run, "settings": kept}}
 
 
 def test_the_checklist_is_open_where_the_data_are_silent(
@@ -140,12 +99,12 @@ def test_runs_vary_where_answers_are_sampled(contents: dict[str, Any]) -> None:
     question = "Do labels differ between runs?"
     assert "not sampled" in answers(contents)[question].answer
     drawn = {"method": "generate", "temperature": 0.7, "seed": 3}
-    assert answers(changed(contents, **drawn))[question].is_open
-    greedy = answers(changed(contents, **{**drawn, "temperature": 0.0}))
+    assert answers(with_settings(contents, **drawn))[question].is_open
+    greedy = answers(with_settings(contents, **{**drawn, "temperature": 0.0}))
     assert "temperature 0" in greedy[question].answer
     runs = [{"settings": {"seed": seed}} for seed in (1, 2)]
     variants = {"variants": ["a", "b"], "agreement": 0.9, "runs": runs}
-    tried = changed({**contents, "robustness": variants}, **drawn)
+    tried = with_settings({**contents, "robustness": variants}, **drawn)
     assert answers(tried)[question].answer.startswith("2 seeds, mean agreement 90%")
     same = {**variants, "runs": runs[:1] * 2}
     assert answers({**tried, "robustness": same})[question].is_open
@@ -166,10 +125,7 @@ def test_examples_among_the_texts_leave_an_item_open(contents: dict[str, Any]) -
         hashes = {**hashed, "texts_sha256": [sha256_of(text)]}
         found = answers({**contents, "data": hashes})
         assert found[question].is_open is is_open
-    run = contents["run"]
-    bare = {k: v for k, v in run["codebook"]["content"].items() if k != "examples"}
-    codebook = {**run["codebook"], "content": bare}
-    none = answers({**contents, "run": {**run, "codebook": codebook}})
+    none = answers(with_codebook(contents, lh.Codebook("Which?", LABELS)))
     assert none[question].answer == "the prompt has no examples"
 
 
@@ -181,7 +137,7 @@ def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]
     )
     alone = found["Was each text coded independently of the other texts?"].answer
     assert "calibration uses the probabilities of all texts" in alone
-    plain = answers(changed(contents, calibrate=None))
+    plain = answers(with_settings(contents, calibrate=None))
     assert (
         "of all texts"
         not in plain["Was each text coded independently of the other texts?"].answer
@@ -192,7 +148,7 @@ def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]
     lora = {"file": "a.gguf", "scale": 1.0, "sha256": None}
     metadata = {**run["model"]["metadata"], "general.license": "mit"}
     model = {**run["model"], "loras": [lora], "metadata": metadata}
-    found = answers({**contents, "run": {**run, "model": model}})
+    found = answers(with_run(contents, model=model))
     assert "a.gguf" in found["Was the model fine-tuned or changed?"].answer
     exact = found["Which model exactly, and is its file identified?"].answer
     assert "licence mit" in exact
@@ -201,9 +157,7 @@ def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]
 def test_a_ready_codebook_answers_for_its_concept(contents: dict[str, Any]) -> None:
     question = "Is the concept defined, and is the definition grounded in theory?"
     assert answers(contents)[question].is_open
-    book = lh.ready_codebook("populism")
-    codebook = {"hash": book.hash, "content": book.to_dict()}
-    found = answers({**contents, "run": {**contents["run"], "codebook": codebook}})
+    found = answers(with_codebook(contents, lh.ready_codebook("populism")))
     assert "Mudde 2004 and Hawkins 2009" in found[question].answer
 
 

@@ -17,7 +17,6 @@ from llamaherd.coding.reports.page import pieces_of
 from plotted import notes, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 QUOTE = lh.structured.type_quote(least=1, most=3)
@@ -33,12 +32,6 @@ SPANS = [
         {"start": 14, "end": 19, "label": "place"},
     ],
 ]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
 
 
 @pytest.fixture(scope="module")

@@ -17,33 +17,21 @@ from llamaherd.cli.gold import _DESIGNS
 from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.gold.pooling import WAVES
 from llamaherd.coding.reports.methods import methods_of
+from llamaherd.coding.reports.report_data import contents_of
+from reported import LABELS, N, with_codebook, with_run, with_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 # The model is random, so a batch calibration changes many labels.
 pytestmark = pytest.mark.filterwarnings("ignore:calibrate='batch' gave:UserWarning")
 
-N = 60
-TEXTS = [f"Text number {i} & <{i % 7}>." for i in range(N)]
-LABELS = ["yes", "no"]
 
-
-@pytest.fixture(scope="module")
-def coded(tiny_path: Callable[[str], Path]) -> Iterator[lh.Coded]:
-    book = lh.Codebook("Which?", LABELS, examples=[("A.", "yes")])
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield lh.annotate({"text": TEXTS}, "text", book, context, calibrate="batch")
-
-
-@pytest.fixture(scope="module")
-def results(coded: lh.Coded) -> tuple[lh.Validation, lh.Estimates]:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    codes = [LABELS[row % 2] for row in gold.rows]
-    other = ["yes" if i % 5 == 0 else code for i, code in enumerate(codes)]
-    gold = gold.with_codes(codes, "ann").with_codes(other, "bo")
-    return lh.validate(coded, gold), lh.estimate(coded, gold)
+def gold_of(coded: lh.Coded, n: int = 40, **options: Any) -> lh.GoldSample:
+    """Return a sample with the codes of one person."""
+    gold = lh.gold_sample(coded, n, seed=7, **options)
+    return gold.with_codes([LABELS[row % 2] for row in gold.rows])
 
 
 def keys(bibtex: str) -> list[str]:
@@ -85,18 +73,14 @@ def test_people_and_estimators_come_from_the_data(
 
 
 def test_one_coder_has_no_ties(coded: lh.Coded) -> None:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    gold = gold.with_codes([LABELS[row % 2] for row in gold.rows], "ann")
-    found = lh.methods_text(coded, estimates=lh.estimate(coded, gold))
+    found = lh.methods_text(coded, estimates=lh.estimate(coded, gold_of(coded)))
     assert "on a tie" not in found.text
 
 
 def test_methods_that_were_not_used_are_not_cited(
     coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates]
 ) -> None:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    gold = gold.with_codes([LABELS[row % 2] for row in gold.rows])
-    naive = lh.estimate(coded, gold, methods=["gold", "naive"])
+    naive = lh.estimate(coded, gold_of(coded), methods=["gold", "naive"])
     found = lh.methods_text(coded, results[0], naive)
     assert "egami2023" not in found.references
     assert "angelopoulos2023" not in found.references
@@ -122,9 +106,7 @@ def test_the_rule_for_ties_is_told_once(coded: lh.Coded) -> None:
 
 
 def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    gold = gold.with_codes([LABELS[row % 2] for row in gold.rows])
-    ordered = lh.validate(coded, gold, scale="ordinal")
+    ordered = lh.validate(coded, gold_of(coded), scale="ordinal")
     found = lh.methods_text(coded, ordered)
     assert "Cohen's kappa with quadratic weights between" in found.text
     assert "(Cohen 1968)" in found.text
@@ -142,39 +124,23 @@ def test_regressions_cite_labels_on_either_side(
     assert "(Egami et al. 2023) (Egami et al. 2024)" in found.text
 
 
-def changed(contents: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    run = contents["run"]
-    kept = {**run["settings"], **settings}
-    return {**contents, "run": {**run, "settings": kept}}
-
-
-@pytest.fixture(scope="module")
-def contents(coded: lh.Coded, tmp_path_factory: Any) -> dict[str, Any]:
-    from llamaherd.coding.reports.report_file import read_report  # noqa: PLC0415
-
-    path = tmp_path_factory.mktemp("methods") / "r.json"
-    return read_report(lh.report(coded, path))
-
-
 def test_settings_are_told_as_they_were(contents: dict[str, Any]) -> None:
-    text = methods_of(changed(contents, calibrate="contextual")).text
+    text = methods_of(with_settings(contents, calibrate="contextual")).text
     assert "(Zhao et al. 2021)" in text
-    text = methods_of(changed(contents, calibrate=None)).text
+    text = methods_of(with_settings(contents, calibrate=None)).text
     assert "Probabilities were not calibrated." in text
     drawn = {"method": "generate", "temperature": 0.7, "seed": 3, "max_tokens": 9}
-    text = methods_of(changed(contents, calibrate=None, **drawn)).text
+    text = methods_of(with_settings(contents, calibrate=None, **drawn)).text
     assert "temperature 0.7 (seed 3)" in text
     assert "at most 9 tokens" in text
     assert "not calibrated" not in text
-    greedy = methods_of(changed(contents, **{**drawn, "temperature": 0.0})).text
+    greedy = methods_of(with_settings(contents, **{**drawn, "temperature": 0.0})).text
     assert "greedily (temperature 0)" in greedy
-    assert "chat template" in methods_of(changed(contents, chat=True)).text
+    assert "chat template" in methods_of(with_settings(contents, chat=True)).text
 
 
 def test_a_ready_codebook_is_cited(contents: dict[str, Any]) -> None:
-    book = lh.ready_codebook("populism")
-    codebook = {"hash": book.hash, "content": book.to_dict()}
-    found = methods_of({**contents, "run": {**contents["run"], "codebook": codebook}})
+    found = methods_of(with_codebook(contents, lh.ready_codebook("populism")))
     assert {"mudde2004", "hawkins2009"} < set(found.references)
     assert "(Mudde 2004) (Hawkins 2009)" in found.text
 
@@ -186,10 +152,8 @@ def test_every_design_of_a_sample_has_a_sentence() -> None:
 def test_values_are_text_and_never_part_of_a_template(contents: dict[str, Any]) -> None:
     hostile = "{{ 7 * 7 }}{% if %}"
     book = lh.Codebook("Which?", {hostile: "One.", "other": "Two."})
-    codebook = {"hash": book.hash, "content": book.to_dict()}
     model = {**contents["run"]["model"], "file": "{# a #}\n--\n.gguf"}
-    run = {**contents["run"], "codebook": codebook, "model": model}
-    found = methods_of({**contents, "run": run})
+    found = methods_of(with_run(with_codebook(contents, book), model=model))
     before = methods_of(contents)
     assert hostile in found.text
     assert "{# a #} -- .gguf" in found.text
@@ -280,8 +244,6 @@ def test_a_document_needs_a_package(
 
 
 def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
-    from llamaherd.coding.reports.report_data import contents_of  # noqa: PLC0415
-
     with pytest.raises(lh.ArgumentError) as caught:
         contents_of(
             coded,
@@ -297,9 +259,7 @@ def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
 
 
 @pytest.fixture(scope="module")
-def evaluated(
-    tiny_path: Callable[[str], Path],
-) -> Iterator[tuple[lh.Coded, lh.Evaluation]]:
+def evaluated(context: lh.Context) -> tuple[lh.Coded, lh.Evaluation]:
     """Return a coding by the better of two codebooks, and its evaluation."""
     data = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]}
     gold = lh.gold_sample(data, 60, text="text", names=["a", "b"], seed=1)
@@ -307,11 +267,9 @@ def evaluated(
     gold = lh.gold_split(gold, explore=0, select=0.5, evaluate=0.5, seed=1)
     books = {"one": lh.Codebook("Which?", ["a", "b"])}
     books["two"] = lh.Codebook("Say which.", ["a", "b"])
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        found = lh.compare_codebooks(data, books, gold, context)
-        choice = lh.best_codebook(found)
-        coded = lh.annotate(data, "text", choice.codebook, context)
-        yield coded, lh.evaluate_codebook(choice, gold, context)
+    choice = lh.best_codebook(lh.compare_codebooks(data, books, gold, context))
+    coded = lh.annotate(data, "text", choice.codebook, context)
+    return coded, lh.evaluate_codebook(choice, gold, context)
 
 
 def test_an_evaluation_is_part_of_methods_and_report(
@@ -325,14 +283,10 @@ def test_an_evaluation_is_part_of_methods_and_report(
     assert '<section id="choice">' in path.read_text(encoding="utf-8")
     assert lh.methods_text(path).text == found.text
     settings = {**coded.run["settings"], "calibrate": "batch"}
-    other = lh.Coded(**{**vars_of(coded), "run": {**coded.run, "settings": settings}})
+    other = dataclasses.replace(coded, run={**coded.run, "settings": settings})
     with pytest.raises(lh.ArgumentError) as caught:
         lh.methods_text(other, evaluation=evaluation)
     assert caught.value.argument == "evaluation"
-
-
-def vars_of(coded: lh.Coded) -> dict[str, Any]:
-    return {field.name: getattr(coded, field.name) for field in dataclasses.fields(coded)}
 
 
 def _told(coded: lh.Coded, **options: Any) -> str:
@@ -369,8 +323,7 @@ def test_weights_are_named_by_what_they_are(
     own = None if weights is None else [1 + i % 3 for i in range(N)]
     gold: Any = [LABELS[i % 2] for i in range(N)]
     if prob is not None:
-        drawn = lh.gold_sample(coded, 40, prob=prob, seed=7)
-        gold = drawn.with_codes([LABELS[row % 2] for row in drawn.rows])
+        gold = gold_of(coded, prob=prob)
     found = lh.validate(coded, gold, weights=own)
     text = lh.methods_text(coded, found).text
     assert [*re.findall(r"each text weighted by ([\w ]+)", text), ""][0] == told
@@ -378,9 +331,7 @@ def test_weights_are_named_by_what_they_are(
     assert [*re.findall(r"; weighted by ([\w ]+)", line), ""][0] == shown
 
 
-def test_missing_texts_and_codes_are_counted(
-    tiny_path: Callable[[str], Path],
-) -> None:
+def test_missing_texts_and_codes_are_counted(tiny_path: Callable[[str], Path]) -> None:
     texts = ["One text.", None, "  ", "Another.", "Another.", "word " * 2000]
     book = lh.Codebook("Which?", LABELS)
     with (
@@ -430,8 +381,7 @@ def test_estimates_are_named_by_what_they_are(
 ) -> None:
     frame = {**coded.frame, "group": ["a", "b"] * (N // 2)}
     own = dataclasses.replace(coded, frame=frame)
-    drawn = lh.gold_sample(own, 40, seed=7)
-    gold = drawn.with_codes([LABELS[row % 2] for row in drawn.rows])
+    gold = gold_of(own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of few codes
         found = lh.estimate(own, gold, outcome=outcome, by=by, target=target)

@@ -18,7 +18,6 @@ from llamaherd.coding.plots.counts import in_bands
 from llamaherd.coding.reports.report_file import read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 TOPICS = lh.Codebook(
@@ -49,10 +48,9 @@ CODES = [
 
 
 @pytest.fixture(scope="module")
-def coded(tiny_path: Callable[[str], Path]) -> Iterator[lh.Coded]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        # A prompt cannot contain NUL, so this row fails.
-        yield lh.annotate({"text": TEXTS}, "text", TOPICS, context)
+def coded(context: lh.Context) -> lh.Coded:
+    # A prompt cannot contain NUL, so this row fails.
+    return lh.annotate({"text": TEXTS}, "text", TOPICS, context)
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,12 @@ import pytest
 from llamaherd.coding.reports.methods import methods_of
 from llamaherd.coding.reports.report_file import read_report
 from llamaherd.engine.core.phrases import as_sentence
+from reported import LABELS, N
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-N = 60
-LABELS = ["yes", "no"]
 DATA = {
     "text": [f"Text number {i}." for i in range(N)],
     "party": ["left", "right"] * (N // 2),
@@ -29,10 +28,9 @@ DATA = {
 
 
 @pytest.fixture(scope="module")
-def coded(tiny_path: Callable[[str], Path]) -> lh.Coded:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        book = lh.Codebook("Which?", LABELS)
-        return lh.annotate(DATA, "text", book, context, calibrate="batch")
+def coded(context: lh.Context) -> lh.Coded:
+    book = lh.Codebook("Which?", LABELS)
+    return lh.annotate(DATA, "text", book, context, calibrate="batch")
 
 
 @pytest.fixture(scope="module")
