@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
-from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.gold.forms import listed_ids
 from llamaherd.coding.selection.comparison import CodebookComparison, checked_comparison
@@ -78,12 +78,10 @@ def candidate(
     Raises:
         TypeError: An argument has the wrong type, or is not a setting of a candidate.
     """
-    if not isinstance(codebook, Codebook):
-        raise ArgumentTypeError(
-            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
-        )
     return CodebookCandidate(
-        codebook=codebook, context=context, settings=checked_names(dict(settings))
+        codebook=checked_codebook(codebook),
+        context=context,
+        settings=checked_names(dict(settings)),
     )
 
 
@@ -105,35 +103,25 @@ def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
     """Return candidates by name; candidates in a list are named 1, 2 and so on."""
     if isinstance(given, (Codebook, CodebookCandidate)):
         given = [given]
-    if not isinstance(given, (Mapping, list, tuple)):
-        raise ArgumentTypeError(
-            "must be a mapping from names to codebooks or candidates, not "
-            f"{checks.shown(given)}",
-            argument="candidates",
-        )
-    named: dict[Any, Any] = (
-        dict(given)
-        if isinstance(given, Mapping)
-        else {str(i): each for i, each in enumerate(given, start=1)}
-    )
-    if not named:
+    wanted = "a mapping from names to codebooks or candidates"
+    several: Any = checks.instance("candidates", given, (Mapping, list, tuple), wanted)
+    if not isinstance(several, Mapping):
+        several = {str(i): each for i, each in enumerate(several, start=1)}
+    if not several:
         raise ArgumentError(
             "must not be empty", argument="candidates", code="out_of_range"
         )
     made = {}
-    for i, (name, each) in enumerate(named.items()):
+    for i, (name, each) in enumerate(several.items()):
         if not isinstance(name, str) or not name.strip():
             raise ArgumentError(
                 f"must have names, not {checks.shown(name)}", argument="candidates"
             )
-        if not isinstance(each, (Codebook, CodebookCandidate)):
-            raise ArgumentTypeError(
-                f"must be a Codebook, or made by {call('candidate')}, not "
-                f"{checks.shown(each)}",
-                argument=Argument("candidates", (i,)),
-            )
+        wanted = f"a Codebook, or made by {call('candidate')}"
+        where = Argument("candidates", (i,))
+        book = checks.instance(where, each, (Codebook, CodebookCandidate), wanted)
         made[name] = (
-            CodebookCandidate(codebook=each) if isinstance(each, Codebook) else each
+            CodebookCandidate(codebook=book) if isinstance(book, Codebook) else book
         )
     return made
 
@@ -317,10 +305,7 @@ class CodebookChoice:
 
 
 def best_codebook(
-    comparison: CodebookComparison,
-    *,
-    prefer: Prefer = "value",
-    name: str | None = None,
+    comparison: CodebookComparison, *, prefer: Prefer = "value", name: str | None = None
 ) -> CodebookChoice:
     """Choose a candidate, and freeze the choice so that it can be evaluated once.
 
@@ -392,9 +377,5 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
 
 def checked_choice(given: object) -> CodebookChoice:
     """Return the argument if it is a choice, else raise a TypeError."""
-    if not isinstance(given, CodebookChoice):
-        raise ArgumentTypeError(
-            f"must be the result of {call('best_codebook')}, not {checks.shown(given)}",
-            argument="choice",
-        )
-    return given
+    wanted = f"the result of {call('best_codebook')}"
+    return checks.instance("choice", given, CodebookChoice, wanted)

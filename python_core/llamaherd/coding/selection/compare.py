@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,7 @@ from llamaherd.coding.selection.candidates import (
     texts_of,
 )
 from llamaherd.coding.selection.comparison import CodebookComparison, ComparedCandidate
-from llamaherd.coding.selection.measures import (
-    ADJUST,
-    checked_measure,
-    is_of_numbers,
-)
+from llamaherd.coding.selection.measures import ADJUST, checked_measure, is_of_numbers
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.coding.selection.split import opened_sample, record_of
 from llamaherd.coding.sentences import Notes
@@ -40,7 +37,7 @@ from llamaherd.engine.core.progress import reporter
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
 
@@ -162,7 +159,8 @@ def compare_codebooks(
                 f"is missing, but candidate {name!r} has no own context",
                 argument="context",
             )
-    check_options(level, adjust)
+    level_of(level)
+    checks.choice("adjust", adjust, ADJUST)
     chosen = checked_measure(measure, [each.codebook for each in tried.values()])
     codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen))
     kept = journal_of(journal, sample)
@@ -174,25 +172,18 @@ def compare_codebooks(
             level=level, adjust=adjust, journal=kept,
         )  # fmt: skip
 
-    with reporter(progress) as report:
-        for i, each in enumerate(tried.values()):
-            try:
-                coded = annotate_quietly(
-                    texts_of(codes),
-                    "text",
-                    each.codebook,
-                    each.context if each.context is not None else context,  # type: ignore[arg-type]
-                    journal=kept,
-                    progress=progress_of_all(report, i, len(tried))
-                    if progress
-                    else False,
-                    **{**shared, **each.settings},
-                )
-            except BaseException as error:
-                if labels:
-                    keep_made(error, result, converted=False)
-                raise
-            labels.append(GivenLabels.of(coded))
+    runs = [
+        (
+            each.codebook,
+            context if each.context is None else each.context,
+            {"journal": kept, **shared, **each.settings},
+        )
+        for each in tried.values()
+    ]
+    for coded in code_in_turns(
+        texts_of(codes), "text", runs, progress, lambda: result() if labels else None
+    ):
+        labels.append(GivenLabels.of(coded))  # noqa: PERF401 - `result` reads it
     with keeping(dict(zip(tried, labels, strict=True))):
         return result()
 
@@ -261,12 +252,6 @@ def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     return notes
 
 
-def check_options(level: float, adjust: object) -> None:
-    """Check the options of a comparison before any text is coded."""
-    level_of(level)
-    checks.choice("adjust", adjust, ADJUST)
-
-
 def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
     """Check that a sample was drawn from a data frame, if one is given."""
     if data is None:
@@ -287,12 +272,32 @@ def journal_of(given: object, gold: GoldSample) -> str | None:
     return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 
-def progress_of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
+def code_in_turns(
+    frame: Mapping[str, Any],
+    text: str,
+    runs: Sequence[tuple[Codebook, Any, Mapping[str, Any]]],
+    progress: ProgressOption,
+    finished: Callable[[], object],
+) -> Iterator[Coded]:
+    """Code the same texts with several codebooks, contexts and settings in turn.
+
+    The progress is that of all codings. If a coding raises an error, the error keeps the
+    results of the earlier codings, which `finished` returns; None without any.
+    """
+    with reporter(progress) as report:
+        for i, (codebook, context, settings) in enumerate(runs):
+            show = partial(_show_all, report, i, len(runs)) if progress else False
+            try:
+                coded = annotate_quietly(
+                    frame, text, codebook, context, progress=show, **settings
+                )
+            except BaseException as error:
+                keep_made(error, finished, converted=False)
+                raise
+            yield coded
+
+
+def _show_all(report: Any, i: int, n: int, progress: Progress) -> None:  # noqa: ANN401
     """Report the progress of coding i as part of n codings of the same texts."""
-
-    def show(progress: Progress) -> None:
-        n_total = progress.n_total
-        done = i * n_total + progress.n_done
-        report(replace(progress, n_done=done, n_total=n * n_total))
-
-    return show
+    n_done = i * progress.n_total + progress.n_done
+    report(replace(progress, n_done=n_done, n_total=n * progress.n_total))

@@ -19,7 +19,7 @@ from llamaherd.coding.selection.measures import (
 )
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, percent
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
@@ -223,12 +223,7 @@ class CodebookComparison:
         under = f"[{percent(self.level)} confidence intervals; differences {held}]"
         head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
         head_row += f"{'to the best':<{_INTERVAL}}  s/text"
-        lines = [
-            head,
-            under,
-            "",
-            head_row,
-        ]
+        lines = [head, under, "", head_row]
         rows = []
         for i, each in enumerate(self.candidates):
             found = self.to_best(i)
@@ -360,10 +355,5 @@ def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
 
 def checked_comparison(given: object) -> CodebookComparison:
     """Return the argument if it is a comparison, else raise a TypeError."""
-    if not isinstance(given, CodebookComparison):
-        raise ArgumentTypeError(
-            f"must be the result of {call('compare_codebooks')}, not "
-            f"{checks.shown(given)}",
-            argument="comparison",
-        )
-    return given
+    wanted = f"the result of {call('compare_codebooks')}"
+    return checks.instance("comparison", given, CodebookComparison, wanted)

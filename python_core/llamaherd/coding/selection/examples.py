@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding.annotation.annotate import annotate_quietly
-from llamaherd.coding.annotation.codebook import Codebook, Example
+from llamaherd.coding.annotation.codebook import Example, checked_codebook
 from llamaherd.coding.annotation.texts import is_blank, same_rows
-from llamaherd.coding.selection.candidates import (
-    check_codebook,
-    checked_names,
-    texts_of,
-)
+from llamaherd.coding.selection.candidates import check_codebook, checked_names, texts_of
 from llamaherd.coding.selection.measures import (
     ExamplesEffect,
     checked_measure,
@@ -35,11 +31,12 @@ from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llama_cpp import Llama
 
     from llamaherd.calls.run.host import Host
+    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
@@ -218,8 +215,7 @@ def chosen_examples(
     free = _free(codes, sample, codebook)
     if by == "hardest":
         labels = GivenLabels.of(coded).of_texts(codes.texts, partly=True)
-        queues = _hardest(codes, labels, free)
-        chosen = _in_turns(queues, k)
+        chosen = _in_turns(_hardest(codes, labels, free), k, lambda group, _: group[0])
     else:
         vectors = None
         if embeddings is not None:
@@ -254,10 +250,7 @@ def _check_use(
     """Check the arguments that select examples."""
     checks.choice("by", by, BY)
     checks.integer("k", k, 1, 10_000)
-    if not isinstance(codebook, Codebook):
-        raise ArgumentTypeError(
-            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
-        )
+    checked_codebook(codebook)
     if (coded is None) == (by == "hardest"):
         problem = "is needed" if coded is None else "is not used"
         raise ArgumentError(
@@ -372,14 +365,25 @@ def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
     return float(np.min(own)) if own else 0.0
 
 
-def _in_turns(queues: Sequence[Sequence[int]], k: int) -> list[int]:
-    """Return the first k items of several queues, taking one from each in turn."""
-    turns = [
-        (turn, number, i)
-        for number, queue in enumerate(queues)
-        for turn, i in enumerate(queue)
-    ]
-    return [i for _, _, i in sorted(turns)[:k]]
+def _in_turns(
+    groups: Sequence[Sequence[int]], k: int, pick: Callable[[list[int], list[int]], int]
+) -> list[int]:
+    """Return k texts, one of each label in turn.
+
+    `pick` returns the next text of a label, from the texts that are left and from all
+    texts so far; there are none so far in the first turn of the label.
+    """
+    left = [list(group) for group in groups]
+    chosen: list[int] = []
+    turn = 0
+    while len(chosen) < k and any(left):
+        for group in left:
+            if group and len(chosen) < k:
+                text = pick(group, chosen if turn else [])
+                chosen.append(text)
+                group.remove(text)
+        turn += 1
+    return chosen
 
 
 def _diverse(
@@ -390,20 +394,10 @@ def _diverse(
         distances = text_distances(codes.texts)
     else:
         distances = vector_distances(vectors)
-    left = _by_label(codes, free)
-    chosen: list[int] = []
-    begun = [False] * len(left)
-    while len(chosen) < k and any(left):
-        for number, group in enumerate(left):
-            if not group or len(chosen) == k:
-                continue
-            if begun[number]:
-                nearest = distances[np.ix_(group, chosen)].min(axis=1)
-                picked = group[int(np.argmax(nearest))]
-            else:
-                own = distances[np.ix_(group, group)].mean(axis=1)
-                picked = group[int(np.argmin(own))]
-            begun[number] = True
-            chosen.append(picked)
-            group.remove(picked)
-    return chosen
+
+    def pick(group: list[int], chosen: list[int]) -> int:
+        if not chosen:  # the most typical text
+            return group[int(distances[np.ix_(group, group)].mean(axis=1).argmin())]
+        return group[int(distances[np.ix_(group, chosen)].min(axis=1).argmax())]
+
+    return _in_turns(_by_label(codes, free), k, pick)

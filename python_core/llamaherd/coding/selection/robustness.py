@@ -9,21 +9,19 @@ import numpy as np
 
 from llamaherd.calls.api.scoring import open_context
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.coding.annotation.texts import checked_texts
-from llamaherd.coding.selection.compare import progress_of_all
+from llamaherd.coding.selection.compare import code_in_turns
 from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
 from llamaherd.coding.selection.variants import named, variants_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.caller import one_warning
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.keeping import keep_made, keeping
-from llamaherd.engine.core.progress import reporter
+from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.sampling import DEFAULT_SEED
 from llamaherd.engine.core.thinking import checked_thinking
 from llamaherd.engine.core.words import call, words
@@ -52,11 +50,6 @@ class Start:
     """Codebooks, settings and seeds of all variants.
 
     The first variant uses the first codebook and the first seed.
-
-    Attributes:
-        codebooks: Codebooks by name.
-        settings: Arguments of `annotate` that affect labels.
-        seeds: Seeds of sampling.
     """
 
     codebooks: dict[str, Codebook]
@@ -248,23 +241,16 @@ def robustness(
 
     labels: list[list[str | None]] = []
     runs: list[dict[str, Any]] = []
-    with reporter(progress) as report:
-        for i, variant in enumerate(made):
-            drawn = {} if variant.seed is None else {"seed": variant.seed}
-            try:
-                coded = annotate_quietly(
-                    texts,
-                    text,
-                    variant.codebook,
-                    given[variant.context],
-                    progress=progress_of_all(report, i, len(made)) if progress else False,
-                    **{**start.settings, **drawn, **variant.settings},
-                )
-            except BaseException as error:
-                keep_made(error, lambda: result() if labels else None, converted=False)
-                raise
-            labels.append(coded.labels)
-            runs.append(coded.run)
+    plans = []
+    for variant in made:
+        drawn = {} if variant.seed is None else {"seed": variant.seed}
+        options = {**start.settings, **drawn, **variant.settings}
+        plans.append((variant.codebook, given[variant.context], options))
+    for coded in code_in_turns(
+        texts, text, plans, progress, lambda: result() if labels else None
+    ):
+        labels.append(coded.labels)
+        runs.append(coded.run)
     return result()
 
 

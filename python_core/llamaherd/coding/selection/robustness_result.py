@@ -303,14 +303,7 @@ _LABEL = "label"  # name of labels in formulas
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judge:
-    """Estimator that uses the codes of a gold sample for every variant.
-
-    Attributes:
-        columns: Columns of the data frame.
-        text: Name of the column of texts.
-        gold: Gold sample.
-        rows: n rows that have labels.
-    """
+    """Estimator that uses the codes of a gold sample for every variant."""
 
     columns: dict[str, list[Any]]
     text: str

@@ -24,7 +24,7 @@ from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks, files
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
@@ -157,11 +157,8 @@ def part_of(gold: GoldSample, part: str) -> GoldSample:
 
 def record_of(gold: object) -> dict[str, Any]:
     """Return the record of a split."""
-    if not isinstance(gold, GoldSample):
-        raise ArgumentTypeError(
-            f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
-        )
-    record = gold.design.get(SPLIT)
+    sample = checks.instance("gold", gold, GoldSample, "a GoldSample")
+    record = sample.design.get(SPLIT)
     if not isinstance(record, Mapping):
         raise ArgumentError(
             "has no split into explore, select and evaluate: use "
@@ -170,7 +167,7 @@ def record_of(gold: object) -> dict[str, Any]:
             code="no_split",
         )
     allotted = list(record["parts"])
-    if len(allotted) != len(gold) or record["sha256"] != _sha256(gold, allotted):
+    if len(allotted) != len(sample) or record["sha256"] != _sha256(sample, allotted):
         raise ArgumentError(
             "has a split of other texts, or its split was changed: results would not be "
             "those of the parts drawn",
@@ -182,15 +179,10 @@ def record_of(gold: object) -> dict[str, Any]:
 
 def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
     """Return the sample, or read the sample that was written to a path."""
-    if isinstance(gold, GoldSample):
-        return gold
     if isinstance(gold, (str, os.PathLike)):
         return read_gold(gold)
-    raise ArgumentTypeError(
-        "must be a GoldSample, or the path of the CSV file that people coded, not "
-        f"{checks.shown(gold)}",
-        argument="gold",
-    )
+    wanted = "a GoldSample, or the path of the CSV file that people coded"
+    return checks.instance("gold", gold, GoldSample, wanted)
 
 
 def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
@@ -255,11 +247,7 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
         if name != "explore" and n < _FEW:
             few.append(f"{name} has {n}")
     if few:
-        warnings.warn(
-            note("few_texts", parts=few),
-            UserWarning,
-            stacklevel=4,
-        )
+        warnings.warn(note("few_texts", parts=few), UserWarning, stacklevel=4)
 
 
 def _named(gold: GoldSample, stratum: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import argument_of
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.sampling import DEFAULT_SEED
 from llamaherd.engine.core.words import call, setting
@@ -26,15 +26,7 @@ _MAX_ORDERS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Variant of a coding.
-
-    Attributes:
-        name: Difference from the first variant, such as "order 2".
-        codebook: Codebook of the variant.
-        context: Index of the variant's context in the given list.
-        seed: See `robustness`.
-        settings: Further arguments of `annotate`.
-    """
+    """Variant of a coding."""
 
     name: str
     codebook: Codebook
@@ -177,9 +169,5 @@ def named(argument: str, given: Any, kind: type) -> dict[str, Any]:  # noqa: ANN
     if not named:
         raise ArgumentError("must not be empty", argument=argument, code="empty")
     for name, each in named.items():
-        if not isinstance(each, kind):
-            raise ArgumentTypeError(
-                f"must be a {kind.__name__}, not {checks.shown(each)}",
-                argument=argument_of(argument).at(name),
-            )
+        checks.instance(argument_of(argument).at(name), each, kind, f"a {kind.__name__}")
     return named

@@ -36,10 +36,7 @@ OTHERS = {
     "row numbers": lambda n: [str(i + 1) for i in range(n)],
     "a date": lambda n: ["2026-11-27"] * n,
 }
-USES: dict[str, Callable[..., Any]] = {
-    "estimate": lh.estimate,
-    "validate": lh.validate,
-}
+USES: dict[str, Callable[..., Any]] = {"estimate": lh.estimate, "validate": lh.validate}
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)

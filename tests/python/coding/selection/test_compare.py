@@ -18,19 +18,13 @@ from llamaherd.coding.selection.split import part_of
 from plotted import the
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 BOOK = lh.Codebook("Which?", ["a", "b"])
 OTHER = lh.Codebook("Say which.", ["a", "b"])
 DATA = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(80)]}
 CODES = ["a" if i % 3 else "b" for i in range(80)]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as made:
-        yield made
 
 
 @pytest.fixture
@@ -96,9 +90,7 @@ def test_only_what_is_new_runs(
     assert len(times) == 2
 
 
-def test_plot_is_agreement_and_seconds_side_by_side(
-    found: lh.CodebookComparison,
-) -> None:
+def test_plot_is_agreement_and_seconds_side_by_side(found: lh.CodebookComparison) -> None:
     plot = plot_of(found)
     assert plot.y.names == ["one", "other"]
     assert plot.panels[1] == "seconds per text"
@@ -121,9 +113,9 @@ def test_plot_is_agreement_and_seconds_side_by_side(
     assert drawn[1].get_xlim()[0] <= 0
 
 
-def refused(kind: str, message: str, call: Callable[[], Any]) -> None:
+def refused(kind: str, message: str, call: Any, *args: Any, **options: Any) -> None:
     with pytest.raises(lh.BadArgumentError, match=message) as caught:
-        call()
+        call(*args, **options)
     assert caught.value.code == kind
 
 
@@ -138,9 +130,7 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     fields = lh.Codebook("q", type="fields", schema={"properties": {"x": {}}})
     refused("no_labels", "only labels of whole texts", compare({"n": fields}))
     refused("unknown_argument", "is not a setting", compare(BOOK, calibrat="batch"))
-    refused(
-        "unknown_argument", "is not a setting", lambda: lh.candidate(BOOK, columns="x")
-    )  # type: ignore[arg-type]
+    refused("unknown_argument", "is not a setting", lh.candidate, BOOK, columns="x")
     refused("wrong_type", "must be a Codebook, or made by", compare({"n": 3}))
     refused("out_of_range", "must not be empty", compare({}))
     refused("unknown_choice", "measure must be", compare(BOOK, measure="f1"))
@@ -152,8 +142,7 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     explored = lh.gold_part(gold, "explore").texts[0]
     fine = lh.Codebook("q", ["a", "b"], examples=[(explored, "a")])
     assert compare({"n": fine})().n == 20
-    no_context = lambda: lh.compare_codebooks(None, BOOK, gold)  # noqa: E731
-    refused("wrong_type", "context is missing", no_context)
+    refused("wrong_type", "context is missing", lh.compare_codebooks, None, BOOK, gold)
     uncoded = replace(gold, codes=[], coders=[])
     with pytest.raises(lh.ArgumentError, match="has codes of 0 of 20 texts"):
         lh.compare_codebooks(None, BOOK, uncoded, context)
@@ -167,16 +156,16 @@ def test_choice_is_frozen(found: lh.CodebookComparison) -> None:
     stored = json.loads(choice.to_json())
     stored["content"]["question"] = "Another?"
     refused(
-        "changed",
-        "after it was frozen",
-        lambda: lh.CodebookChoice.from_json(json.dumps(stored)),
+        "changed", "after it was frozen", lh.CodebookChoice.from_json, json.dumps(stored)
     )
     refused(
         "unknown_choice",
         "must be one of 'one', 'other'",
-        lambda: lh.best_codebook(found, name="x"),
+        lh.best_codebook,
+        found,
+        name="x",
     )
-    refused("wrong_type", "compare_codebooks", lambda: lh.best_codebook(3))  # type: ignore[arg-type]
+    refused("wrong_type", "compare_codebooks", lh.best_codebook, 3)
     fastest = lh.best_codebook(found, prefer="speed").name
     seconds = {
         c.name: c.seconds for i, c in enumerate(found.candidates) if found.is_tied(i)
@@ -246,14 +235,15 @@ def test_given_labels_are_evaluated(
     refused(
         "changed",
         "other codebook or examples",
-        lambda: lh.evaluate_codebook(choice, gold, coded=wrong),
+        lh.evaluate_codebook,
+        choice,
+        gold,
+        coded=wrong,
     )
     refused(
-        "missing",
-        "has no labels of",
-        lambda: lh.evaluate_codebook(choice, gold, coded=coded[:5]),
+        "missing", "has no labels of", lh.evaluate_codebook, choice, gold, coded=coded[:5]
     )
-    refused("wrong_type", "context or coded", lambda: lh.evaluate_codebook(choice, gold))
+    refused("wrong_type", "context or coded", lh.evaluate_codebook, choice, gold)
 
 
 def test_other_models_and_splits_are_refused(
@@ -262,18 +252,10 @@ def test_other_models_and_splits_are_refused(
 ) -> None:  # fmt: skip
     choice = lh.best_codebook(found)
     with lh.Model(tiny_path("qwen2")) as model, lh.Context(model) as other:
-        refused(
-            "other_model",
-            "chosen model",
-            lambda: lh.evaluate_codebook(choice, gold, other),
-        )
+        refused("other_model", "chosen model", lh.evaluate_codebook, choice, gold, other)
     design = {k: v for k, v in gold.design.items() if k != "split"}
     again = lh.gold_split(replace(gold, design=design), 0.2, 0.4, 0.4, seed=9)
-    refused(
-        "other_split",
-        "another split",
-        lambda: lh.evaluate_codebook(choice, again, context),
-    )
+    refused("other_split", "another split", lh.evaluate_codebook, choice, again, context)
     assert not evaluation._OPENED
 
 
@@ -301,19 +283,25 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
     with pytest.warns(UserWarning, match="20 examples instead of 50"):
         lh.choose_examples(gold, 50, BOOK)
     refused(
-        "conflict",
-        "coded is needed",
-        lambda: lh.choose_examples(gold, 2, BOOK, by="hardest"),
+        "conflict", "coded is needed", lh.choose_examples, gold, 2, BOOK, by="hardest"
     )
     refused(
         "wrong_length",
         "embeddings must have a row",
-        lambda: lh.choose_examples(gold, 2, BOOK, embeddings=[[1.0]]),
+        lh.choose_examples,
+        gold,
+        2,
+        BOOK,
+        embeddings=[[1.0]],
     )
     refused(
         "wrong_length",
         "not 2 rows of 3 numbers",
-        lambda: lh.choose_examples(gold, 2, BOOK, embeddings=np.ones((2, 3))),
+        lh.choose_examples,
+        gold,
+        2,
+        BOOK,
+        embeddings=np.ones((2, 3)),
     )
 
 
@@ -355,14 +343,12 @@ def test_disagreements(gold: lh.GoldSample, context: lh.Context) -> None:
     assert all(row["prob_code"] < row["prob"] for row in found)
     assert list(found.to_pandas().columns) == list(found.columns)
     assert str(found).startswith(f"<Disagreements: {len(expected)} of {len(explored)}")
-    refused(
-        "closed", "is locked until", lambda: lh.disagreements(coded, gold, "evaluate")
-    )
+    refused("closed", "is locked until", lh.disagreements, coded, gold, "evaluate")
     with pytest.warns(UserWarning, match="read while it was locked"):
         lh.disagreements(coded, gold, ["select", "evaluate"], peek=True)
     few = lh.disagreements(coded[[int(i) - 1 for i in explored.ids[:3]]], gold)
     assert few.n_compared == 3
-    refused("wrong_type", "result of annotate", lambda: lh.disagreements(3, gold))
+    refused("wrong_type", "result of annotate", lh.disagreements, 3, gold)
 
 
 def test_coders_have_columns_of_their_own(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
@@ -12,21 +11,11 @@ import pytest
 from llamaherd.coding.plots.plot import plot_of
 from llamaherd.coding.selection import evaluation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 SCALE = lh.number_scale(0, 4)
 BOOK = lh.Codebook("How angry?", type="scale", scale=SCALE)
 OTHER = lh.Codebook("Rate the anger of the text.", type="scale", scale=SCALE)
 DATA = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]}
 NAMES = ["0", "1", "2", "3", "4"]
-
-
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as made:
-        yield made
 
 
 @pytest.fixture

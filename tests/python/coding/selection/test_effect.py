@@ -20,7 +20,6 @@ from plain_forms import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 N = 90
 DATA = {"text": [f"Text {i} of these." for i in range(N)]}
@@ -92,13 +91,12 @@ def test_the_change_on_other_texts_is_measured(
 
 
 def test_a_model_is_asked_with_the_settings(
-    gold: lh.GoldSample, tiny_path: Callable[[str], Path]
+    gold: lh.GoldSample, context: lh.Context
 ) -> None:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        with pytest.warns(UserWarning, match=r"The 2 examples change the accuracy on"):
-            lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
-        options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
-        found = choose_examples(gold, 2, BOOK, **options, context=context)
+    with pytest.warns(UserWarning, match=r"The 2 examples change the accuracy on"):
+        lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
+    options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
+    found = choose_examples(gold, 2, BOOK, **options, context=context)
     made = plain(found)
     assert made["effect"].startswith("The 2 examples change the accuracy")
     assert made["is_gain"] in {True, False}
@@ -113,12 +111,11 @@ def test_no_other_texts_are_left(gold: lh.GoldSample) -> None:
 
 
 def test_a_comparison_states_the_effect_of_examples(
-    gold: lh.GoldSample, tiny_path: Callable[[str], Path]
+    gold: lh.GoldSample, context: lh.Context
 ) -> None:
     shots = lh.choose_examples(gold, 3, BOOK)
     tried = {"shots": shots, "plain": BOOK, "other": lh.Codebook("What?", ["a", "b"])}
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        found = lh.compare_codebooks(DATA, tried, gold, context)
+    found = lh.compare_codebooks(DATA, tried, gold, context)
     (told,) = found.effects
     value = {each.name: each.value.value for each in found.candidates}
     assert told.startswith(

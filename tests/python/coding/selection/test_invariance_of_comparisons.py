@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from llamaherd.coding.pairs import bradley_terry
 from llamaherd.coding.selection import measures as paired
-from llamaherd.coding.statistics import (
-    brier_score,
-    calibration_error,
-    coverage_curve,
-)
+from llamaherd.coding.statistics import brier_score, calibration_error, coverage_curve
 
 N = 60
 RNG = np.random.default_rng(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llamaherd as lh
 import numpy as np
@@ -11,10 +11,6 @@ import pytest
 from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.coding.selection.robustness_result import compared
 from llamaherd.coding.selection.variants import variants_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 BOOK = lh.Codebook("Which topic?", {"a": "x", "b": "y", "c": ""})
 OTHER = lh.Codebook("Say the topic.", ["c", "b", "a"])
@@ -96,12 +92,6 @@ def test_what_is_wrong() -> None:
     refused("has none", {"1": fields})
 
 
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        yield context
-
-
 DATA = {"text": [f"Text {i}" for i in range(9)] + [None]}
 
 
@@ -111,7 +101,7 @@ def test_all_variants_are_checked_before_the_first_is_coded(
     def coded(*_: object, **__: object) -> None:
         pytest.fail("a variant was coded")
 
-    monkeypatch.setattr("llamaherd.coding.selection.robustness.annotate_quietly", coded)
+    monkeypatch.setattr("llamaherd.coding.selection.compare.annotate_quietly", coded)
     frame = {"text": ["a", "b"]}
     book = lh.Codebook("Which?", ["a", "b"])
     with pytest.raises(ValueError, match="thinking needs chat=True"):
