@@ -84,14 +84,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Symbols, with intervals along one axis.
+    """Symbols at x and y, with intervals from low to high along one axis.
 
     Attributes:
         x: Horizontal positions; NaN for a point that is not drawn.
-        y: Vertical positions.
         low: Lower ends of the intervals; NaN without an interval.
-        high: Upper ends of the intervals.
-        along: Axis of the intervals.
         series: Index of the series of each point.
         panel: Index of the panel of each point; () in a plot without panels.
         size: Diameters relative to the smallest one; () for one size.
@@ -109,13 +106,9 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rects:
-    """Rectangles.
+    """Rectangles from x to x_end, the right end, and from y to y_end, the lower end.
 
     Attributes:
-        x: Left ends.
-        x_end: Right ends.
-        y: Ends towards the top.
-        y_end: Ends towards the bottom.
         series: Index of the series of each rectangle; None for `NEUTRAL` ones, without
             edges.
     """
@@ -129,12 +122,9 @@ class Rects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Area between two curves.
+    """Area between two curves, low and high, at positions along the other axis.
 
     Attributes:
-        at: Positions along the other axis.
-        low: Lower ends.
-        high: Upper ends.
         along: Axis of `low` and `high`.
         series: Index of the series.
         is_light: True for an area behind other marks.
@@ -150,13 +140,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Line through points.
+    """Line through points, with dashes or without.
 
     Attributes:
-        x: Horizontal positions.
-        y: Vertical positions.
         series: Index of the series; None for a grey line of reference.
-        is_dashed: True for dashes.
         panel: Index of the panel; None for all panels.
     """
 
@@ -172,9 +159,6 @@ class Texts:
     """Texts at points.
 
     Attributes:
-        x: Horizontal positions.
-        y: Vertical positions.
-        text: The texts.
         align: Side of the text that is at the position. "left" texts are a little right
             of it, "right" texts a little above it.
         is_white: True for each white text, on dark rectangles; () if all are black.
