@@ -95,7 +95,6 @@ class _Scale(AnswerType):
     """Type of answers with exactly one number of a scale."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AnswerType`."""
         if given["scale"] is None:
             raise ArgumentError(
                 f"{setting('type', 'scale')} needs a scale: {words().scale}",
@@ -120,14 +119,12 @@ class _Several(AnswerType):
     """Type of answers with any number of labels per text."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AnswerType`."""
         labels = parts.checked_labels(
             given["labels"], self.name, least=1, between=JOINED.strip()
         )
         return {"labels": labels}
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        """See `AnswerType`."""
         several = [value] if isinstance(value, str) else value
         if not isinstance(several, (list, tuple, set, frozenset)):
             raise ArgumentTypeError(
@@ -143,7 +140,6 @@ class _Fields(AnswerType):
     """Type of answers in JSON that match a schema."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AnswerType`."""
         if given["schema"] is None:
             raise ArgumentError(
                 f"{setting('type', 'fields')} needs a schema",
@@ -154,7 +150,6 @@ class _Fields(AnswerType):
         return {"schema": parts.checked_schema(given["schema"])}
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        """See `AnswerType`."""
         return parts.checked_fields(name, value, own["schema"])
 
 
@@ -163,27 +158,21 @@ class _Spans(AnswerType):
     """Type of answers with passages of the text, each with a label."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AnswerType`."""
         return checked_spans(given)
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        """See `AnswerType`."""
         return checked_example(name, value, tuple(own["labels"]))
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
-        """See `AnswerType`."""
         check_places(name, text, label)
 
     def written(self, own: Mapping[str, Any]) -> str:
-        """See `AnswerType`."""
         return rules_of(own).written
 
     def table(self, own: Mapping[str, Any]) -> str:
-        """See `AnswerType`."""
         return rules_of(own).table
 
     def read(self, value: object) -> object:
-        """See `AnswerType`."""
         return distinct_passages(value)
 
 
