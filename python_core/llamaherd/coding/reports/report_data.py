@@ -17,6 +17,7 @@ from llamaherd.coding.annotation.texts import (
     check_source,
     checked_texts,
     hash_of_texts,
+    is_blank,
     unique_texts,
 )
 from llamaherd.coding.plots.counts import summary_of
@@ -132,6 +133,7 @@ def contents_of(
     }
     if texts:
         data["texts"] = unique
+        data["blank"] = {str(i): text for i, text in enumerate(column) if is_blank(text)}
     else:
         data["texts_sha256"] = [sha256_of(text) for text in unique]
     is_hidden = by_fields and not texts  # fields may quote the text

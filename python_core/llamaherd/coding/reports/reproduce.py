@@ -15,7 +15,7 @@ from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.record import machine, versions_here
 from llamaherd.coding.annotation.settings import RECORDED
-from llamaherd.coding.annotation.texts import checked_texts, hash_of_texts
+from llamaherd.coding.annotation.texts import checked_texts, hash_of_texts, is_blank
 from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.reports.report_data import hashed_labels, sha256_of
 from llamaherd.coding.reports.report_file import (
@@ -203,7 +203,11 @@ def _frame(
     recorded = contents["data"]
     if "texts" in recorded:
         known = recorded["texts"]
-        found = [None if index is None else known[index] for index in recorded["rows"]]
+        blank = dict(recorded.get("blank") or {})  # texts without content, by row
+        found = [
+            blank.get(str(i)) if index is None else known[index]
+            for i, index in enumerate(recorded["rows"])
+        ]
         if hash_of_texts(found) != recorded.get("sha256"):
             raise error_of_content("the report's texts were changed: their hash differs")
         if data is None:
@@ -225,8 +229,8 @@ def _frame(
         sha256_of(each) for each in recorded["texts"]
     ]
     for i, (value, index) in enumerate(zip(given, recorded["rows"], strict=True)):
-        expected = None if index is None else hashes[index]
-        if (None if value is None else sha256_of(value)) != expected:
+        now = None if value is None or is_blank(value) else sha256_of(value)
+        if now != (None if index is None else hashes[index]):
             raise ArgumentError(
                 f"row {i}: the text differs from the coded text",
                 argument="data",

@@ -15,7 +15,9 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+import tiny_models
 from llamaherd.coding.reports import reproduce_context
+from llamaherd.coding.reports.report_file import read_report
 from llamaherd.coding.reports.reproduce import Replay
 from llamaherd.engine.core.errors import CANCELLED, BadArgumentError
 from llamaherd.engine.memory import hardware
@@ -250,6 +252,20 @@ def test_data_of_a_report_without_texts(
         lh.reproduce(written, model, data=frame[::-1], text="said")
 
 
+@pytest.mark.parametrize("texts", [True, False])
+def test_rows_without_content_are_kept(
+    model: lh.Model, tmp_path: Path, *, texts: bool
+) -> None:
+    data = {"text": ["The team won.", " ", None, "", "Rain."]}
+    with lh.Context(model, deterministic=True) as context:
+        coded = lh.annotate(data, "text", TOPICS, context)
+    path = lh.report(coded, tmp_path / "r.json", texts=texts)
+    for given in (data, None) if texts else (data,):
+        found = lh.reproduce(path, model, data=given)
+        assert found.n == found.n_same == 2
+        assert found.coded.errors == coded.errors
+
+
 def test_what_differs_is_told(written: Path, model: lh.Model, tmp_path: Path) -> None:
     def numbers(contents: Any) -> None:
         labels = contents["labels"]["values"]
@@ -375,6 +391,72 @@ def test_options_that_no_report_can_set_are_refused(
 
     with pytest.raises(ValueError, match="model must be a context with cvec"):
         lh.reproduce(changed(written, tmp_path, vector), model)
+
+
+MANY = [f"Text number {i}." for i in range(60)]
+CODES = ["Sports" if i % 3 else "Business" for i in range(60)]
+
+
+@pytest.mark.filterwarnings("ignore:The codes do not show that the head:UserWarning")
+@pytest.mark.filterwarnings("ignore:Recalibration does not help:UserWarning")
+def test_a_report_of_recalibrated_labels_is_reproduced(
+    model: lh.Model, tmp_path: Path
+) -> None:
+    with lh.Context(model, deterministic=True) as context:
+        coded = lh.annotate({"text": MANY}, "text", TOPICS, context)
+    gold = lh.gold_sample(coded, 40, seed=1)
+    gold = gold.with_codes([CODES[row] for row in gold.rows])
+    better = lh.recalibrate(coded, gold)
+    validation = lh.validate(better, gold)
+    found = lh.estimate(better, gold)
+    path = lh.report(better, tmp_path / "report.html", validation, found)
+    contents = read_report(path)
+    assert contents["labels"]["values"] == coded.labels
+    assert contents["run"]["recalibration"]["n_codes"] == 40
+    page = path.read_text(encoding="utf-8")
+    assert "Labels and probabilities are recalibrated" in page
+    assert lh.reproduce(path, model).n_same == 60
+    assert better.columns == coded.columns
+    assert better.frame["raw_label"] == coded.labels
+    assert better.frame["prob"] == pytest.approx(better.probs.max(axis=1))
+
+
+def test_all_steps_are_repeated(tiny_path: Callable[[str], Path], tmp_path: Path) -> None:
+    texts = [f"text {i} {'ball' * (i % 4)}" for i in range(80)]
+    folder = tmp_path / "models"
+    folder.mkdir()
+    small = shutil.copy(tiny_path("llama"), folder / "small.gguf")
+    encoder = shutil.copy(tiny_path("bert"), folder / "encoder.gguf")
+    larger = tiny_models.write(folder / "larger.gguf", "llama", seed=2)
+    exact: dict[str, Any] = {"deterministic": True, "n_threads": 1}
+    with lh.Model(small) as model, lh.Context(model, **exact) as context:
+        coded = lh.annotate(
+            {"text": texts}, "text", TOPICS, context,
+            until=50, embeddings=encoder, larger=larger, seed=7,
+        )  # fmt: skip
+        enough = lh.annotate(
+            {"text": texts}, "text", TOPICS, context, until=100, embeddings=encoder
+        )
+    path = lh.report(coded, tmp_path / "report.json")
+    found = lh.reproduce(path, small)  # the other models are in the same folder
+    assert str(found).startswith("80 of 80 labels and probabilities are the same")
+    whole = lh.report(enough, tmp_path / "whole.json")
+    assert lh.reproduce(whole, small).n_same == 80
+
+    contents = json.loads(path.read_text(encoding="utf-8"))
+    encoder.rename(folder / "other.gguf")
+    with pytest.raises(
+        FileNotFoundError, match=r"no encoder.gguf in .*put the file into one"
+    ):
+        lh.reproduce(path, small)
+    shutil.copy(larger, encoder)
+    with pytest.raises(ValueError, match="the model for embeddings was changed"):
+        lh.reproduce(path, small)
+    contents["run"]["steps"]["larger"]["sha256"] = None
+    contents["run"]["steps"].pop("embeddings")
+    path.write_text(json.dumps(contents), encoding="utf-8")
+    with pytest.raises(ValueError, match="the report's larger model has adapters, or"):
+        lh.reproduce(path, small)
 
 
 PROGRAM = """
