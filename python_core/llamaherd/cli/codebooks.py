@@ -338,11 +338,7 @@ def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
 
 
 def _stem(name: str, names: Sequence[str]) -> str:
-    """Return the name of a file, without its folder and extension.
-
-    Raises:
-        ValueError: Two files have the same name.
-    """
+    """Return the name of a file, without its folder and extension."""
     stems = [Path(each.removeprefix("ready:")).stem for each in names]
     own = stems[names.index(name)]
     if stems.count(own) > 1:

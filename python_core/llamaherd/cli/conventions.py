@@ -107,12 +107,7 @@ class _Taught(click.Command):
 
 
 class Command(_Taught):
-    """A command.
-
-    Args:
-        settings: Arguments of click.Command.
-        examples: Command lines to show as examples.
-    """
+    """A command."""
 
 
 class Commands(_Taught, click.Group):

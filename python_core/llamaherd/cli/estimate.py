@@ -36,12 +36,7 @@ llamaherd estimate coded.csv "label == 'Sports' ~ year" --gold to_code.csv
 def of_gold_sample(
     out_help: str, *, needs_out: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator with the options of commands on a table and a gold sample.
-
-    Args:
-        out_help: Help of --out.
-        needs_out: Whether --out must be given.
-    """
+    """Return a decorator with the options of commands on a table and a gold sample."""
     decorators = (
         click.argument("table", metavar="TABLE"),
         option(
@@ -89,12 +84,7 @@ class _Tables(NamedTuple):
 
 
 def _read(options: dict[str, Any], *numbers: str) -> _Tables:
-    """Take the options of `of_gold_sample` but --label, and read the files.
-
-    Args:
-        options: Options of the command.
-        numbers: Options with the names of columns of numbers, besides p_*.
-    """
+    """Take the options of `of_gold_sample` but --label, and read the files."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 

@@ -158,12 +158,7 @@ def _group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status.
-
-    Args:
-        arguments: Arguments; None for those of the process, which Ctrl-C then ends by its
-            signal.
-    """
+    """Run a command and return the exit status."""
     missing = fill_streams()
     name_stdout()
     escape_unknown_characters()

@@ -56,24 +56,13 @@ def model_option(
     note: str = "",
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> Callable[[_Function], _Function]:
-    """Return a decorator that adds the option -m to a command.
-
-    Args:
-        option: Decorator like click.option, see `conventions.section`.
-        name: Name of the command's argument; "model" without a name.
-        note: Text at the end of the help.
-        settings: Further arguments of `option`.
-    """
+    """Return a decorator that adds the option -m to a command."""
     text = f"{_MODEL} {note}".rstrip()
     return option("-m", "--model", *name, metavar="MODEL", help=text, **settings)
 
 
 def gpu_options(prefix: str = "") -> Callable[[_Function], _Function]:
-    """Return a decorator that adds the options of `Model` for GPUs to a command.
-
-    Args:
-        prefix: Text at the start of the names of the command's arguments.
-    """
+    """Return a decorator that adds the options of `Model` for GPUs to a command."""
     options = (
         _gpu(
             "--n-gpu-layers",
@@ -116,41 +105,20 @@ def gpu_options(prefix: str = "") -> Callable[[_Function], _Function]:
 
 
 def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the options for GPUs from a command's arguments, and return them.
-
-    Returns:
-        Arguments of `Model`.
-    """
+    """Remove the options for GPUs from a command's arguments, and return them."""
     found = {name: options.pop(name) for name in GPU_NAMES}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
-    """Return whether the available memory decides which file of a repository is loaded.
-
-    Args:
-        loading: Arguments of `Model`.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
-    """
+    """Whether the available memory decides which file of a repository is loaded."""
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
 
     return checked_load_options(loading).fits_file_to_memory
 
 
 def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") -> Path:
-    """Return the path of a model, which is downloaded first if needed.
-
-    Args:
-        source: Path, or another source that `hub.fetch.model_path` accepts.
-        loading: Arguments of `Model` for GPUs.
-        name: Name of the argument in messages.
-
-    Raises:
-        ModelLoadError: The model cannot be found or downloaded.
-    """
+    """Return the path of a model, which is downloaded first if needed."""
     from llamaherd.engine.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
 
     return model_path(
@@ -162,11 +130,7 @@ def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") 
 
 
 def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
-    """Load a model, see `path_of_model`.
-
-    Raises:
-        ModelLoadError: The model cannot be found, downloaded or loaded.
-    """
+    """Load a model, see `path_of_model`."""
     from llamaherd.engine.model.model import Model  # noqa: PLC0415 - keeps the help fast
 
     return Model(path_of_model(source, loading, name), **loading)

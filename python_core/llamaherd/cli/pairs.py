@@ -180,11 +180,7 @@ def _column(data: Any, name: str) -> list[Any]:  # noqa: ANN401 - of pyarrow, or
 
 
 def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: ANN401
-    """Return texts by id.
-
-    Raises:
-        ValueError: An id is missing, or two ids are equal.
-    """
+    """Return texts by id."""
     texts = _column(data, column)
     ids = range(len(texts)) if id_ is None else _column(data, id_)
     made: dict[str, str] = {}

@@ -116,11 +116,7 @@ def _user_keys(
 
 
 def _key(given: str | None) -> str | None:
-    """Return the API key that clients must send, from the option or the environment.
-
-    Raises:
-        click.UsageError: The key cannot be sent in a header.
-    """
+    """Return the API key that clients must send, from the option or the environment."""
     name, key = "--api-key", given
     if given is None:
         name, key = KEY_VARIABLE, os.environ.get(KEY_VARIABLE) or None

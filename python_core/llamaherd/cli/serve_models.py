@@ -67,11 +67,7 @@ def _split(text: str) -> tuple[str | None, str]:
 def one_model(
     _context: click.Context, _parameter: click.Parameter, models: tuple[str, ...]
 ) -> str | None:
-    """Return the model given as argument; None without one.
-
-    Raises:
-        click.UsageError: Several models are given as arguments.
-    """
+    """Return the model given as argument; None without one."""
     if len(models) > 1:
         more = " ".join(f"--model {model}" for model in models[1:])
         raise click.UsageError(
@@ -81,12 +77,7 @@ def one_model(
 
 
 def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
-    """Return the models given on the command line, the argument MODEL first.
-
-    Raises:
-        click.UsageError: No model is given, a model is neither FILE nor NAME=FILE, or two
-            models have the same name.
-    """
+    """Return the models given on the command line, the argument MODEL first."""
     found = [] if model is None else [GivenModel(Path(model).stem, model)]
     for text in more:
         name, source = _split(text)
@@ -100,12 +91,7 @@ def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
 
 
 def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[GivenLora]:
-    """Return the adapters given on the command line.
-
-    Raises:
-        click.UsageError: An adapter is not given as NAME=FILE, has the name of another
-            adapter or of a model, or names an unknown model.
-    """
+    """Return the adapters given on the command line."""
     names = [model.name for model in models]
     found = []
     for text in texts:
@@ -139,11 +125,7 @@ def specs_of(
     loras: Sequence[GivenLora],
     loading: Mapping[str, Any],
 ) -> list[ModelSpec]:
-    """Return models and adapters with their paths; download models if necessary.
-
-    Raises:
-        ModelLoadError: A file does not exist.
-    """
+    """Return models and adapters with their paths; download models if necessary."""
     from llamaherd.engine.model.file import checked_path  # noqa: PLC0415 - fast help
     from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
 
@@ -160,11 +142,7 @@ def specs_of(
 
 
 def check_goes_with_several(options: dict[str, object]) -> None:
-    """Check that no option requires a server with one model.
-
-    Raises:
-        click.UsageError: An option is only for a server with one model.
-    """
+    """Check that no option requires a server with one model."""
     hints = {
         "aliases": ("--alias", "name models with --model NAME=FILE"),
         "embedding_model": ("--embedding-model", "give it as another --model"),

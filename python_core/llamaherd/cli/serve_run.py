@@ -43,11 +43,7 @@ class _Arguments(NamedTuple):
 
 
 def _template(path: str | None) -> str | None:
-    """Return the chat template in a file.
-
-    Raises:
-        click.UsageError: The file cannot be read.
-    """
+    """Return the chat template in a file."""
     if path is None:
         return None
     try:
@@ -83,11 +79,7 @@ def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
 
 
 def check_ready_file(path: str | None) -> None:
-    """Check that the file for `--ready-file` is free, or is of an earlier server.
-
-    Raises:
-        ArgumentError: The file is of another kind.
-    """
+    """Check that the file for `--ready-file` is free, or is of an earlier server."""
     if path is None:
         return
     with suppress(OSError, *DAMAGED):
@@ -103,15 +95,7 @@ def _stem(path: str | None) -> str | None:
 def serve_on(
     bound: socket.socket, host: str, options: dict[str, Any], key: str | None
 ) -> int:
-    """Run the server and return the exit status.
-
-    Args:
-        bound: Bound socket.
-        host: Name or address to which the socket is bound.
-        options: Options of the command; `models` and `loras` are lists of `GivenModel`
-            and `GivenLora`.
-        key: Key that clients must send; None if they need no key.
-    """
+    """Run the server and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
     check_ready_file(options["ready_file"])
@@ -146,13 +130,7 @@ def serve_on(
 
 
 def _arguments(options: dict[str, Any]) -> _Arguments:
-    """Return the arguments that the options set; the options for GPUs are removed.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown or given
-            twice; or a value is out of range.
-    """
+    """Return the arguments that the options set; the options for GPUs are removed."""
     from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
@@ -168,11 +146,7 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
 
 
 def _set(found: _Arguments, key: str, value: object, by_flag: Collection[str]) -> None:
-    """Add the argument that a `--set` gives.
-
-    Raises:
-        ValueError: The key is unknown, or the argument is already given.
-    """
+    """Add the argument that a `--set` gives."""
     from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415 - fast help
 
     table, _, name = key.partition(".")
@@ -196,11 +170,7 @@ def _app_of_one(
     settings: ServerSettings,
     options: dict[str, Any],
 ) -> Starlette:
-    """Load a model and return its application.
-
-    Raises:
-        ArgumentError: The memory of the settings is too small for the model.
-    """
+    """Load a model and return its application."""
     from llamaherd.server.app import create_app  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.models.loading import context_of  # noqa: PLC0415
     from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
@@ -227,11 +197,7 @@ def _app_of_one(
 def _memory_of_cache(
     specs: Sequence[ModelSpec], n_bytes: int | None, arguments: _Arguments
 ) -> int | None:
-    """Return the memory for the cache of the first model; None without `--memory`.
-
-    Raises:
-        ArgumentError: The models need more memory.
-    """
+    """Return the memory for the cache of the first model; None without `--memory`."""
     from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415
     from llamaherd.server.models.spec import memory_of_cache  # noqa: PLC0415

@@ -213,16 +213,7 @@ def declared_flags(
     words: Mapping[str, str] | None = None,
     sections: Mapping[str, Callable[..., Callable[[Any], Any]]] | None = None,
 ) -> Callable[[Any], Any]:
-    """Declare the flags of options, in the order of their declaration.
-
-    Args:
-        option: Decorator that `section` returned.
-        table: Table of the run file that the options belong to.
-        options: Class that declares the options.
-        words: Options that get a flag, with words that their help adds. None for all
-            options that state such words themselves.
-        sections: Decorators of further sections, by the fact `section` of options.
-    """
+    """Declare the flags of options, in the order of their declaration."""
     declared = options_of(options)
     if words is None:
         words = {n: each.flag for n, each in declared.items() if each.flag is not None}
@@ -272,20 +263,6 @@ class TableCommand(Command):
 
     Its options are those of all tables, those of prompts, and a flag for each declared
     option of the task that states words for the command line.
-
-    Args:
-        name: Name.
-        task: Task; None for the task of a TOML file, or "generate".
-        options: Class that declares the options of the task.
-        table: Table of the run file that the options belong to.
-        title: Section of the options in the help.
-        own: Decorators of further options, shown before those of the task.
-        needed: Flags of options that a run without a TOML file needs, by their keys.
-        prompts: Whether the command makes prompts from the rows.
-        system: Whether the user sets the system message and the start of answers; a
-            codebook sets both itself.
-        sections: See `declared_flags`.
-        more: Arguments of `Command`.
     """
 
     def __init__(
@@ -325,11 +302,7 @@ class TableCommand(Command):
 
 
 def labels_of(given: str | None) -> list[str] | None:
-    """Parse labels: separated by commas, or a file with one label per line.
-
-    Raises:
-        click.BadParameter: There is only one label, or the file cannot be read.
-    """
+    """Parse labels: separated by commas, or a file with one label per line."""
     if given is None:
         return None
     lines = given.split(",")

@@ -46,12 +46,7 @@ computed; 130 Ctrl-C or 143 SIGTERM: the same command continues the run.
 
 
 def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
-    """Execute the run that a command's options describe, and return the exit status.
-
-    Args:
-        task: Task of the command; None uses the task of the TOML file, or "generate".
-        options: Options by the keys that they set, with "__" for the dot of nested keys.
-    """
+    """Execute the run that a command's options describe, and return the exit status."""
     from llamaherd.tables.execution import (  # noqa: PLC0415 - loads the engine
         BLOCK,
         do_run,

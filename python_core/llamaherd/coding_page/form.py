@@ -185,17 +185,7 @@ class Form:
         return len(codes) > 1 and any(map(_has_no_majority, columns))
 
     def checked(self, text: str, code: object) -> Code:
-        """Check a code of a text, and return it in one form.
-
-        Args:
-            text: The text.
-            code: A label; a list of labels; a list of mappings with start, end and label;
-                or a mapping of answers by field, in which a passage has start and end.
-
-        Raises:
-            ArgumentError: The code is not valid by the codebook, or does not fit the
-                text.
-        """
+        """Check a code of a text, and return it in one form."""
         if self.schema is None:
             return _checked_labels(self.fields[0], text, code)
         if not isinstance(code, dict):

@@ -139,11 +139,7 @@ def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
 
 
 def _coded_columns(desk: Desk) -> dict[str, list[str | None]]:
-    """Return the codes as columns: a column for each coder, or coder and field.
-
-    Raises:
-        ArgumentError: Two columns have the same name.
-    """
+    """Return the codes as columns: a column for each coder, or coder and field."""
     columns: dict[str, list[str | None]] = {}
     for field in desk.sheet.form.fields:
         for coder in desk.sheet.people:
@@ -194,16 +190,7 @@ def exported(desk: Desk, export: Export) -> bytes:
 def write_codes(
     desk: Desk, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> list[Path]:
-    """Write the codes as CSV files, each with the design of its sample in a second file.
-
-    Returns:
-        Paths of the files with codes: `path`, or for a codebook with fields a file for
-        each field ("coded.topic.csv" for "coded.csv").
-
-    Raises:
-        ArgumentError: A file with other content exists; no file is written.
-        OSError: A file cannot be written.
-    """
+    """Write the codes as CSV files, each with the design of its sample beside it."""
     _check_coders(desk)
     contents: dict[Path, bytes] = {}
     paths = []

@@ -71,12 +71,7 @@ class Sheet:
 
 
 def with_coders_of(sheet: Sheet, stored: Sequence[str]) -> Sheet:
-    """Return a sheet whose coders nobody named with the coders who have codes in a store.
-
-    Args:
-        sheet: The sheet.
-        stored: Names of the coders in the store.
-    """
+    """Give a sheet whose coders nobody named the coders who have codes in a store."""
     if sheet.are_named or not stored:
         return sheet
     coded = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
@@ -296,9 +291,6 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
     """Return the sample of a CSV file with a sidecar, or the columns of another file.
 
     The sample has the codes in the file, if there are any.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
     header, *rows = forms.rows_of_csv(content, str(path))

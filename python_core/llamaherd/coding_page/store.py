@@ -91,16 +91,9 @@ class Entry(NamedTuple):
 class CodeStore:
     """File with the codes of a sheet, which several processes may use at once.
 
-    Args:
-        path: Path of the file, which is created if it does not exist.
-        sheet: Texts and codebook; an existing file must have codes of these texts.
-
     Attributes:
         path: Path of the file.
         secret: Random text stored in the file; keys of the pages are derived from it.
-
-    Raises:
-        ArgumentError: The file has codes of other texts, or is not a file of codes.
     """
 
     def __init__(self, path: Path, sheet: Sheet) -> None:
@@ -197,11 +190,7 @@ class CodeStore:
         self._keep(sheet.codebook)
 
     def _check_format(self) -> bool:
-        """Check the format of the file; return whether it is still empty.
-
-        Raises:
-            ArgumentError: The file is of another program or version, or was changed.
-        """
+        """Check the format of the file; return whether it is still empty."""
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()

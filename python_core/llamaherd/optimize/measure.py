@@ -59,21 +59,13 @@ class Stop:
         self._abort()
 
     def check(self) -> None:
-        """Raise Stopped if `set` was called.
-
-        Raises:
-            Stopped: `set` was called.
-        """
+        """Raise Stopped if `set` was called."""
         if self._is_set:
             raise Stopped
 
     @contextmanager
     def guarding(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Let `set` call `abort` during the block.
-
-        Raises:
-            Stopped: `set` was called before or during the block.
-        """
+        """Let `set` call `abort` during the block."""
         # This order ensures that the check notices a `set` between the two lines.
         self._abort = abort
         try:
@@ -145,15 +137,7 @@ class Speeds:
 
 
 def sample_of(model: Model, text: str | None) -> Sample:
-    """Tokenize the beginning of a text.
-
-    Args:
-        model: Model whose tokenizer is used.
-        text: Text; None for a novel in the public domain.
-
-    Raises:
-        ValueError: The text is too short.
-    """
+    """Tokenize the beginning of a text."""
     if text is None:
         novel = files("llamaherd.optimize") / "sample_text.txt"
         text = novel.read_text(encoding="utf-8")
@@ -306,19 +290,6 @@ def measure_throughput(
 
     Prompts are pieces of a novel that begin with different words, so that they share no
     prefix. Answers are greedy and continue after an end-of-text token.
-
-    Args:
-        model: Model to measure.
-        n_seq_max: Numbers of concurrent prompts.
-        n_prompt: Number of tokens of a prompt.
-        n_answer: Number of tokens of an answer.
-        n_threads: Number of threads; None for the number of physical cores.
-        most_s: Time after which no further number is measured, in seconds.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
-        ContextError: Memory is insufficient, or the model generates no text.
     """
     longest = max(2, model.n_ctx_train - 1)
     checks.integer("n_prompt", n_prompt, 1, longest)

@@ -86,12 +86,7 @@ class ActorInfo:
 
 
 class Actor:
-    """Object in a process of a `Cluster`.
-
-    Args:
-        config: Configuration of `Config.on_cluster`.
-        expected: Versions of the caller.
-    """
+    """Object in a process of a `Cluster`."""
 
     def __init__(self, config: Config, expected: Mapping[str, str]) -> None:
         self._groups: dict[Group, str] = {}  # running pieces, with their calls
@@ -120,11 +115,7 @@ class Actor:
         )
 
     def run(self, call: str, requests: Sequence[Request]) -> PieceAnswers:
-        """Run some requests of a call.
-
-        Raises:
-            LlamaHerdError: The model was not loaded, or there is too little memory.
-        """
+        """Run some requests of a call."""
         self.info()
         listener = _Listener()
         group = Group(requests, listener, tree=call_tree(requests), is_counted=True)

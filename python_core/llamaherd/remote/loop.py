@@ -29,11 +29,6 @@ class EngineLoop(ThreadedLoop):
 
     Groups take turns. A request keeps its place between two tries, so that an engine
     which is busy gets fewer requests.
-
-    Args:
-        address: Address of the engine.
-        form: Form of its API.
-        n_at_once: Maximum number of requests at once.
     """
 
     plan = None  # the engine's cache is its own

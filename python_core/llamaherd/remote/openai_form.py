@@ -63,7 +63,7 @@ _OF_REQUEST = ("max_tokens", "stop", "seed")
 class OpenAIForm:
     """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`.
 
-    Args:
+    Attributes:
         name: Name of the server in messages.
         settings: Names of the sampling settings that the server knows, in its API.
         filters: Settings whose defaults the server does not share with llamaherd; they
@@ -278,12 +278,7 @@ class OpenAIForm:
 
 
 def form_of(owner: object, host: str) -> OpenAIForm:
-    """Return the form for a server, by the owner that it names for its models.
-
-    Args:
-        owner: `owned_by` of a model.
-        host: Name of the host.
-    """
+    """Return the form for a server, by the owner that it names for its models."""
     if owner == "llamacpp":
         own = {name: name for name in _OF_LLAMA_CPP}
         settings = {**_OPENAI, **own, "penalty_repeat": "repeat_penalty"}

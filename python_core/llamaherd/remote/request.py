@@ -59,11 +59,7 @@ def content_hash(path: str, content: str) -> array[int]:
 
 
 def as_json(content: Mapping[str, object]) -> str:
-    """Return the text of a JSON object; NaN and infinite numbers are refused.
-
-    Raises:
-        ValueError: A number is not finite.
-    """
+    """Return the text of a JSON object; NaN and infinite numbers are refused."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
@@ -71,20 +67,12 @@ class ApiForm(Protocol):
     """Form of an API: converts options to requests, and answers to outputs."""
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
-        """Check that the engine can follow the options of a call.
-
-        Raises:
-            ValueError: It cannot; the error names the option.
-        """
+        """Check that the engine can follow the options of a call."""
 
     def prompt(
         self, i: int, prompt: object, options: GenerateOptions
     ) -> tuple[str, dict[str, Any]]:
-        """Return path and fields of prompt i.
-
-        Raises:
-            TypeError: The prompt has the wrong type.
-        """
+        """Return path and fields of prompt i."""
         ...
 
     def body(self, request: SentRequest) -> dict[str, Any]:
@@ -92,36 +80,20 @@ class ApiForm(Protocol):
         ...
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
-        """Read an answer.
-
-        Raises:
-            WrongAnswerError: It is not what the API promises.
-        """
+        """Read an answer."""
         ...
 
     def check_labels(self, options: ClassifyOptions) -> None:
-        """Check that the engine can follow the options of a classification.
-
-        Raises:
-            ValueError: It cannot; the error names the option.
-        """
+        """Check that the engine can follow the options of a classification."""
 
     def label_prompt(
         self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
-        """Return path and fields of prompt i, which gets a label.
-
-        Raises:
-            TypeError: The prompt has the wrong type.
-        """
+        """Return path and fields of prompt i, which gets a label."""
         ...
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
-        """Return the fields of requests for vectors, apart from the texts.
-
-        Raises:
-            ValueError: The engine cannot follow an option.
-        """
+        """Return the fields of requests for vectors, apart from the texts."""
         ...
 
 
@@ -139,11 +111,7 @@ def failed(message: str, **more: Any) -> Output:  # noqa: ANN401 - fields of Out
 
 
 def text_of(value: object) -> str:
-    """Return a text of JSON as valid UTF-8, without lone surrogates.
-
-    Raises:
-        WrongAnswerError: It is not a text.
-    """
+    """Return a text of JSON as valid UTF-8, without lone surrogates."""
     if not isinstance(value, str):
         raise WrongAnswerError(f"has {type(value).__name__} in place of a text")
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -161,11 +129,7 @@ def count_of_tokens(answer: Mapping[str, Any], *names: str) -> int | None:
 
 
 def read_vectors(answer: Mapping[str, Any], n: int) -> Output:
-    """Read the vectors of n texts, one after the other, as the scores of an output.
-
-    Raises:
-        WrongAnswerError: They are not n vectors of one size.
-    """
+    """Read the vectors of n texts, one after the other, as the scores of an output."""
     try:
         rows = sorted(answer["data"], key=lambda row: row["index"])
         vectors = [array("d", row["embedding"]) for row in rows]

@@ -34,16 +34,7 @@ if TYPE_CHECKING:
 
 
 def prefixed(spec: RunSpec, task: Task[Any], given: Iterable[str]) -> dict[str, Column]:
-    """Return the types of a run's new columns, by name in the output.
-
-    Args:
-        spec: The run.
-        task: Task of the run.
-        given: Names of the input's columns.
-
-    Raises:
-        ValueError: The input already has a column with one of these names.
-    """
+    """Return the types of a run's new columns, by name in the output."""
     found = {spec.prefix + role: column for role, column in task.columns.items()}
     both = [name for name in given if name in found]
     if both:
@@ -82,10 +73,6 @@ class RunProgress(JobProgress):
 
 class Meter:
     """Adds up the progress of blocks. Use: `with Meter(option) as meter`.
-
-    Args:
-        option: True to show a bar, or a function that is called with `RunProgress`.
-        check: Function that is called before each report. Its error ends the run.
 
     Attributes:
         n_total: Number of rows of the run.
@@ -157,13 +144,7 @@ class Unfinished(KeyboardInterrupt):
 
 
 class Asker:
-    """Runs a task on the rows of blocks.
-
-    Args:
-        task: The task.
-        host: Context that runs the prompts; for embeddings, a model.
-        journal: Journal that stores the results; None without a journal.
-    """
+    """Runs a task on the rows of blocks."""
 
     def __init__(
         self, task: Task[Any], host: Host | Model, journal: Journal | None
@@ -180,19 +161,7 @@ class Asker:
         report: Report,
         keep: Keep | None = None,
     ) -> list[Values]:
-        """Return the new cells of each row.
-
-        Args:
-            prompts: Prompts, one per row.
-            positions: Positions of the rows in the whole table.
-            report: Progress callback.
-            keep: Function that stores finished rows, for a task without a journal.
-
-        Raises:
-            Unfinished: The run was interrupted by Ctrl-C.
-            Exception: The progress callback failed, or the call. For a task without a
-                journal, its `results` are like `Unfinished.values`.
-        """
+        """Return the new cells of each row."""
         task = self._task
         try:
             found = task.answer(

@@ -42,13 +42,7 @@ PROMPT = "text of the prompt"  # column of prompts that are made from several co
 
 
 def read_coded(path: str) -> Coded:
-    """Read an output of `llamaherd annotate`, with the record of the run.
-
-    Raises:
-        ValueError: The table is no such output, was edited, or has fields or passages in
-            place of labels.
-        OSError: The file cannot be read.
-    """
+    """Read an output of `llamaherd annotate`, with the record of the run."""
     found = record_in(Path(path))
     if found is None or not found.get("coding"):
         raise ArgumentError(
@@ -173,11 +167,7 @@ class SpanFile:
     id: str | None = None
 
     def write(self) -> int:
-        """Write the long table and return its number of rows.
-
-        Raises:
-            ValueError: A column does not exist, or a cell does not contain passages.
-        """
+        """Write the long table and return its number of rows."""
         spec = RunSpec(input=self.source, output=self.output, column=self.column)
         if format_of(self.output) == "parquet":
             raise ArgumentError(

@@ -37,15 +37,7 @@ class CsvRow(NamedTuple):
 
 
 def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
-    """Yield the rows that are not blank.
-
-    Args:
-        text: Lines, with their line ends.
-        delimiter: Character between cells; a first line `sep=;` takes precedence.
-
-    Raises:
-        ValueError: A misplaced quote makes the ends of rows ambiguous.
-    """
+    """Yield the rows that are not blank."""
     csv.field_size_limit(_MAX_CELL)
     every = iter(text)
     first = next(every, "")

@@ -111,23 +111,6 @@ def do_run(
     A shard writes no output, but stores its rows in its journal. `merge_runs` makes the
     output from the journals. The answer to a row does not depend on the shard that
     computes it.
-
-    Args:
-        spec: The run.
-        shard: Number of the shard, from 1, and number of shards, such as (3, 50).
-        progress: True to show a bar, or a function that is called with `RunProgress`.
-        overwrite: Whether to replace an existing output that llamaherd did not write.
-        open_host: Function that opens the context or the model.
-        block: Number of rows per block.
-
-    Raises:
-        ValueError: The input or the output cannot be used, or another process is
-            writing the output.
-        JournalError: The journal cannot be used, or cannot be written any more, for
-            example because the disk is full.
-        ModelLoadError: The model cannot be loaded.
-        Unfinished: Ctrl-C or SIGTERM was received; the journal contains the finished
-            rows.
     """
     with ExitStack() as stack:
         if shard is not None:
@@ -187,9 +170,6 @@ def first_prompt(spec: RunSpec) -> str:
     """Return the prompt of the first row as the model reads it.
 
     The model is loaded only if its chat template is needed.
-
-    Raises:
-        ValueError: The input has no row, or its first row cannot be used.
     """
     with ExitStack() as stack:
         source = stack.enter_context(opened(spec))
@@ -209,11 +189,7 @@ def first_prompt(spec: RunSpec) -> str:
 
 
 def check_shardable(spec: RunSpec) -> None:
-    """Check that rows of a run can be computed without the other rows.
-
-    Raises:
-        ValueError: The cells of a row depend on all rows.
-    """
+    """Check that rows of a run can be computed without the other rows."""
     if spec.made.reads_all:
         for name in ("until", "larger"):
             if spec.annotate.get(name) is not None:
@@ -232,11 +208,7 @@ def check_shardable(spec: RunSpec) -> None:
 
 
 def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
-    """Return the path of the journal of a run; None without a journal.
-
-    Raises:
-        ValueError: A shard has no journal.
-    """
+    """Return the path of the journal of a run; None without a journal."""
     if spec.journal:
         return str(spec.folder / spec.journal)
     if shard is not None and (spec.journal == "" or spec.output == STREAM):

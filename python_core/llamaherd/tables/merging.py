@@ -64,19 +64,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals the output of an undivided run.
-
-    Args:
-        journals: Paths of the journals of all shards, in any order.
-        output: Path of the merged table, as in `RunSpec`.
-        source: Path of the input; needed only if it has moved since the shards ran.
-        overwrite: Whether to replace an existing output that llamaherd did not write.
-        block: Number of rows written at a time.
-
-    Raises:
-        ValueError: A shard or a row is missing, or the input has changed.
-        JournalError: A journal cannot be read, belongs to another run, or is given twice.
-    """
+    """Merge the shards of a run; the output equals the output of an undivided run."""
     if not journals:
         raise ArgumentError(
             "has no journal to merge", argument="journals", code="missing"

@@ -52,13 +52,6 @@ def locked(name: str, path: Path) -> Iterator[None]:
     """Lock a file against other writers; the lock is released when the process ends.
 
     Network drives and file systems without locks are not covered.
-
-    Args:
-        name: Name of the file in messages.
-        path: Absolute path of the file, without symbolic links.
-
-    Raises:
-        ValueError: Another process holds the lock.
     """
     lock_path = path.with_name(path.name + _LOCK)
     try:
@@ -78,15 +71,7 @@ def locked(name: str, path: Path) -> Iterator[None]:
 
 
 def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
-    """Return the run description of an existing output; {} without an output.
-
-    Args:
-        path: Path of the output.
-        overwrite: Whether to replace any existing file.
-
-    Raises:
-        ValueError: llamaherd did not write the file, or it was edited later.
-    """
+    """Return the run description of an existing output; {} without an output."""
     if overwrite:
         return {}
     if not path.exists() or path.stat().st_size == 0:
@@ -103,11 +88,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
 
 
 def _check_beside(path: Path) -> None:
-    """Check that the metadata file of a new output replaces no file of the user.
-
-    Raises:
-        ValueError: A file of another kind has its name.
-    """
+    """Check that the metadata file of a new output replaces no file of the user."""
     beside = path.with_name(path.name + META)
     if path.suffix.lower() == ".parquet" or not beside.exists():
         return
@@ -144,15 +125,7 @@ def record_in(path: Path) -> Mapping[str, Any] | None:
 def warn_of_other_run(
     path: Path, old_record: Mapping[str, Any], record: Record, journal: object
 ) -> None:
-    """Warn that the output of another run will be replaced.
-
-    Args:
-        path: Path of the output.
-        old_record: Record of the run that wrote the output; empty if there is no
-            record.
-        record: Record of this run.
-        journal: Path of this run's journal; None without a journal.
-    """
+    """Warn that the output of another run will be replaced."""
     now = json.loads(record.meta())
     other = [what for key, what in SAME.items() if old_record.get(key) != now.get(key)]
     if old_record and other:
@@ -175,15 +148,7 @@ class TableWriter(Protocol):
 
 
 class TextWriter:
-    """Writer of CSV or JSON lines.
-
-    Args:
-        stream: Stream to write to, which is not closed.
-        columns: Columns of the input.
-        new: Columns that are added.
-        delimiter: Delimiter of CSV; "" for JSON lines.
-        spreadsheet: Whether to write the file for a spreadsheet; see `RunSpec`.
-    """
+    """Writer of CSV or JSON lines."""
 
     def __init__(
         self,
@@ -248,11 +213,7 @@ class TextWriter:
 
 
 def check_reader() -> None:
-    """Check that the program that reads stdout has not ended, as `head` does.
-
-    Raises:
-        BrokenPipeError: It has ended.
-    """
+    """Check that the program that reads stdout has not ended, as `head` does."""
     if not hasattr(select, "poll"):  # on Windows
         return
     try:
@@ -274,17 +235,7 @@ def _json(value: object) -> str:
 def writing(
     spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
 ) -> Iterator[TableWriter]:
-    """Write the output of a run to a temporary file, and rename the file at the end.
-
-    Args:
-        spec: Description of the run.
-        source: Input of the run.
-        new: Columns that are added.
-        meta: JSON for the file's metadata, or for a separate file next to the output.
-
-    Raises:
-        ValueError: The output cannot be written.
-    """
+    """Write the output of a run to a temporary file, and rename the file at the end."""
     columns = source.table.columns
     if spec.output == STREAM:
         is_json = source.format == "jsonl"
@@ -331,11 +282,7 @@ def writing(
 
 
 def checked_output(spec: RunSpec) -> Path:
-    """Return the path of the output.
-
-    Raises:
-        ValueError: The path is not writable, or is the path of the input.
-    """
+    """Return the path of the output."""
     path = Path(os.path.realpath(spec.at("output")))
     shown = checks.shown(spec.output)
     if not path.parent.is_dir():

@@ -130,11 +130,7 @@ class Record:
 
     @classmethod
     def of_json(cls, text: str) -> Record:
-        """Parse the JSON of `to_json`.
-
-        Raises:
-            DamagedError: The text is not a valid record.
-        """
+        """Parse the JSON of `to_json`."""
         try:
             found = cls(**json.loads(text))
             found._check()
@@ -143,12 +139,7 @@ class Record:
         return found
 
     def _check(self) -> None:
-        """Check the types and ranges of all fields, because a journal may be forged.
-
-        Raises:
-            TypeError: A field has another type.
-            ValueError: A field is out of range.
-        """
+        """Check the types and ranges of all fields, because a journal may be forged."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if type(value) is not _KINDS.get(field.type, str):
@@ -173,11 +164,7 @@ def record_of(
     columns: Mapping[str, Column],
     coding: Mapping[str, Any] | None = None,
 ) -> Record:
-    """Return the record of a run.
-
-    Raises:
-        ValueError: The file of the model or of an adapter was removed or changed.
-    """
+    """Return the record of a run."""
     content = content_of(model.file, model.loras)
     if content is None:
         raise ArgumentError(
@@ -216,11 +203,7 @@ def _written_type(column: Column) -> object:
 
 
 def _read_type(kind: object) -> Column:
-    """Parse the JSON of `_written_type`.
-
-    Raises:
-        ValueError: The value is not the JSON of a type.
-    """
+    """Parse the JSON of `_written_type`."""
     if isinstance(kind, str) and kind in _TYPES:
         return _TYPES[kind]
     if isinstance(kind, dict) and list(kind) == ["list"]:

@@ -88,10 +88,6 @@ class RunSpec:
         annotate: Further arguments of `annotate`.
         embed: Arguments of `embed_parallel`.
         folder: Folder to which relative paths refer.
-
-    Raises:
-        TypeError: A key has a value of the wrong type.
-        ValueError: A key is unknown, or its value is out of range.
     """
 
     task: Kind = "generate"
@@ -305,11 +301,7 @@ class RunSpec:
 
     @property
     def book(self) -> Codebook:
-        """Codebook of the task "annotate".
-
-        Raises:
-            ValueError: The file cannot be read, or is not a codebook.
-        """
+        """Codebook of the task "annotate"."""
         given = self.codebook
         if isinstance(given, Mapping):
             try:

@@ -37,12 +37,7 @@ PERIOD_S = 10.0  # seconds between two transactions of a running call
 
 
 class Store:
-    """Rows of one run in a journal file, which may be open elsewhere in the process.
-
-    Args:
-        path: Path of the journal.
-        record: Record of the run.
-    """
+    """Rows of one run in a journal file, which may be open elsewhere in the process."""
 
     def __init__(self, path: Path, record: Record) -> None:
         self._path = path
@@ -54,11 +49,7 @@ class Store:
         self.add([], [])
 
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
-        """Store rows in one transaction; rows stored earlier are replaced.
-
-        Raises:
-            JournalError: The rows cannot be stored.
-        """
+        """Store rows in one transaction; rows stored earlier are replaced."""
         rows = [_row(i, own) for i, own in zip(positions, values, strict=True)]
         with refusals("journal", self._path), closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")
@@ -96,10 +87,6 @@ class Store:
 class RowKeeper:
     """Stores rows of a running call every few seconds, so that a crash loses few rows.
 
-    Args:
-        store: Rows of the run.
-        positions: Position in the table of each row of the call.
-
     Attributes:
         stored: Positions of the rows that were stored.
     """
@@ -111,11 +98,7 @@ class RowKeeper:
         self.stored: set[int] = set()
 
     def __call__(self, take: Callable[[], Mapping[int, Values]]) -> None:
-        """Store the rows that `take` returns, unless rows were stored recently.
-
-        Raises:
-            JournalError: The rows cannot be stored.
-        """
+        """Store the rows that `take` returns, unless rows were stored recently."""
         if time.monotonic() < self._next_s:
             return
         rows = {self._positions[i]: own for i, own in take().items()}
@@ -130,17 +113,7 @@ def read_run(
     name: str,
     use: Callable[[Record, Iterator[Stored]], None],
 ) -> None:
-    """Read the last started run in a journal.
-
-    Args:
-        path: Path of the journal, which is not changed.
-        name: Name of the journal in messages.
-        use: Function that is called with the run and its rows in order. If the journal
-            changes meanwhile, the function is called again with all rows.
-
-    Raises:
-        JournalError: The file is not a journal, is damaged, or contains no run.
-    """
+    """Read the last started run in a journal."""
     file = journal_file.checked_path(name, path)
 
     def read(db: sqlite3.Connection) -> None:

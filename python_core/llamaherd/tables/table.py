@@ -65,12 +65,7 @@ class Table(Protocol):
 
 
 class FirstRows:
-    """The first rows of a table.
-
-    Args:
-        table: The table.
-        n: Maximum number of rows.
-    """
+    """The first rows of a table."""
 
     def __init__(self, table: Table, n: int) -> None:
         self._table = table
@@ -93,12 +88,7 @@ class FirstRows:
 
 
 def growing(table: Table, most: int) -> Iterator[Block]:
-    """Yield the rows in blocks that grow from a few rows to at most `most`.
-
-    Args:
-        table: The table.
-        most: Maximum number of rows of a block.
-    """
+    """Yield the rows in blocks that grow from a few rows to at most `most`."""
     rows: list[Row] = []
     start, step = 0, min(_FIRST_ROWS, most)
     size = step

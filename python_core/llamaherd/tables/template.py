@@ -30,11 +30,7 @@ class Template:
 
     @classmethod
     def parsed(cls, text: str) -> Template:
-        """Parse the text of a template; `{{` and `}}` are literal braces.
-
-        Raises:
-            ValueError: A brace is unmatched, or the template names no column.
-        """
+        """Parse the text of a template; `{{` and `}}` are literal braces."""
         parts: list[tuple[str, bool]] = []
         literal, end = "", 0
         for match in _PART.finditer(text):
@@ -98,9 +94,6 @@ class Template:
 
         If the only column is a header with another delimiter that contains the name, the
         error suggests this delimiter.
-
-        Raises:
-            ValueError: The table lacks a column.
         """
         for name in self.columns:
             if name not in columns:

@@ -46,10 +46,6 @@ class Annotate(Task["Coded"]):
     Attributes:
         codebook: The codebook.
         settings: Further arguments of `annotate`.
-
-    Raises:
-        TypeError: `codebook` is not a codebook, or a setting has the wrong type.
-        ValueError: A setting is out of range.
     """
 
     codebook: Codebook

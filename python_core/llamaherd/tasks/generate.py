@@ -47,10 +47,6 @@ class Generate(Task["Results"]):
         options: Options of `generate_parallel`.
         in_file: Whether to use the columns of files.
         model_thinks: Whether the model thinks by default before answers.
-
-    Raises:
-        TypeError: A setting has the wrong type.
-        ValueError: A setting is out of range.
     """
 
     options: GenerateOptions
