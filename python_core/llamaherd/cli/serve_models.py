@@ -15,46 +15,20 @@ if TYPE_CHECKING:
 
     from llamaherd.server.models.spec import ModelSpec
 
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
-
 
 class GivenModel(NamedTuple):
-    """A model as given on the command line.
-
-    Attributes:
-        name: Name for clients.
-        source: Path, or another source that `hub.fetch.model_path` accepts.
-    """
+    """A model as given on the command line: its name for clients, and its source."""
 
     name: str
     source: str
 
 
 class GivenLora(NamedTuple):
-    """A LoRA adapter as given on the command line.
-
-    Attributes:
-        name: Name for clients.
-        path: Path of the file.
-        parent: Name of its model.
-    """
+    """A LoRA adapter as given on the command line; `parent` names its model."""
 
     name: str
     path: str
     parent: str
-
-
-def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Return a size in bytes, from a number with or without a unit."""
-    if value is None:
-        return None
-    match = _SIZE.fullmatch(value.strip())
-    n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
-    if n < 1:
-        text = f"{value!r} is not a size, such as 16GB, 500MB or a number of bytes."
-        raise click.BadParameter(text, ctx, param)
-    return n
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -64,21 +38,14 @@ def _split(text: str) -> tuple[str | None, str]:
     return (name.strip(), source) if is_name else (None, text)
 
 
-def one_model(
-    _context: click.Context, _parameter: click.Parameter, models: tuple[str, ...]
-) -> str | None:
-    """Return the model given as argument; None without one."""
-    if len(models) > 1:
-        more = " ".join(f"--model {model}" for model in models[1:])
-        raise click.UsageError(
-            f"Only one model may be given without an option; add more with {more}."
-        )
-    return models[0] if models else None
-
-
-def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
+def given_models(model: Sequence[str], more: Sequence[str]) -> list[GivenModel]:
     """Return the models given on the command line, the argument MODEL first."""
-    found = [] if model is None else [GivenModel(Path(model).stem, model)]
+    if len(model) > 1:
+        options = " ".join(f"--model {path}" for path in model[1:])
+        raise click.UsageError(
+            f"Only one model may be given without an option; add more with {options}."
+        )
+    found = [GivenModel(Path(path).stem, path) for path in model]
     for text in more:
         name, source = _split(text)
         if name == "" or not source:

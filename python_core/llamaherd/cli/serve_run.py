@@ -8,10 +8,9 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
 
 from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
@@ -40,16 +39,6 @@ class _Arguments(NamedTuple):
 
     model: dict[str, Any]
     context: dict[str, Any]
-
-
-def _template(path: str | None) -> str | None:
-    """Return the chat template in a file."""
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
 
 
 def _end_with_stdin() -> None:
@@ -92,10 +81,8 @@ def _stem(path: str | None) -> str | None:
     return None if path is None else Path(path).stem
 
 
-def serve_on(
-    bound: socket.socket, host: str, options: dict[str, Any], key: str | None
-) -> int:
-    """Run the server and return the exit status."""
+def serve_on(bound: socket.socket, host: str, options: dict[str, Any]) -> int:
+    """Run the server on a bound socket and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
     check_ready_file(options["ready_file"])
@@ -103,7 +90,7 @@ def serve_on(
     arguments = _arguments(options)
     n_ctx = arguments.context.get("n_ctx")
     fixed = None if n_ctx == "auto" else n_ctx
-    settings = _settings(bound, host, {**options, "n_ctx": fixed}, key, models[0])
+    settings = _settings(bound, host, {**options, "n_ctx": fixed}, models[0])
     names = [settings.model_name]
     with ExitStack() as stack:
         if len(models) == 1 and not loras:
@@ -209,36 +196,23 @@ def _memory_of_cache(
 
 
 def _settings(
-    bound: socket.socket,
-    host: str,
-    options: dict[str, Any],
-    key: str | None,
-    first: GivenModel,
+    bound: socket.socket, host: str, options: dict[str, Any], first: GivenModel
 ) -> ServerSettings:
+    """Return the settings, most of which are options of the same name."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.settings import ServerSettings, hosts_of  # noqa: PLC0415
 
     name, *others = options["aliases"] or [first.name]
+    known = {field.name for field in fields(ServerSettings)}
     return ServerSettings(
-        model_name=name,
-        aliases=tuple(others),
-        any_model=options["any_model"],
-        queue=options["queue"],
-        timeout_s=options["timeout"],
-        max_body=options["max_body"],
-        data=None if options["data"] is None else Path(options["data"]),
-        max_file=options["max_file"],
-        max_tokens=options["max_tokens"],
-        thinking=options["thinking"],
-        template=_template(options["template"]),
-        variables=options["variables"] or {},
-        merge_system=options["merge_system"],
-        n_ctx=options["n_ctx"],
-        api_key=key,
-        user_keys=options["user_keys"],
-        hosts=hosts_of(bound, host, options["allowed_hosts"]),
-        connections=serving.room_for(options["connections"]),
-        embedding_name=_stem(options["embedding_model"]),
-        memory=options["memory"],
-        model_wait_s=options["model_wait"],
+        **{
+            **{name: value for name, value in options.items() if name in known},
+            "model_name": name,
+            "aliases": tuple(others),
+            "data": None if options["data"] is None else Path(options["data"]),
+            "variables": options["variables"] or {},
+            "hosts": hosts_of(bound, host, options["allowed_hosts"]),
+            "connections": serving.room_for(options["connections"]),
+            "embedding_name": _stem(options["embedding_model"]),
+        }
     )

@@ -30,30 +30,19 @@ _LONGEST_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A code or skip of a text that was not undone.
-
-    Attributes:
-        entry: Entry in the store.
-        value: Code; None for a skip.
-    """
+    """A code or skip of a text that was not undone."""
 
     entry: Entry
-    value: Code | None
+    value: Code | None  # code; None for a skip
 
 
 @dataclass(frozen=True, slots=True)
 class CoderProgress:
-    """Progress of a coder.
+    """Progress of a coder."""
 
-    Attributes:
-        n_texts: Number of texts to code.
-        n_coded: Number of coded texts.
-        n_skipped: Number of texts that were skipped and have no code.
-    """
-
-    n_texts: int
+    n_texts: int  # number of texts to code
     n_coded: int
-    n_skipped: int
+    n_skipped: int  # number of texts that were skipped and have no code
 
 
 def order_of(sheet: Sheet, coder: str) -> list[int]:

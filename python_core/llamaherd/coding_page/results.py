@@ -31,15 +31,10 @@ _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A file with the codes of one field of a codebook.
+    """A file with the codes of one field of a codebook."""
 
-    Attributes:
-        ending: End of its name, such as ".csv", ".topic.csv" or ".jsonl".
-        field: Field; with labels, the only one.
-    """
-
-    ending: str
-    field: FormField
+    ending: str  # end of its name, such as ".csv", ".topic.csv" or ".jsonl"
+    field: FormField  # field; with labels, the only one
 
     def file(self, stem: str) -> str:
         """Return the name of the file."""

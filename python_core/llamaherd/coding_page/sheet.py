@@ -33,30 +33,19 @@ _QUESTION = "Which label does the text have?"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
-    """Texts to code, without labels of a model or other data that coders must not see.
-
-    Attributes:
-        ids: n identifiers.
-        texts: n texts.
-        codebook: Codebook with the labels or fields.
-        form: Form of the codebook.
-        coders: Names of the coders who code all texts.
-        tie_coder: Name of the coder who codes texts on which the others disagree; None
-            without such a coder.
-        seed: Seed of the orders.
-        sample: Gold sample of the texts; None for other texts.
-        are_named: Whether the caller named the coders.
-    """
+    """Texts to code, without labels of a model or other data that coders must not see."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
-    codebook: Codebook
+    codebook: Codebook  # codebook with the labels or fields
     form: Form
-    coders: tuple[str, ...]
+    coders: tuple[str, ...]  # names of the coders who code all texts
+    # Name of the coder who codes texts on which the others disagree; None without such a
+    # coder.
     tie_coder: str | None
-    seed: int
-    sample: GoldSample | None
-    are_named: bool = True
+    seed: int  # seed of the orders
+    sample: GoldSample | None  # gold sample of the texts; None for other texts
+    are_named: bool = True  # whether the caller named the coders
 
     @property
     def people(self) -> tuple[str, ...]:

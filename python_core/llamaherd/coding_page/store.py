@@ -54,38 +54,24 @@ COMMIT;
 
 
 class NewAct(NamedTuple):
-    """Code, skip or undo of a coder, to be stored.
-
-    Attributes:
-        coder: Name of the coder.
-        text_id: Id of the text.
-        kind: "code", "skip", or "undo", which undoes the coder's last code or skip that
-            was not undone.
-        value: Code as JSON types; None for other kinds.
-        note: Note of the coder; "" without a note.
-        seconds: Time that the coder spent on the text; None if unknown.
-    """
+    """Code, skip or undo of a coder, to be stored."""
 
     coder: str
     text_id: str
+    # "code", "skip", or "undo", which undoes the coder's last code or skip that was not
+    # undone.
     kind: Kind
-    value: Any = None
-    note: str = ""
-    seconds: float | None = None
+    value: Any = None  # code as JSON types; None for other kinds
+    note: str = ""  # note of the coder; "" without a note
+    seconds: float | None = None  # time that the coder spent on the text; None if unknown
 
 
 class Entry(NamedTuple):
-    """Stored code, skip or undo of a coder.
+    """Stored code, skip or undo of a coder."""
 
-    Attributes:
-        n: Number of the entry, from 1.
-        act: The code, skip or undo.
-        at: Time of storing, in UTC.
-    """
-
-    n: int
+    n: int  # number of the entry, from 1
     act: NewAct
-    at: str
+    at: str  # time of storing, in UTC
 
 
 class CodeStore:

@@ -81,15 +81,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Tokens of a sample text, and the token with which texts begin.
+    """Tokens of a sample text, and the token with which texts begin."""
 
-    Attributes:
-        tokens: LEAST_TOKENS to MOST_TOKENS tokens.
-        bos: Token that begins every text; None if the model has none.
-    """
-
-    tokens: Sequence[int]
-    bos: int | None
+    tokens: Sequence[int]  # LEAST_TOKENS to MOST_TOKENS tokens
+    bos: int | None  # token that begins every text; None if the model has none
 
     def chunks(self) -> list[array[int]]:
         """Return the chunks into which a comparison divides the text."""
@@ -123,17 +118,12 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """Medians over rounds in which both models were measured alternately.
-
-    Attributes:
-        same_answers: Share of greedy answers that are equal, in [0, 1].
-        n_answers: Number of compared answers.
-    """
+    """Medians over rounds in which both models were measured alternately."""
 
     base: Speed
     other: Speed
-    same_answers: float
-    n_answers: int
+    same_answers: float  # share of greedy answers that are equal, in [0, 1]
+    n_answers: int  # number of compared answers
 
 
 def sample_of(model: Model, text: str | None) -> Sample:
@@ -252,29 +242,19 @@ class TimedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Throughput with one number of concurrent prompts.
+    """Throughput with one number of concurrent prompts."""
 
-    Attributes:
-        n_seq_max: Number of concurrent prompts.
-        n_prompts: Number of answered prompts.
-        n_prefill_tokens: Number of tokens decoded for prompts.
-        n_decode_tokens: Number of tokens decoded for answers.
-        wall_s: Duration of the measurement, in seconds.
-        prefill_tokens_per_s: Number of prompt tokens per second of decoding time spent
-            on prompts.
-        decode_tokens_per_s: Number of generated tokens of all answers per second of
-            decoding time spent on answers.
-        prompts_per_s: Number of prompts per second of total time.
-    """
-
-    n_seq_max: int
-    n_prompts: int
-    n_prefill_tokens: int
-    n_decode_tokens: int
-    wall_s: float
+    n_seq_max: int  # number of concurrent prompts
+    n_prompts: int  # number of answered prompts
+    n_prefill_tokens: int  # number of tokens decoded for prompts
+    n_decode_tokens: int  # number of tokens decoded for answers
+    wall_s: float  # duration of the measurement, in seconds
+    # Number of prompt tokens per second of decoding time spent on prompts.
     prefill_tokens_per_s: float
+    # Number of generated tokens of all answers per second of decoding time spent on
+    # answers.
     decode_tokens_per_s: float
-    prompts_per_s: float
+    prompts_per_s: float  # number of prompts per second of total time
 
 
 def measure_throughput(

@@ -63,21 +63,14 @@ class _TryError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Address of an engine and the rules for its requests.
+    """Address of an engine and the rules for its requests."""
 
-    Attributes:
-        api: Address of the API, which mostly ends in `/v1`.
-        key: API key; "" for none. No message contains it.
-        key_variable: Environment variable of the key.
-        retries: Maximum number of further tries of a request.
-        timeout_s: Maximum time of one try in seconds.
-    """
-
-    api: str
+    api: str  # address of the API, which mostly ends in `/v1`
+    # API key; "" for none. No message contains it.
     key: str = field(default="", repr=False)
-    key_variable: str
-    retries: int
-    timeout_s: float
+    key_variable: str  # environment variable of the key
+    retries: int  # maximum number of further tries of a request
+    timeout_s: float  # maximum time of one try in seconds
 
     def url(self, path: str) -> str:
         """Return the address of a path; llamaherd's own `/generate` is beside `/v1`."""

@@ -27,16 +27,11 @@ _MOST_SHARED = 0.01
 
 
 class AnswerToken(NamedTuple):
-    """A token of an answer.
-
-    Attributes:
-        token: Text.
-        logprob: Log-probability.
-        others: Most likely tokens at this place with their log-probabilities.
-    """
+    """A token of an answer."""
 
     token: str
     logprob: float
+    # Most likely tokens at this place with their log-probabilities.
     others: Sequence[tuple[str, float]]
 
 

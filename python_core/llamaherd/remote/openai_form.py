@@ -61,28 +61,21 @@ _OF_REQUEST = ("max_tokens", "stop", "seed")
 
 @dataclass(frozen=True, slots=True)
 class OpenAIForm:
-    """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`.
+    """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`."""
 
-    Attributes:
-        name: Name of the server in messages.
-        settings: Names of the sampling settings that the server knows, in its API.
-        filters: Settings whose defaults the server does not share with llamaherd; they
-            are sent with each request that draws tokens.
-        grammar: Field of a GBNF grammar; "" if the server takes none.
-        structured: Field for a regular expression or choices, as vLLM has it; "" if the
-            server has none.
-        has_variables: Whether the server takes variables of the chat template.
-        limit: Field of the maximum number of tokens.
-        n_alternatives: Number of the most likely tokens that the server lists.
-    """
-
-    name: str
+    name: str  # name of the server in messages
+    # Names of the sampling settings that the server knows, in its API.
     settings: Mapping[str, str] = field(default_factory=lambda: _OPENAI)
+    # Settings whose defaults the server does not share with llamaherd; they are sent with
+    # each request that draws tokens.
     filters: tuple[str, ...] = ()
-    grammar: str = ""
+    grammar: str = ""  # field of a GBNF grammar; "" if the server takes none
+    # Field for a regular expression or choices, as vLLM has it; "" if the server has
+    # none.
     structured: str = ""
-    has_variables: bool = False
-    limit: str = "max_tokens"
+    has_variables: bool = False  # whether the server takes variables of the chat template
+    limit: str = "max_tokens"  # field of the maximum number of tokens
+    # Number of the most likely tokens that the server lists.
     n_alternatives: int = _N_ALTERNATIVES
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:

@@ -33,19 +33,13 @@ class WrongAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRequest(Request):
-    """A request to an engine elsewhere. `tokens` is a hash of `path` and `content`.
+    """A request to an engine elsewhere. `tokens` is a hash of `path` and `content`."""
 
-    Attributes:
-        path: Path of the request, after the address of the engine.
-        content: JSON object of the fields that do not depend on the try.
-        labels: For a request that labels its prompt: names in the order of the scores.
-        n_inputs: For a request for vectors: number of its texts.
-    """
-
-    path: str
-    content: str
+    path: str  # path of the request, after the address of the engine
+    content: str  # JSON object of the fields that do not depend on the try
+    # For a request that labels its prompt: names in the order of the scores.
     labels: tuple[str, ...] = ()
-    n_inputs: int = 0
+    n_inputs: int = 0  # for a request for vectors: number of its texts
 
     @property
     def n_prompt(self) -> int:

@@ -23,17 +23,11 @@ _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 
 
 class CsvRow(NamedTuple):
-    """A row that is not blank.
+    """A row that is not blank."""
 
-    Attributes:
-        cells: Cells of the row.
-        line: Number of the row's first line in the file, from 1.
-        problem: Reason why the cells are unreliable; "" if they are valid.
-    """
-
-    cells: list[str]
-    line: int
-    problem: str
+    cells: list[str]  # cells of the row
+    line: int  # number of the row's first line in the file, from 1
+    problem: str  # reason why the cells are unreliable; "" if they are valid
 
 
 def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:

@@ -10,10 +10,16 @@ from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.file import first_day
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.context import Context
-from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, JournalError
+from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    BadArgumentError,
+    Interrupted,
+    JournalError,
+    is_cancelled,
+)
 from llamaherd.engine.core.keeping import kept
 from llamaherd.engine.model.model import Model
-from llamaherd.tables.asking import Asker, Meter, Unfinished, prefixed
 from llamaherd.tables.inputs import opened, own_rows
 from llamaherd.tables.outputs import (
     check_reader,
@@ -23,6 +29,7 @@ from llamaherd.tables.outputs import (
     warn_of_other_run,
     writing,
 )
+from llamaherd.tables.progress import Meter
 from llamaherd.tables.record import record_of
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import RowKeeper, Store
@@ -30,16 +37,17 @@ from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.tables.asking import ProgressOption, Values
+    from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
+    from llamaherd.tables.progress import ProgressOption
     from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
-    from llamaherd.tables.table import Block, Row
-    from llamaherd.tasks.task import Task
+    from llamaherd.tables.table import Block, Row, Values
+    from llamaherd.tasks.task import Cells, Task
 
     # Object that runs prompts: a context; for embeddings, a model.
     OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
@@ -52,24 +60,32 @@ _FINISH = "finish_reason"  # column of a task that generates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of a run.
+    """Outcome of a run."""
 
-    Attributes:
-        n_rows: Number of rows that were answered or failed.
-        n_failed: Number of rows that failed; the output contains the reasons.
-        problem: Warning for the user; "" without a warning.
-        error_column: Name of the output's column with the reasons.
-        n_cut: Number of rows whose answer `max_tokens` ended.
-        summary: Description of the computation of the rows; "" if the task has no
-            description.
-    """
-
-    n_rows: int
-    n_failed: int
-    n_cut: int = 0
-    problem: str = ""
+    n_rows: int  # number of rows that were answered or failed
+    n_failed: int  # number of rows that failed; the output contains the reasons
+    n_cut: int = 0  # number of rows whose answer `max_tokens` ended
+    problem: str = ""  # warning for the user; "" without a warning
+    # Description of the computation of the rows; "" if the task has no description.
     summary: str = ""
-    error_column: str = "error"
+    error_column: str = "error"  # name of the output's column with the reasons
+
+
+class Unfinished(KeyboardInterrupt):
+    """Raised when Ctrl-C or SIGTERM ended a run."""
+
+
+def prefixed(spec: RunSpec, task: Task[Any], taken: Iterable[str]) -> dict[str, Column]:
+    """Return the types of a run's new columns by name, which the input must not have."""
+    columns = {spec.prefix + role: column for role, column in task.columns.items()}
+    both = [name for name in taken if name in columns]
+    if both:
+        raise ArgumentError(
+            f"the input already has a column {both[0]!r}, which this run would add: give "
+            "the new columns a prefix, such as prefix = 'llm_' (--prefix llm_)",
+            code="taken",
+        )
+    return columns
 
 
 @contextmanager
@@ -242,8 +258,8 @@ class _Run:
         self._source = source
         self._record = record
         self._task = task
-        self._asker = Asker(self._task, host, journal)
-        self._journal = journal
+        self._host, self._journal = host, journal
+        self._has_noted = False
         self._keeps_rows = not self._task.is_journalled and journal is not None
 
     def whole(self, meter: Meter, size: int) -> None:
@@ -349,17 +365,36 @@ class _Run:
         store: Store | None,
         keeper: RowKeeper | None,
     ) -> dict[int, Values]:
+        """Return the new cells of rows; if the call ends early, store finished rows."""
+        task = self._task
         try:
-            answers = self._asker.ask(prompts, positions, report, keeper)
-        except (Unfinished, Exception) as error:
-            values: Sequence[Values | None] | None
-            values = error.values if isinstance(error, Unfinished) else kept(error)
-            if store is not None and values and not self._task.is_journalled:
-                answers_of = zip(positions, values, strict=True)
-                finished = {i: answer for i, answer in answers_of if answer is not None}
-                store.add(list(finished), list(finished.values()))
+            cells = task.answer(
+                self._host,
+                prompts,
+                positions,
+                journal=self._journal,
+                report=report,
+                keep=keeper,
+            )
+        except (Interrupted, Exception) as error:
+            is_end = isinstance(error, Interrupted)
+            results = error.results if is_end else kept(error)
+            if not task.is_journalled and results is not None:
+                rows = dict(zip(positions, _rows(task.rows(results)), strict=True))
+                done = {i: row for i, row in rows.items() if not is_cancelled(row[-1])}
+                if store is not None and done:
+                    store.add(list(done), list(done.values()))
+            if is_end:
+                raise Unfinished("interrupted") from None
             raise
-        return dict(zip(positions, answers, strict=True))
+        if not self._has_noted:  # the warning is issued once per run, in its first block
+            self._has_noted = True
+            warn_notes(task.notes(cells))
+        return dict(zip(positions, _rows(cells), strict=True))
+
+
+def _rows(cells: Cells) -> list[Values]:
+    return [list(row) for row in zip(*cells.values(), strict=True)]
 
 
 @contextmanager

@@ -35,19 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Input table, with the name and hash of its file.
+    """Input table, with the name and hash of its file."""
 
-    Attributes:
-        table: The table.
-        format: File format.
-        sha256: SHA-256 of the file's content, in hexadecimal.
-        name: File name, without folders.
-    """
-
-    table: Table
-    format: Format
-    sha256: str
-    name: str
+    table: Table  # the table
+    format: Format  # file format
+    sha256: str  # SHA-256 of the file's content, in hexadecimal
+    name: str  # file name, without folders
     _file: Path
     _state: tuple[int, ...]
 

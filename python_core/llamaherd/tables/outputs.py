@@ -35,7 +35,7 @@ from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_
 from llamaherd.tables.table import METADATA_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
@@ -148,26 +148,29 @@ class TableWriter(Protocol):
 
 
 class TextWriter:
-    """Writer of CSV or JSON lines."""
+    """Writer of CSV, or of JSON lines if `delimiter` is "", to a stream that stays open.
+
+    `columns` are those of the input, `new` are added. See `RunSpec.spreadsheet`.
+    """
 
     def __init__(
         self,
         stream: IO[bytes],
-        columns: Sequence[str],
-        new: Mapping[str, Column],
+        columns: Iterable[str],
+        new: Iterable[str],
         *,
         delimiter: str,
         spreadsheet: bool = False,
     ) -> None:
         self._stream = stream
-        self._columns = columns
-        self._new = new
+        self._columns = list(columns)
+        self._new = list(new)
         self._delimiter = delimiter
         self._escape = spreadsheet
         self._special = re.compile(f'["\r\n{re.escape(delimiter)}]|^\\s|\\s$')
         if delimiter:
             mark = "\ufeff" if spreadsheet else ""
-            self._put([mark + self._line([*columns, *new])])
+            self._put([mark + self._line([*self._columns, *self._new])])
 
     def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
         """Write rows."""
@@ -235,45 +238,46 @@ def _json(value: object) -> str:
 def writing(
     spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
 ) -> Iterator[TableWriter]:
-    """Write the output of a run to a temporary file, and rename the file at the end."""
+    """Write the output of a run to a temporary file, and rename the file at the end.
+
+    `meta` is JSON for the file's metadata, or for a separate file next to the output.
+    """
     columns = source.table.columns
-    if spec.output == STREAM:
-        is_json = source.format == "jsonl"
-        table = TextWriter(
-            sys.stdout.buffer,
-            list(columns),
+    is_stream = spec.output == STREAM
+    kind = source.format if is_stream else format_of(spec.output)
+
+    def text(stream: IO[bytes]) -> TextWriter:
+        delimiter = delimiter_of("" if is_stream else spec.output, spec.delimiter)
+        return TextWriter(
+            stream,
+            columns,
             new,
-            delimiter="" if is_json else delimiter_of("", spec.delimiter),
+            delimiter="" if kind == "jsonl" else delimiter,
             spreadsheet=spec.spreadsheet,
         )
+
+    if is_stream:
+        writer = text(sys.stdout.buffer)
         sys.stdout.buffer.flush()  # a closed pipe fails here at once, not after hours
-        yield table
-        sys.stdout.buffer.flush()
+        yield writer
+        writer.close()
         return
     path = checked_output(spec)
-    kind = format_of(spec.output)
     with replacing(path) as draft:
         if kind == "parquet":
             from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
 
             schema = getattr(source.table, "schema", None)
-            writer = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
+            rows = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
             try:
-                yield writer
+                yield rows
             finally:
-                writer.close()
+                rows.close()
         else:
-            delimiter = delimiter_of(spec.output, spec.delimiter)
             with draft.open("wb") as file, compressed_to(spec.output, file) as stream:
-                text = TextWriter(
-                    stream,
-                    list(columns),
-                    new,
-                    delimiter="" if kind == "jsonl" else delimiter,
-                    spreadsheet=spec.spreadsheet,
-                )
-                yield text
-                text.close()
+                writer = text(stream)
+                yield writer
+                writer.close()
             # The metadata file is written before the output. An output without a metadata
             # file would be taken for a file of another program.
             sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from llamaherd.tables.asking import Values
+    from llamaherd.tables.table import Values
 
 # Each start time is later than all earlier ones, even if the clock was set back.
 _BEGIN = """

@@ -33,17 +33,11 @@ _NAMES = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) or .parquet"
 
 
 class Readable(NamedTuple):
-    """A table that can be read twice.
+    """A table that can be read twice."""
 
-    Attributes:
-        file: The file, or a copy of a stream or of a compressed file.
-        format: Format.
-        name: Name for messages, without folders.
-    """
-
-    file: Path
-    format: Format
-    name: str
+    file: Path  # the file, or a copy of a stream or of a compressed file
+    format: Format  # format
+    name: str  # name for messages, without folders
 
 
 def _suffixes(path: str) -> tuple[str, str]:

@@ -20,12 +20,9 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Parsed template. Braces in the values of a row are not interpreted.
+    """Parsed template. Braces in the values of a row are not interpreted."""
 
-    Attributes:
-        parts: Pairs of a text and False, or of a column name and True.
-    """
-
+    # Pairs of a text and False, or of a column name and True.
     parts: tuple[tuple[str, bool], ...]
 
     @classmethod
