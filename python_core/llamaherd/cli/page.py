@@ -38,7 +38,7 @@ class _Option(click.Option):
 
     def __init__(self, title: str, flags: str, text: str, unset: bool | None) -> None:
         target = _TARGET.fullmatch(flags)
-        words = (target[1] if target else flags).replace(",  ", " ").split()
+        words = (target[1] if target else flags).split()
         names = [word.rstrip(",") for word in words if word.startswith("-")]
         metavar = " ".join(words[len(names) :])
         settings: dict[str, Any] = {"help": text}
@@ -51,7 +51,8 @@ class _Option(click.Option):
             settings |= {"help": text.removesuffix(" [required]"), "required": True}
         if not metavar:
             is_negated = target is not None and target[2] is not None
-            settings |= {"is_flag": True, "default": unset, "flag_value": not is_negated}
+            absent = unset if unset is None else is_negated
+            settings |= {"is_flag": True, "default": absent, "flag_value": not is_negated}
         elif metavar.endswith("...") and not metavar.endswith(",..."):
             metavar = metavar.removesuffix("...")
             settings["multiple"] = True
@@ -65,11 +66,6 @@ class _Option(click.Option):
             settings["metavar"] = metavar or None
         super().__init__(names, **settings)
         self.section = title
-
-    def get_help_extra(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)  # the help does not show a minimum of 1
-        return extra
 
 
 def _argument(word: str) -> click.Argument:

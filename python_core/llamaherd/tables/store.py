@@ -40,7 +40,7 @@ class Store:
     """Rows of one run in a journal file, which may be open elsewhere in the process."""
 
     def __init__(self, path: Path, record: Record) -> None:
-        self._path = path
+        self.path = path
         self._record = record
         self._id = record.identity()
 
@@ -51,7 +51,7 @@ class Store:
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
         """Store rows in one transaction; rows stored earlier are replaced."""
         rows = [_row(i, own) for i, own in zip(positions, values, strict=True)]
-        with refusals("journal", self._path), closing(self._connect()) as db:
+        with refusals("journal", self.path), closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")
             db.execute(_BEGIN, (self._id, self._record.to_json(), time.time(), self._id))
             db.executemany(
@@ -62,7 +62,7 @@ class Store:
 
     def find(self, first: int, last: int) -> dict[int, Values]:
         """Return the stored rows in a range of positions, without failed rows."""
-        with refusals("journal", self._path), closing(self._connect()) as db:
+        with refusals("journal", self.path), closing(self._connect()) as db:
             query = f"{_ROWS} AND place BETWEEN ? AND ?"
             rows = db.execute(query, (self._id, first, last)).fetchall()
             found = {row[0]: values_of(_checked(row)) for row in rows}
@@ -71,13 +71,13 @@ class Store:
     @property
     def n_rows(self) -> int:
         """Number of stored rows."""
-        with refusals("journal", self._path), closing(self._connect()) as db:
+        with refusals("journal", self.path), closing(self._connect()) as db:
             query = "SELECT count(*) FROM run_row WHERE run = ?"
             (number,) = db.execute(query, (self._id,)).fetchone()
         return int(number)
 
     def _connect(self) -> sqlite3.Connection:
-        db = connect(self._path, "mode=rw")
+        db = connect(self.path, "mode=rw")
         db.execute("PRAGMA synchronous = FULL")
         for statement in RUN_TABLES.split(";\n"):
             db.execute(statement)
