@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -41,24 +42,7 @@ def test_options_are_read_as_the_page_says() -> None:
     usual = {"output": "-", "n": 3, "header": True, "quiet": False, "pair": None}
     usual |= {"table": "in.csv", "more": (), "variables": None, "by": ("a",)}
     assert called("in.csv", "--by", "a")[0] == usual
-    given = [
-        "in.csv",
-        "x",
-        "y",
-        "--by",
-        "a",
-        "--by",
-        "b",
-        "--n",
-        "5",
-        "--no-header",
-        "-q",
-        "--pair",
-        "u",
-        "v",
-        "-o",
-        "out",
-    ]
+    given = shlex.split("in.csv x y --by a --by b --n 5 --no-header -q --pair u v -o out")
     more = ["--var", "k=1", "--var", "l=low"]
     assert called(*given, *more)[0] == usual | {
         "output": "out",
