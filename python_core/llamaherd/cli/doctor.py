@@ -14,6 +14,7 @@ import sys
 import tempfile
 import textwrap
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from typing import TYPE_CHECKING, Literal
 
@@ -62,7 +63,7 @@ _R_CODE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Result of one check.
 
@@ -80,20 +81,8 @@ class Finding:
     topic: str = ""
 
 
-def _ok(text: str) -> Finding:
-    return Finding(state="ok", text=text)
-
-
-def _note(text: str, advice: str = "") -> Finding:
-    return Finding(state="note", text=text, advice=advice)
-
-
-def _warning(text: str, advice: str = "") -> Finding:
-    return Finding(state="warning", text=text, advice=advice)
-
-
-def _error(text: str, advice: str = "") -> Finding:
-    return Finding(state="error", text=text, advice=advice)
+_ok, _note = partial(Finding, "ok"), partial(Finding, "note")
+_warning, _error = partial(Finding, "warning"), partial(Finding, "error")
 
 
 def versions() -> Finding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from statistics import median
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from llamaherd.calls.api.generate import generate_parallel, start_parallel
 from llamaherd.calls.run.context import Context
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.model.model import Model
+
+    TimedTurn = tuple["Speed", list[str | None]]  # of a model in one round, with answers
 
 LEAST_TOKENS = 64  # minimum number of tokens of a sample text
 MOST_TOKENS = 4096
@@ -171,8 +173,8 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
     of_base, of_other = zip(*rounds, strict=True)
     same = [
         text == other_text
-        for turn, other_turn in rounds
-        for text, other_text in zip(turn.texts, other_turn.texts, strict=True)
+        for (_, texts), (_, other_texts) in rounds
+        for text, other_text in zip(texts, other_texts, strict=True)
     ]
     return Speeds(
         base=_median(of_base),
@@ -182,18 +184,10 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
     )
 
 
-class TimedTurn(NamedTuple):
-    """Speeds and answers of a model in one round."""
-
-    prefill: float
-    decode: float
-    texts: list[str | None]
-
-
 def _median(turns: Sequence[TimedTurn]) -> Speed:
     return Speed(
-        prefill=median(turn.prefill for turn in turns),
-        decode=median(turn.decode for turn in turns),
+        prefill=median(speed.prefill for speed, _ in turns),
+        decode=median(speed.decode for speed, _ in turns),
     )
 
 
@@ -212,11 +206,9 @@ class TimedModel:
         windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
         starts = [sample.window(i, _N_START) for i in windows]
         answers = self.run(self._many, starts, _N_ANSWER)
-        return TimedTurn(
-            prefill=long.stats.prefill_tokens_per_s,
-            decode=answers.stats.decode_tokens_per_s,
-            texts=answers.texts,
-        )
+        prefill = long.stats.prefill_tokens_per_s
+        decode = answers.stats.decode_tokens_per_s
+        return Speed(prefill=prefill, decode=decode), answers.texts
 
     def run(self, context: Context, prompts: list[list[int]], n: int) -> Results:
         """Generate n tokens after each prompt, until the end or a stop."""
