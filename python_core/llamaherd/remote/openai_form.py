@@ -19,8 +19,10 @@ from llamaherd.remote.request import (
     WrongAnswerError,
     count_of_tokens,
     failed,
+    json_value,
     read_vectors,
     refuse,
+    refuse_others,
     text_of,
 )
 
@@ -95,9 +97,7 @@ class OpenAIForm:
                 raise refuse(name, self.name, "without chat, answers have no form there")
 
     def _check_options(self, options: PromptOptions) -> None:
-        for name in options.changed():
-            if name not in _TAKEN:
-                raise refuse(name, self.name)
+        refuse_others(options, _TAKEN, self.name)
         if isinstance(options.thinking, Thinking):
             raise refuse("thinking", self.name, "the server decides how models think")
         for name in ("variables", "thinking"):
@@ -142,7 +142,7 @@ class OpenAIForm:
                 name in self.filters and not sampling.is_greedy
             )
             if is_sent or name == "temperature":
-                content[field_name] = _plain(name, value)
+                content[field_name] = json_value(name, value, -100.0)
         content[self.limit] = request.max_tokens
         if request.stop:
             content["stop"] = list(request.stop)
@@ -235,10 +235,7 @@ class OpenAIForm:
 
     def check_labels(self, options: ClassifyOptions) -> None:
         """See `ApiForm`."""
-        known = _TAKEN | {"normalize", "pmi_prompt"}
-        for name in options.changed():
-            if name not in known:
-                raise refuse(name, self.name)
+        refuse_others(options, _TAKEN | {"normalize", "pmi_prompt"}, self.name)
         if options.normalize != "sum":
             raise refuse("normalize", self.name, 'only "sum" needs no tokens of labels')
         plain = {
@@ -264,9 +261,7 @@ class OpenAIForm:
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
         """See `ApiForm`. Vectors are scaled here."""
-        for name in options.changed():
-            if name not in {"normalize", "progress"}:
-                raise refuse(name, self.name)
+        refuse_others(options, {"normalize", "progress"}, self.name)
         return {}
 
 
@@ -308,14 +303,6 @@ def label_settings(labels: Sequence[str]) -> tuple[SamplingParams, int]:
 def _schema_field(schema: object) -> dict[str, Any]:
     named = {"name": _ANSWER, "strict": True, "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
-
-
-def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - of any setting
-    if name == "temperature":
-        return max(0.0, value)
-    if name == "logit_bias":
-        return {str(token): max(bias, -100.0) for token, bias in dict(value).items()}
-    return value if isinstance(value, (str, int, float)) else list(value)
 
 
 def _choices(request: SentRequest) -> list[str]:

@@ -13,7 +13,7 @@ from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import (
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EmbedOptions,
         GenerateOptions,
     )
+    from llamaherd.engine.core.declaration import Options
     from llamaherd.engine.core.sampling import SamplingParams
 
 
@@ -97,6 +98,22 @@ def refuse(argument: str, kind: str, why: str = "") -> ArgumentError:
     return ArgumentError(
         f"cannot be used with {kind}{because}", argument=argument, code="elsewhere"
     )
+
+
+def refuse_others(options: Options, known: Container[str], kind: str) -> None:
+    """Refuse options that differ from their defaults and that an engine does not know."""
+    for name in options.changed():
+        if name not in known:
+            raise refuse(name, kind)
+
+
+def json_value(name: str, value: Any, least_bias: float) -> object:  # noqa: ANN401 - of any setting
+    """Return a sampling setting in the form of JSON, with biases of at least a number."""
+    if name == "temperature":
+        return max(0.0, value)
+    if name == "logit_bias":
+        return {str(token): max(bias, least_bias) for token, bias in dict(value).items()}
+    return value if isinstance(value, (str, int, float)) else list(value)
 
 
 def failed(message: str, **more: Any) -> Output:  # noqa: ANN401 - fields of Output
