@@ -26,7 +26,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
 
 
 class Kind(_ParamType):
-    """Values that a function reads; it raises a ValueError with the reason."""
+    """Values that a function reads; it raises a click.BadParameter with the reason."""
 
     name = "value"
 
@@ -40,12 +40,8 @@ class Kind(_ParamType):
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401 - types of click
         """Return the value that a text stands for."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._read(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        del param, ctx  # click adds them to an error
+        return self._read(value) if isinstance(value, str) else value
 
 
 def whole(low: int, high: int | None = None) -> Kind:
@@ -55,7 +51,7 @@ def whole(low: int, high: int | None = None) -> Kind:
     def read(text: str) -> int:
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text.strip()) else low - 1
         if number < low or (high is not None and number > high):
-            raise ValueError(f"{text!r} is not a whole number {wanted}.")
+            raise click.BadParameter(f"{text!r} is not a whole number {wanted}.")
         return number
 
     return Kind(read)
@@ -65,13 +61,13 @@ def _real(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a number.") from None
+        raise click.BadParameter(f"{text!r} is not a number.") from None
 
 
 def _seconds(text: str) -> float:
     value = _real(text)
     if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{value:g} is not a positive number.")
+        raise click.BadParameter(f"{value:g} is not a positive number.")
     return value
 
 
@@ -80,7 +76,7 @@ def size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if n < 1:
-        raise ValueError(
+        raise click.BadParameter(
             f"{text!r} is not a size, such as 16GB, 500MB or a number of bytes."
         )
     return n
@@ -90,20 +86,22 @@ def _layers(text: str) -> int | str:
     try:
         return text if text == "auto" else int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a whole number or 'auto'.") from None
+        raise click.BadParameter(f"{text!r} is not a whole number or 'auto'.") from None
 
 
 def _shares(text: str) -> list[float]:
     try:
         return [float(share) for share in text.split(",")]
     except ValueError:
-        raise ValueError(f"{text!r} is not a list of numbers such as 3,1.") from None
+        raise click.BadParameter(
+            f"{text!r} is not a list of numbers such as 3,1."
+        ) from None
 
 
 def _thinking(text: str) -> bool | int:
     number = _SWITCHES.get(text.lower(), checks.digits(text))
     if number is None:
-        raise ValueError(f"{text!r} is neither a number nor on or off.")
+        raise click.BadParameter(f"{text!r} is neither a number nor on or off.")
     return number
 
 
@@ -112,11 +110,13 @@ def _variable(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals or not name.isidentifier():
-        raise ValueError(f"{text!r} is not NAME=VALUE, such as reasoning_effort=low.")
+        raise click.BadParameter(
+            f"{text!r} is not NAME=VALUE, such as reasoning_effort=low."
+        )
     try:
         return name, read_json(value)
     except DuplicateKeyError as error:
-        raise ValueError(f"{name}: {error}.") from None
+        raise click.BadParameter(f"{name}: {error}.") from None
     except (ValueError, RecursionError):
         return name, value
 
@@ -134,13 +134,13 @@ def _shard(text: str) -> tuple[int, int]:
     first, _, last = text.partition("/")
     i, n = checks.digits(first), checks.digits(last)
     if i is None or n is None or not 1 <= i <= n:
-        raise ValueError(f"{text!r} is not a part such as 1/50 or 50/50.")
+        raise click.BadParameter(f"{text!r} is not a part such as 1/50 or 50/50.")
     return i, n
 
 
 def _not_empty(text: str) -> str:
     if not text.strip():
-        raise ValueError("a name must not be empty.")
+        raise click.BadParameter("a name must not be empty.")
     return text.strip()
 
 
@@ -150,7 +150,7 @@ def _host_name(text: str) -> str:
     try:
         return allowed_host(text)
     except ValueError as error:
-        raise ValueError(f"{error}.") from None
+        raise click.BadParameter(f"{error}.") from None
 
 
 def _content(path: str) -> str:
@@ -158,9 +158,9 @@ def _content(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: {error}") from None
+        raise click.BadParameter(f"{path} is not UTF-8: {error}") from None
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
+        raise click.BadParameter(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _labels(text: str) -> list[str]:
@@ -168,25 +168,25 @@ def _labels(text: str) -> list[str]:
     lines = text.split(",")
     if len(lines) == 1:
         if not os.path.isfile(text):  # noqa: PTH113 - never raises
-            raise ValueError(
+            raise click.BadParameter(
                 f"there is no file {checks.quoted(text)}, and a single label "
                 "leaves no choice: give A,B,C or a file with one label per line."
             )
         try:
             lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
         except ValueError as error:
-            raise ValueError(f"the file {text} is not UTF-8: {error}") from None
+            raise click.BadParameter(f"the file {text} is not UTF-8: {error}") from None
         return [line.strip() for line in lines if line.strip()]
     labels = [line.strip() for line in lines]
     for label in labels:
         if label.startswith('"') != label.endswith('"'):  # parts of one quoted label
-            raise ValueError(
+            raise click.BadParameter(
                 f"{checks.quoted(text)} would have the label {checks.quoted(label)}: "
                 "commas divide labels, also between quotation marks. Write labels with "
                 "commas into a file, one per line."
             )
     if "" in labels:
-        raise ValueError(
+        raise click.BadParameter(
             f"label {labels.index('') + 1} of {checks.quoted(text)} is empty: remove "
             "the comma, or write the labels into a file, one per line."
         )
