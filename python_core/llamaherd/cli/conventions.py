@@ -88,15 +88,11 @@ class Termination:
 
     A shell starts background jobs with Ctrl-C ignored. The command then continues to
     ignore Ctrl-C, but handles SIGTERM. `nohup` ignores SIGHUP, which remains ignored.
-
-    Attributes:
-        has_come: Whether one of these signals ended the command.
-        status: Exit status of the command after a KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
-        self.has_come = False
-        self.status = ExitStatus.INTERRUPTED
+        self.has_come = False  # one of these signals ended the command
+        self.status = ExitStatus.INTERRUPTED  # after a KeyboardInterrupt
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Termination:  # noqa: PYI034 - typing.Self needs Python 3.11

@@ -56,16 +56,12 @@ _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 class CoderKeys:
-    """Keys of a file of codes.
-
-    Attributes:
-        are_needed: As in the arguments.
-    """
+    """Keys of a file of codes. The person who runs the coding always needs one."""
 
     def __init__(self, secret: str, people: Sequence[str], *, are_needed: bool) -> None:
         self._secret = secret.encode()
         self._people = tuple(people)
-        self.are_needed = are_needed
+        self.are_needed = are_needed  # by coders
 
     @property
     def of_owner(self) -> str:
@@ -104,20 +100,13 @@ class _NoQueue:
 
 
 class PageState:
-    """State for the server and its middleware; like `SharedState`, without a context.
-
-    Attributes:
-        connections: Maximum number of connections.
-        queue: Requests to wait for at the end; always empty, because no request takes
-            long.
-        is_ending: Whether the server is ending.
-        stop_server: Function that ends the server; set by the code that runs it.
-    """
+    """State for the server and its middleware; like `SharedState`, without a context."""
 
     def __init__(self) -> None:
-        self.connections = 256
-        self.queue = _NoQueue()
+        self.connections = 256  # at most
+        self.queue = _NoQueue()  # of requests to wait for at the end: none takes long
         self.is_ending = False
+        # Ends the server; set by the code that runs it.
         self.stop_server: Callable[[], None] = lambda: None
 
     def begin_ending(self) -> None:

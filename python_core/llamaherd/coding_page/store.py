@@ -75,12 +75,7 @@ class Entry(NamedTuple):
 
 
 class CodeStore:
-    """File with the codes of a sheet, which several processes may use at once.
-
-    Attributes:
-        path: Path of the file.
-        secret: Random text stored in the file; keys of the pages are derived from it.
-    """
+    """File with the codes of a sheet, which several processes may use at once."""
 
     def __init__(self, path: Path, sheet: Sheet) -> None:
         self.path = path
@@ -97,7 +92,7 @@ class CodeStore:
             except BaseException:
                 self._db.close()
                 raise
-        self.secret = self._meta("secret")
+        self.secret = self._meta("secret")  # keys of the pages are derived from it
         self._codebook = sheet.codebook.hash
 
     def close(self) -> None:

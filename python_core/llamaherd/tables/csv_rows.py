@@ -73,18 +73,13 @@ def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
 
 
 class _Lines:
-    """Iterator of lines for CSV readers.
-
-    Attributes:
-        row: Lines of the current row.
-        start: Number of the current row's first line, from 1.
-    """
+    """Iterator of lines for CSV readers."""
 
     def __init__(self, lines: Iterable[str], start: int = 1) -> None:
         self._lines = iter(lines)
         self._before: list[str] = []
-        self.row: list[str] = []
-        self.start = start
+        self.row: list[str] = []  # lines of the current row
+        self.start = start  # number of its first line, from 1
 
     def begin(self) -> None:
         """Begin a new row."""

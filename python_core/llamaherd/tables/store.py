@@ -85,17 +85,13 @@ class Store:
 
 
 class RowKeeper:
-    """Stores rows of a running call every few seconds, so that a crash loses few rows.
-
-    Attributes:
-        stored: Positions of the rows that were stored.
-    """
+    """Stores rows of a running call every few seconds, so that a crash loses few rows."""
 
     def __init__(self, store: Store, positions: Sequence[int]) -> None:
         self._store = store
         self._positions = positions
         self._next_s = time.monotonic() + PERIOD_S
-        self.stored: set[int] = set()
+        self.stored: set[int] = set()  # positions of rows
 
     def __call__(self, take: Callable[[], Mapping[int, Values]]) -> None:
         """Store the rows that `take` returns, unless rows were stored recently."""

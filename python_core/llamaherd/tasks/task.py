@@ -41,14 +41,9 @@ class MissingText(str):
 
 
 class Task(ABC, Generic[_R]):
-    """Task on texts, independent of the source of the texts and of the output.
+    """Task on texts, independent of the source of the texts and of the output."""
 
-    Attributes:
-        is_journalled: Whether a journal stores the results, so that an interruption
-            loses no results.
-        reads_all: Whether the result for a text depends on all texts of the table.
-    """
-
+    # Whether a journal stores the results, so that an interruption loses none.
     is_journalled: ClassVar[bool] = True
 
     @property
