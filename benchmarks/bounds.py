@@ -6,13 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 
 def at_least(value: float, digits: int, *, as_percent: bool = False) -> str:
-    """Round a lower bound down.
-
-    Args:
-        value: Bound, such as the lowest of the measured values.
-        digits: Number of digits after the decimal point.
-        as_percent: Whether to print a percentage.
-    """
+    """Round a lower bound down."""
     return _rounded(value, digits, ROUND_FLOOR, as_percent=as_percent)
 
 

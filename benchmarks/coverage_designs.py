@@ -27,45 +27,33 @@ LOGIT = "label == 'yes' ~ group + x"
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Texts and a gold sample.
+    """Texts and a gold sample."""
 
-    Attributes:
-        share: Share of texts with the code *yes*, in group A and in group B.
-        found: Share of them that get the label *yes* from the model, by group.
-        alarms: The same share among texts with the code *no*.
-        slope: Effect of the covariate x on the log odds of *yes*.
-        n_texts: Number of texts.
-        n: Number of codes.
-        kind: "simple", "equal" or "proportional" strata of labels, "tilted" (a fifth of
-            the codes from *yes*), "groups" (strata), "uncertainty", "floor" (uncertainty
-            with `floor=0.05`) or "length" (given probabilities).
-        sure: True if 95% of the confidences are 1.
-        target: "population" or "texts".
-        what: "share", "difference", "mean", "ols", "logit", "skewed" (OLS with a skewed
-            covariate), "covariate" (the label on the right side) or "recall".
-        in_b: Share of texts in group B.
-        n_groups: Number of groups; with more than two, groups have equal sizes.
-        is_clustered: True if texts of a group have similar codes and errors.
-        signal: Information in the probabilities of *yes*; None: no probabilities.
-        bias: Preference of the probabilities for *no*.
-        in_steps: True if a model labels 300 texts and a head on embeddings the rest.
-    """
-
+    # Share of texts with the code *yes*, in group A and in group B.
     share: tuple[float, float] = (0.35, 0.55)
+    # Share of them that get the label *yes* from the model, by group.
     found: tuple[float, float] = (0.9, 0.6)
+    # The same share among texts with the code *no*.
     alarms: tuple[float, float] = (0.2, 0.1)
-    slope: float = 0.5
-    n_texts: int = 2000
-    n: int = 200
+    slope: float = 0.5  # effect of the covariate x on the log odds of *yes*
+    n_texts: int = 2000  # number of texts
+    n: int = 200  # number of codes
+    # "simple", "equal" or "proportional" strata of labels, "tilted" (a fifth of the codes
+    # from *yes*), "groups" (strata), "uncertainty", "floor" (uncertainty with
+    # `floor=0.05`) or "length" (given probabilities).
     kind: str = "simple"
-    sure: bool = False
-    target: Any = "population"
+    sure: bool = False  # true if 95% of the confidences are 1
+    target: Any = "population"  # "population" or "texts"
+    # "share", "difference", "mean", "ols", "logit", "skewed" (OLS with a skewed
+    # covariate), "covariate" (the label on the right side) or "recall".
     what: str = "share"
-    in_b: float = 0.4
-    n_groups: int = 2
-    is_clustered: bool = False
+    in_b: float = 0.4  # share of texts in group B
+    n_groups: int = 2  # number of groups; with more than two, groups have equal sizes
+    is_clustered: bool = False  # true if texts of a group have similar codes and errors
+    # Information in the probabilities of *yes*; None: no probabilities.
     signal: float | None = None
-    bias: float = 1.0
+    bias: float = 1.0  # preference of the probabilities for *no*
+    # True if a model labels 300 texts and a head on embeddings the rest.
     in_steps: bool = False
 
 

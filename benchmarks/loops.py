@@ -49,11 +49,7 @@ N_CTX = 4096
 
 
 class Texts:
-    """Prompts as token ids, from a novel.
-
-    Args:
-        model: Model whose tokens are used.
-    """
+    """Prompts as token ids, from a novel."""
 
     def __init__(self, model: lh.Model) -> None:
         novel = NOVEL.read_text(encoding="utf-8")[20_000:220_000]
@@ -95,14 +91,7 @@ def answer_of(llama: Llama, prompt: Sequence[int], n: int) -> list[int]:
 def conversation(
     texts: Texts, answer: Callable[[list[int]], object], *, is_own: bool
 ) -> Step:
-    """Return a step that adds a question and an answer to a prompt.
-
-    Args:
-        texts: Texts of the conversation.
-        answer: Function that answers a prompt, and returns the tokens of its answer.
-        is_own: Whether the conversation contains these answers. Otherwise it contains
-            other tokens, like a chat whose answers are trimmed.
-    """
+    """Return a step that adds a question and an answer to a prompt."""
     talk = texts.part(0, 60)
 
     def turn(k: int) -> None:
@@ -237,13 +226,7 @@ def r_cases(
 
 
 def http_cases(own: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]]:
-    """Return for each loop a request to `llamaherd serve` and one to llama-server.
-
-    Args:
-        own: Port of `llamaherd serve`.
-        peer: Port of llama-server.
-        texts: Texts of the prompts.
-    """
+    """Return for each loop a request to `llamaherd serve` and one to llama-server."""
 
     def client(port: int) -> Ask:
         http = HTTPConnection("127.0.0.1", port, timeout=600)

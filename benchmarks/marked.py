@@ -17,16 +17,7 @@ _END = r"<!-- (?:end of |/)[^>]* -->"
 
 
 def replaced(page: str, mark: str, part: str) -> str:
-    """Return a page with a new part after a mark.
-
-    Args:
-        page: Text of the page.
-        mark: Text in the comment of the mark.
-        part: New part; a final line break is optional.
-
-    Raises:
-        ValueError: The page does not have this mark exactly once.
-    """
+    """Return a page with a new part after a mark."""
     start = re.escape(f"<!-- {mark} -->\n")
     pattern = re.compile(f"({start})(?:(?!<!-- ).)*?({_END})", re.DOTALL)
     text = f"{part.rstrip()}\n"
@@ -37,11 +28,7 @@ def replaced(page: str, mark: str, part: str) -> str:
 
 
 def write(page: Path, parts: Mapping[str, str]) -> None:
-    """Write parts after their marks in a page.
-
-    Raises:
-        ValueError: As in `replaced`; the page is then not written.
-    """
+    """Write parts after their marks in a page."""
     text = page.read_text(encoding="utf-8")
     for mark, part in parts.items():
         text = replaced(text, mark, part)

@@ -69,10 +69,6 @@ def measure_rates(
     prefill is therefore twice as long as the mean position of the workload's unique
     tokens. Short prefills run in parallel. Decoding starts from a prompt that is copied
     to every sequence.
-
-    Returns:
-        `prefill`: tokens/s with the best of `ubatches`; `ubatch`: the best of `ubatches`;
-        `decode`: tokens/s by batch size.
     """
     n_prefill = max(16, round(2 * shape.unique_depth))
     n_side = max(1, min(round(1024 / n_prefill), shape.n_prompts))
@@ -144,19 +140,7 @@ def run_server(
     n_gpu_layers: int = 0,
     warm_up: Workload | None = None,
 ) -> dict[str, object]:
-    """Run a workload with two clients more than the server has slots.
-
-    Args:
-        load: The workload.
-        model: Path of the model.
-        n_threads: Number of threads, for prompts and answers.
-        longest: Number of tokens of the longest prompt with its answer.
-        n_slots: The server's `-np`.
-        swa: Keep all cells of layers with sliding windows (`--swa-full`). Without this,
-            the server computes the shared prefixes of such models again for each prompt.
-        n_gpu_layers: Number of layers on a GPU.
-        warm_up: A workload that runs before the measured workload.
-    """
+    """Run a workload with two clients more than the server has slots."""
     cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
     settings += ["-ngl", str(n_gpu_layers)]
@@ -248,11 +232,7 @@ def free_port() -> int:
 def wait_until_ready(
     name: str, port: int, process: subprocess.Popen[bytes], limit_s: float = _START_S
 ) -> None:
-    """Wait until a server's /health has status 200.
-
-    Raises:
-        PeerError: The process ended, or `limit_s` seconds have passed.
-    """
+    """Wait until a server's /health has status 200."""
     limit = time.monotonic() + limit_s
     while time.monotonic() < limit and process.poll() is None:
         http = HTTPConnection("127.0.0.1", port, timeout=5)

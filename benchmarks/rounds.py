@@ -9,12 +9,7 @@ import os
 def rounds_parser(
     description: str | None, page: str | None = None
 ) -> argparse.ArgumentParser:
-    """Return a parser of the options --rounds, --threads, --quick, --write.
-
-    Args:
-        description: Help page of the program: its docstring.
-        page: Page that --write changes; None: there is no --write.
-    """
+    """Return a parser of the options --rounds, --threads, --quick, --write."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

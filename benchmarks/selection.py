@@ -44,17 +44,11 @@ DIFFERENT = (0.75, 0.72, 0.7, 0.65, 0.5)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
-    """Texts with codes and labels of several candidates.
+    """Texts with codes and labels of several candidates."""
 
-    Attributes:
-        codes: N codes.
-        labels: For each candidate, N labels.
-        sure: float64[N], confidence of the first candidate.
-    """
-
-    codes: list[str]
-    labels: list[list[str]]
-    sure: np.ndarray[Any, Any]
+    codes: list[str]  # N codes
+    labels: list[list[str]]  # for each candidate, N labels
+    sure: np.ndarray[Any, Any]  # float64[N], confidence of the first candidate
 
     def frame(self) -> dict[str, list[Any]]:
         """Return the texts as a data frame."""

@@ -55,16 +55,11 @@ _TIMEOUT_S = 600.0
 
 @dataclass
 class Pass:
-    """Result of one engine in one pass.
+    """Result of one engine in one pass."""
 
-    Attributes:
-        seconds: Seconds until the last answer.
-        texts: All answers.
-        first_s: Seconds until the first text of each answer; empty without streams.
-    """
-
-    seconds: float
-    texts: list[str]
+    seconds: float  # seconds until the last answer
+    texts: list[str]  # all answers
+    # Seconds until the first text of each answer; empty without streams.
     first_s: list[float]
 
 
@@ -290,14 +285,7 @@ def take_turns(
     options: argparse.Namespace,
     workload: str,
 ) -> dict[str, list[Pass]]:
-    """Run a workload in all engines, in alternating order; return passes by engine.
-
-    Args:
-        engines: Function of each engine that runs prompts.
-        options: `passes` after the warm-up, `prompts` of a pass (None: the workload's
-            number), `clients` and `threads`.
-        workload: Name of the workload.
-    """
+    """Run a workload in all engines, in alternating order; return passes by engine."""
     about = describe(options.threads)
     passes: dict[str, list[Pass]] = {name: [] for name in engines}
     texts = Texts()

@@ -16,38 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shape:
-    """Workload in numbers of tokens.
+    """Workload in numbers of tokens."""
 
-    Attributes:
-        n_prompts: Number of prompts.
-        n_prompt_tokens: Number of tokens of all prompts.
-        n_unique_tokens: Number of nodes of the prompts' prefix tree: the tokens to
-            compute if every shared prefix is computed once.
-        unique_depth: Mean position of the unique tokens, in tokens.
-        prompt_length: Mean length of a prompt, in tokens.
-        lengths: Number of generated tokens for each prompt. If sampling is greedy, equal
-            prompts have one entry in common: their largest number.
-    """
-
-    n_prompts: int
-    n_prompt_tokens: int
+    n_prompts: int  # number of prompts
+    n_prompt_tokens: int  # number of tokens of all prompts
+    # Number of nodes of the prompts' prefix tree: the tokens to compute if every shared
+    # prefix is computed once.
     n_unique_tokens: int
-    unique_depth: float
-    prompt_length: float
+    unique_depth: float  # mean position of the unique tokens, in tokens
+    prompt_length: float  # mean length of a prompt, in tokens
+    # Number of generated tokens for each prompt. If sampling is greedy, equal prompts
+    # have one entry in common: their largest number.
     lengths: list[int]
 
 
 def measure_shape(
     prompts: Sequence[Sequence[int]], max_tokens: Sequence[int], *, greedy: bool
 ) -> Shape:
-    """Count the tokens of a workload.
-
-    Args:
-        prompts: Token ids.
-        max_tokens: Number of tokens that each prompt generates.
-        greedy: Whether sampling is greedy. If so, answers to equal prompts differ only
-            in their length, and only the longest of them is counted.
-    """
+    """Count the tokens of a workload."""
     n_unique = sum_positions = 0
     previous: Sequence[int] = ()
     # In sorted order, a prompt has its longest shared prefix with the previous prompt.
@@ -90,11 +76,6 @@ def ideal_seconds(
     All answers start together. At each step, the batch contains all unfinished answers,
     so the last steps of answers with different lengths have small batches. For these
     steps, the rates of small batches are used.
-
-    Args:
-        shape: The workload.
-        prefill_rate: Tokens per second, at the depth of the unique tokens.
-        decode_rates: Tokens per second by batch size, at the depth of the answers.
     """
     seconds = shape.n_unique_tokens / prefill_rate
     for step in range(max(shape.lengths)):

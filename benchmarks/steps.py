@@ -48,19 +48,7 @@ Floats = Any  # float64[n, k]
 def in_steps(
     small: Floats, larger: Floats, vectors: Floats, rng: np.random.Generator
 ) -> dict[str, tuple[Floats, tuple[float, float, float], float]]:
-    """Return, by method: probabilities, shares of texts per model, the head's agreement.
-
-    Args:
-        small: Probabilities by the model.
-        larger: Probabilities by the larger model.
-        vectors: Embeddings.
-        rng: Generator.
-
-    Returns:
-        A dict by method with: probabilities; shares of the texts that the model, the
-        model for embeddings and the larger model process; the agreement of head and
-        model in cross-validation, NaN without a head.
-    """
+    """Return probabilities, shares of texts per model and the head's agreement."""
     n = len(small)
     sample = np.sort(rng.choice(n, round(n * UNTIL), replace=False))
     rest = np.setdiff1d(np.arange(n), sample)

@@ -33,20 +33,14 @@ def hit(interval: Any, truth: float) -> Hit:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Simulation of several cases.
+    """Simulation of several cases."""
 
-    Attributes:
-        page: File in docs; the table follows the mark "coverage: NAME". "": the table is
-            only printed.
-        title: Title of the column of cases.
-        cases: Parameters of each case, by name.
-        draw: Simulates one draw of a case, and returns a result for each way: a method,
-            a measure, or "warned of".
-        n_draws: Default number of draws.
-    """
-
+    # File in docs; the table follows the mark "coverage: NAME". "": the table is only
+    # printed.
     page: str
-    title: str
-    cases: Mapping[str, Any]
+    title: str  # title of the column of cases
+    cases: Mapping[str, Any]  # parameters of each case, by name
+    # Simulates one draw of a case, and returns a result for each way: a method, a
+    # measure, or "warned of".
     draw: Callable[[Any, np.random.Generator], Mapping[str, Hit]]
-    n_draws: int = 300
+    n_draws: int = 300  # default number of draws

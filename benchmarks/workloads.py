@@ -42,18 +42,13 @@ _LABELS = ("Speech", "Action", "Description", "Judgement")
 
 @dataclass(frozen=True)
 class Workload:
-    """Prompts, each with the number of tokens that it must generate.
-
-    Attributes:
-        n_calls: Number of times that the same call is made on one context.
-        n_each: Number of prompts of each call; the next call uses the next prompts. 0 for
-            all.
-    """
+    """Prompts, each with the number of tokens that it must generate."""
 
     prompts: list[str]
     max_tokens: list[int]
     temperature: float = 0.0
-    n_calls: int = 1
+    n_calls: int = 1  # number of times that the same call is made on one context
+    # Number of prompts of each call; the next call uses the next prompts. 0 for all.
     n_each: int = 0
 
     def call(self, i_call: int) -> slice:
@@ -88,11 +83,7 @@ def codebook_prompt(examples: list[str]) -> str:
 
 
 def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
-    """Return the workloads by name.
-
-    Args:
-        quick: Whether to return small workloads of a few seconds each.
-    """
+    """Return the workloads by name."""
     draw = random.Random(SEED)  # noqa: S311 - the same texts each time, no secret
     texts = sentences()
     draw.shuffle(texts)

@@ -26,11 +26,7 @@ _ROW = re.compile(
 
 
 def sizes(name: str, *, is_shim: bool = False) -> tuple[int, int]:
-    """Return the lines and the files of a room.
-
-    Raises:
-        FileNotFoundError: There is no such room.
-    """
+    """Return the lines and the files of a room."""
     folders = FOLDERS[-2:] if is_shim else FOLDERS
     for folder in folders:
         room = folder / name

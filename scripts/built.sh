@@ -18,8 +18,6 @@ export CMAKE_ARGS="-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 \
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)
 export SOURCE_DATE_EPOCH
 
-pip() { "$VENV_PYTHON" -m pip --disable-pip-version-check "$@"; }
-
 build_sdist() {
   rm -rf "$DIR" && mkdir -p "$DIR"/{wheel,other}
   "$VENV_PYTHON" -c 'import sys; from scikit_build_core import build; build.build_sdist(sys.argv[1])' "$DIR"
@@ -44,7 +42,7 @@ check_metadata() {
 label_text() {
 
   "$VENV_PYTHON" -m venv --clear "$DIR/venv"
-  "$TEST" -m pip --disable-pip-version-check install "$DIR"/wheel/*.whl
+  "$TEST" -m pip install "$DIR"/wheel/*.whl
   "$TEST" -m pip check
   cd / && "$TEST" "$OLDPWD/scripts/wheels/first_label.py" "$MODEL"
 }
@@ -55,7 +53,7 @@ test_sdist() {
   tar -xzf "$DIR"/llamaherd-*.tar.gz -C "$DIR/sdist" --strip-components=1
   cd "$DIR/sdist"
   grep -E '^(gguf|hypothesis|pandas|pyarrow|pydantic|pytest|pytest-[a-z]*|polars)==' scripts/requirements-dev.txt >../requirements.txt
-  "$TEST" -m pip --disable-pip-version-check install --only-binary :all: -r ../requirements.txt \
+  "$TEST" -m pip install --only-binary :all: -r ../requirements.txt \
     "$(echo "$DIR"/wheel/*.whl)[docx,parquet,plot,research,server]"
   "$TEST" -m pytest -q -n 2 -m 'not model and not slow' tests/python/{core,native,schedule,structured}
 }

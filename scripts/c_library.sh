@@ -8,7 +8,7 @@ source "$(dirname "$0")/common.sh"
 MODEL=$(realpath "${1:?usage: c_library.sh MODEL}")
 DIR=$PWD/build/c-install
 PREFIX=$DIR/prefix
-SITE=$("$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+SITE=$(site_of "$VENV_PYTHON")
 
 # A folder with include/ and lib/, without llama.cpp's files for CMake: libllama itself tells
 # its commit.

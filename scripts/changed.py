@@ -43,17 +43,12 @@ COMPILED = (
 
 @dataclass
 class Needs:
-    """Tests that changes need.
+    """Tests that changes need."""
 
-    Attributes:
-        python: Files and folders for pytest.
-        units: Patterns of source files of C++ test cases.
-        r: Files of R tests.
-    """
-
-    python: set[str] = field(default_factory=set)
+    python: set[str] = field(default_factory=set)  # files and folders for pytest
+    # Patterns of source files of C++ test cases.
     units: set[str] = field(default_factory=set)
-    r: set[str] = field(default_factory=set)
+    r: set[str] = field(default_factory=set)  # files of R tests
 
     def add(self, path: str, *, is_nearest: bool) -> None:
         """Add the tests that a changed file needs."""

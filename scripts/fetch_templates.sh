@@ -8,7 +8,7 @@ source "$(dirname "$0")/common.sh"
 source scripts/llama_source.sh
 
 [[ ! -d $1 ]] || exit 0
-version=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml | sed 's/.*==//')
+version=$LLAMA_VERSION
 say "fetching the chat templates of llama-cpp-python $version (77 MB, once) into $1"
 mkdir -p "$(dirname "$1")"
 part=$(mktemp -d "$1.XXXXXX")

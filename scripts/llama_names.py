@@ -31,21 +31,14 @@ _STATEMENT = re.compile(r"GGML_ASSERT\s*\(|GGML_ABORT\s*\(|TENSOR_NOT_REQUIRED")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names in the sources of one version.
+    """Names in the sources of one version."""
 
-    Attributes:
-        classes: Class of the model of each architecture.
-        keys: Metadata keys, with "%s" for the architecture.
-        statements: Assertions and optional tensors of each source file.
-        files: Source files that define members of each class.
-        bases: Base class of each class.
-    """
-
-    classes: dict[str, str]
-    keys: frozenset[str]
+    classes: dict[str, str]  # class of the model of each architecture
+    keys: frozenset[str]  # metadata keys, with "%s" for the architecture
+    # Assertions and optional tensors of each source file.
     statements: dict[str, frozenset[str]]
-    files: dict[str, frozenset[str]]
-    bases: dict[str, str]
+    files: dict[str, frozenset[str]]  # source files that define members of each class
+    bases: dict[str, str]  # base class of each class
 
     def of(self, architecture: str) -> frozenset[str]:
         """Return the statements in the source files of an architecture's classes."""
@@ -66,11 +59,7 @@ def statements(text: str) -> frozenset[str]:
 
 
 def names_of(folder: Path) -> Names:
-    """Read the names from the folder `src` of llama.cpp.
-
-    Raises:
-        SystemExit: The sources are not as expected.
-    """
+    """Read the names from the folder `src` of llama.cpp."""
     arch = (folder / "llama-arch.cpp").read_text(encoding="utf-8")
     model = (folder / "llama-model.cpp").read_text(encoding="utf-8")
     enums = dict(re.findall(r'\{\s*(LLM_ARCH_\w+)\s*,\s*"([^"]+)"\s*\}', arch))

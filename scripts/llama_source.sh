@@ -7,7 +7,7 @@ fetch_llama_source() {
   local version=$1 folder=$2
   shift 2
   rm -rf "$folder" && mkdir -p "$folder"
-  "$VENV_PYTHON" -m pip --disable-pip-version-check download -q --no-deps --no-binary :all: \
+  "$VENV_PYTHON" -m pip download -q --no-deps --no-binary :all: \
     --no-build-isolation --dest "$folder/sdist" "llama-cpp-python==$version"
   tar -xzmf "$folder"/sdist/*.tar.gz -C "$folder" --strip-components=1 --wildcards "$@"
   rm -rf "$folder/sdist"

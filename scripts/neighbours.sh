@@ -9,7 +9,7 @@ record_version neighbours "$(wc -l <"$LOG_DIR/neighbours.log") programs in their
 
 export LLAMAHERD_TEST_LLGUIDANCE=$PWD/build/llguidance
 for version in 1.5.0 1.7.0 1.7.6 1.8.0; do
-  "$VENV_PYTHON" -m pip --disable-pip-version-check install -q --no-deps --only-binary :all: \
+  "$VENV_PYTHON" -m pip install -q --no-deps --only-binary :all: \
     --upgrade --target "$LLAMAHERD_TEST_LLGUIDANCE/$version" "llguidance==$version"
 done
 "$VENV_PYTHON" -m pytest -q tests/python/structured/test_other_llguidance.py

@@ -38,25 +38,16 @@ writeLines(jsonlite::toJSON(shown, digits = 4), "picture.json")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture and the R example that draws it.
+    """A picture and the R example that draws it."""
 
-    Attributes:
-        path: Path in the repository.
-        object: Name of the object of the example that is plotted.
-        call: Call that plots it.
-        width: Width in inches.
-        height: Height in inches.
-        dots: Dots per inch.
-        tolerance: Largest difference of two numbers. Rounding on another processor
-            may change the label of a text.
-    """
-
-    path: str
-    object: str
-    call: str
-    width: float
-    height: float
-    dots: int
+    path: str  # path in the repository
+    object: str  # name of the object of the example that is plotted
+    call: str  # call that plots it
+    width: float  # width in inches
+    height: float  # height in inches
+    dots: int  # dots per inch
+    # Largest difference of two numbers. Rounding on another processor may change the
+    # label of a text.
     tolerance: float
 
     def drawing(self, code: str) -> str:

@@ -47,7 +47,7 @@ in_debian() {
 make_environment() {
   local site
   "${RUN[@]}" "$1" -m venv --clear "$2"
-  site=$(realpath "$("${RUN[@]}" "$2/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')")
+  site=$(realpath "$(site_of "${RUN[@]}" "$2/bin/python")")
   copy_llama "$site"
   (cd .venv/lib/python3.*/site-packages && cp -r llamaherd llamaherd-*.dist-info "$site")
 }
@@ -68,9 +68,9 @@ install_lowest() {
   local new=$1/bin/python
   make_environment "$VENV_PYTHON" "$1"
   "$VENV_PYTHON" scripts/resolve.py lowest "$1/requirements.txt"
-  "$new" -m pip --disable-pip-version-check install --only-binary :all: --no-deps \
+  "$new" -m pip install --only-binary :all: --no-deps \
     -r "$1/requirements.txt"
-  "$new" -m pip --disable-pip-version-check install --no-deps -r scripts/requirements-oracles.txt
+  "$new" -m pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
 # install PYTHON ENVIRONMENT
@@ -80,8 +80,8 @@ install() {
   new=("${RUN[@]}" "$2/bin/python")
   "$VENV_PYTHON" scripts/resolve.py declared >"$2/requirements.txt"
   grep -E "^($PACKAGES)==" scripts/requirements-dev.txt >>"$2/requirements.txt"
-  "${new[@]}" -m pip --disable-pip-version-check install --only-binary :all: -r "$2/requirements.txt"
-  "${new[@]}" -m pip --disable-pip-version-check install --no-deps -r scripts/requirements-oracles.txt
+  "${new[@]}" -m pip install --only-binary :all: -r "$2/requirements.txt"
+  "${new[@]}" -m pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
 # run_tests ENVIRONMENT FOLDERS: two files compare with ppi-python, which needs numba; numba might

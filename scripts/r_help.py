@@ -43,18 +43,12 @@ _EXAMPLES_IF = (
 
 @dataclass
 class Block:
-    """Roxygen comment, with the code after it.
+    """Roxygen comment, with the code after it."""
 
-    Attributes:
-        file: Name of the file.
-        tags: Tag and text of each part; "" is the introduction.
-        name: Name of the documented object; "" for NULL.
-        usage: One text for each formal argument of a function; None for other objects.
-    """
-
-    file: str
-    tags: list[tuple[str, str]]
-    name: str
+    file: str  # name of the file
+    tags: list[tuple[str, str]]  # tag and text of each part; "" is the introduction
+    name: str  # name of the documented object; "" for NULL
+    # One text for each formal argument of a function; None for other objects.
     usage: list[str] | None
 
     def all(self, tag: str) -> list[str]:

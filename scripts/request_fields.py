@@ -15,6 +15,7 @@ import argparse
 import ast
 import json
 import re
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,9 +27,13 @@ from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import input_token_count_params, response_create_params
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import marked  # noqa: E402 - a module of that folder
+
 RECORD = ROOT / "tests/python/server/request_fields.json"
 PAGE = ROOT / "docs/server-fields.md"
-_MARK = ("<!-- fields: made by scripts/request_fields.py -->\n", "<!-- /fields -->")
+_MARK = "fields: made by scripts/request_fields.py"
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RESPONSES, COUNT = "/v1/responses", "/v1/responses/input_tokens"
 EMBEDDINGS, RERANK = "/v1/embeddings", "/v1/rerank"
@@ -45,11 +50,7 @@ UNKNOWN = "unknown"
 
 
 def unused_field(path: str, name: str) -> UnusedField | None:
-    """Return a field without an effect on a path of an endpoint.
-
-    Returns:
-        The field; None for a field with an effect and for an unknown field.
-    """
+    """Return a field without an effect on a path of an endpoint."""
     shape = SHAPES[path.removeprefix("/v1")]
     if name in shape.fields:
         return None
@@ -57,12 +58,7 @@ def unused_field(path: str, name: str) -> UnusedField | None:
 
 
 def status_of(path: str, name: str) -> str:
-    """Return the effect of a field in requests to a path of an endpoint.
-
-    Returns:
-        "served" for a field with an effect, "no effect", a text that begins with
-        "refused", or `UNKNOWN` for a field that no table of the server contains.
-    """
+    """Return the effect of a field in requests to a path of an endpoint."""
     field = unused_field(path, name)
     if field is None:
         is_served = name in SHAPES[path.removeprefix("/v1")].fields
@@ -159,10 +155,7 @@ def main() -> None:
     parser.add_argument("--vllm", type=Path)
     options = parser.parse_args()
     if options.what == "table":
-        text = PAGE.read_text(encoding="utf-8")
-        start = text.index(_MARK[0]) + len(_MARK[0])
-        end = text.index(_MARK[1])
-        PAGE.write_text(text[:start] + table() + text[end:], encoding="utf-8")
+        marked.write(PAGE, {_MARK: table()})
         return
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     record["OpenAI"] = {"version": version("openai"), "paths": of_openai()}

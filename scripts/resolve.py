@@ -50,11 +50,7 @@ def declared(extras: tuple[str, ...] = ()) -> list[str]:
 
 
 def resolved(requirements: list[str], *options: str) -> dict[str, str]:
-    """Return the version of each package that uv chooses.
-
-    Raises:
-        subprocess.CalledProcessError: No versions fit; uv prints why.
-    """
+    """Return the version of each package that uv chooses."""
     command = [str(UV), "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
     # The system's certificates, as pip uses them.
     command += ["--system-certs", "--no-build", "--python-version", "3.11", *options, "-"]

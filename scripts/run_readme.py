@@ -134,15 +134,7 @@ def ask_server(line: str, folder: Path, env: dict[str, str]) -> bool:
 
 
 def keep(picture: Picture, folder: Path, *, is_check: bool) -> bool:
-    """Compare the picture that an example drew with the one in the repository.
-
-    Args:
-        picture: Picture of the example.
-        folder: Folder in which the example ran.
-        is_check: Report a difference, instead of writing the new picture.
-
-    Returns: False if a difference was reported.
-    """
+    """Compare the picture that an example drew with the one in the repository."""
     path = ROOT / picture.path
     made, record = picture.made(folder)
     problem = picture.problem(record_of(path.read_bytes()), record)

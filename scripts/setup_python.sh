@@ -9,9 +9,7 @@
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
-LLAMA_PIN=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
-
-pip() { "$VENV_PYTHON" -m pip --disable-pip-version-check "$@"; }
+LLAMA_PIN=llama-cpp-python==$LLAMA_VERSION
 
 install_llama() {
   local python
@@ -19,7 +17,7 @@ install_llama() {
   say "making .venv with $("$python" --version) ($python)"
   logged venv "$python" -m venv --clear .venv
 
-  if pip cache list llama_cpp_python 2>/dev/null | grep -q "${LLAMA_PIN#*==}"; then
+  if pip cache list llama_cpp_python 2>/dev/null | grep -q "$LLAMA_VERSION"; then
     say "installing $LLAMA_PIN, which is already compiled on this machine"
   else
     say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"
@@ -64,7 +62,7 @@ install_clients() {
 
 install_clients_steps() {
   "$VENV_PYTHON" -m venv --clear build/clients
-  build/clients/bin/python -m pip --disable-pip-version-check install --no-deps \
+  build/clients/bin/python -m pip install --no-deps \
     -r tests/clients/requirements.txt
 }
 

@@ -67,11 +67,7 @@ def read() -> Record:
 
 
 def record(system: str, column: str, state: str) -> None:
-    """Record one cell, and write the table.
-
-    Raises:
-        SystemExit: A name is not one of SYSTEMS, COLUMNS or STATES.
-    """
+    """Record one cell, and write the table."""
     for value, known in ((system, SYSTEMS), (column, COLUMNS), (state, STATES)):
         if value not in known:
             sys.exit(f"{value!r} is none of {', '.join(known)}")
@@ -93,11 +89,7 @@ def table(found: Record) -> str:
 
 
 def record_version(name: str, result: str) -> None:
-    """Record one row of the table of versions, and write the tables.
-
-    Raises:
-        SystemExit: The name is none of VERSIONS.
-    """
+    """Record one row of the table of versions, and write the tables."""
     if name not in VERSIONS:
         sys.exit(f"{name!r} is none of {', '.join(VERSIONS)}")
     found = read_versions()

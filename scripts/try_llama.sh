@@ -34,7 +34,7 @@ compile_with_headers() {
 # libmtmd is not built, because no test here needs it.
 make_venv() {
   "$VENV_PYTHON" -m venv --clear "$DIR/venv"
-  CMAKE_ARGS="-DLLAVA_BUILD=OFF ${CMAKE_ARGS:-}" "$PYTHON" -m pip --disable-pip-version-check install --verbose "llama-cpp-python==$VERSION" \
+  CMAKE_ARGS="-DLLAVA_BUILD=OFF ${CMAKE_ARGS:-}" "$PYTHON" -m pip install --verbose "llama-cpp-python==$VERSION" \
     -r scripts/requirements-dev.txt
   touch "$MADE"
 }
@@ -45,7 +45,7 @@ install_shim() {
   git ls-files -z CMakeLists.txt LICENSE README.md pyproject.toml capi_shim python_core |
     tar -c --null -T - | tar -x -C "$DIR/source"
   sed -i -E "s/llama-cpp-python==[0-9.]+/llama-cpp-python==$VERSION/" "$DIR/source/pyproject.toml"
-  "$PYTHON" -m pip --disable-pip-version-check install --no-build-isolation "$DIR/source[plot,research,server]"
+  "$PYTHON" -m pip install --no-build-isolation "$DIR/source[plot,research,server]"
 }
 
 # The record of reviewed architectures is that of the pinned version.

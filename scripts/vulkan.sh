@@ -20,8 +20,7 @@ SUITE=${SUITE:-trixie} # ggml's Vulkan backend needs newer headers than those of
 SYSTEM=vulkan
 DIR=$(realpath -m "${CROSS_DIR:-build/cross}")
 DEBIAN=$DIR/$SYSTEM-debian
-VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
-VERSION=${VERSION#*==}
+VERSION=$LLAMA_VERSION
 JOBS=${JOBS:-$(nproc)}
 MODELS=(SMOLLM2 GEMMA3 MINILM)
 

@@ -28,8 +28,7 @@ case $(uname -s) in
 esac
 PYTHON=$BIN/python
 VENV_PYTHON=$PYTHON
-VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
-VERSION=${VERSION#*==}
+VERSION=$LLAMA_VERSION
 HOST=$(uname -m)
 ARCH=${ARCH:-$HOST}
 WORK=$DIR                # sources and builds
@@ -43,8 +42,6 @@ if [[ $ARCH != "$HOST" ]]; then
   TOOLCHAIN="-DCMAKE_TOOLCHAIN_FILE=$PWD/scripts/cross/arm64.cmake"
   LIBRARIES=(--ldpaths "/usr/$ARCH-linux-gnu/lib")
 fi
-
-pip() { "$PYTHON" -m pip --disable-pip-version-check "$@"; }
 
 make_venv() {
   mkdir -p "$DIR" "$HOUSE"
@@ -158,7 +155,7 @@ make_r() {
 
 try_it() {
   "$BASE_PYTHON" -m venv --clear "$DIR/try"
-  "$DIR/try/bin/python" -m pip --disable-pip-version-check install --only-binary :all: \
+  "$DIR/try/bin/python" -m pip install --only-binary :all: \
     --find-links "$HOUSE" "$HOUSE"/llamaherd-*_"$HOST".whl
   "$DIR/try/bin/python" scripts/wheels/first_label.py "$1"
 }

@@ -8,8 +8,7 @@ source scripts/llama_source.sh
 
 DIR=$(realpath -m "${CROSS_DIR:-build/cross}")
 CMAKE=.venv/bin/cmake
-VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
-VERSION=${VERSION#*==}
+VERSION=$LLAMA_VERSION
 # Threads of a build.
 JOBS=${JOBS:-$(nproc)}
 HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
@@ -74,7 +73,7 @@ install_wheels() {
   local site=$1
   shift
   rm -rf "$site"
-  "$VENV_PYTHON" -m pip --disable-pip-version-check install -q --only-binary :all: \
+  "$VENV_PYTHON" -m pip install -q --only-binary :all: \
     --python-version 3.11 --implementation cp --target "$site" --find-links "$HOUSE" "$@" \
     gguf pytest pytest-xdist pytest-timeout hypothesis pandas
 }

@@ -17,15 +17,7 @@ def declared(headers: list[str]) -> set[str]:
 
 
 def problems(exported: set[str], headers: list[str]) -> list[str]:
-    """Compare exported functions with headers.
-
-    Args:
-        exported: Names of exported functions.
-        headers: Paths of the headers.
-
-    Returns:
-        Descriptions of the differences; [] if there are none.
-    """
+    """Compare exported functions with headers."""
     found = []
     wanted = declared(headers)
     if not wanted:

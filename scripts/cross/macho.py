@@ -22,14 +22,7 @@ _HERE = "@rpath/"
 def problems(
     binary: lief.MachO.Binary, oldest: str, rpath: str, folder: Path
 ) -> list[str]:
-    """Return the problems of names, search paths and version; [] if there are none.
-
-    Args:
-        binary: The library.
-        oldest: Oldest version of macOS, "13.3".
-        rpath: Path in which the library has to search.
-        folder: Folder of the libraries that may be needed by @rpath.
-    """
+    """Return the problems of names, search paths and version; [] if there are none."""
     found = []
     named = [
         command

@@ -23,16 +23,7 @@ def record_of(name: str, content: bytes) -> str:
 
 
 def pack(folder: Path, tag: str, house: Path) -> Path:
-    """Write the wheel and return its path.
-
-    Args:
-        folder: Folder of the package; the files WHEEL and RECORD are not read from it.
-        tag: Tags of Python, the ABI and the platform: "py3-none-win_amd64".
-        house: Folder of the wheel.
-
-    Raises:
-        SystemExit: The folder does not contain the metadata of exactly one package.
-    """
+    """Write the wheel and return its path."""
     found = sorted(folder.glob("*.dist-info/METADATA"))
     if len(found) != 1:
         sys.exit(f"{folder} contains the metadata of {len(found)} packages, not of one")

@@ -25,14 +25,7 @@ SME = re.compile(r"^ *ggml_add_cpu_backend_variant\(armv\S+ .*\bSME\)\n", re.MUL
 
 
 def adapt(folder: Path) -> str:
-    """Change the sources and return the new version; a second call changes nothing.
-
-    Args:
-        folder: Unpacked source distribution of llama-cpp-python.
-
-    Raises:
-        SystemExit: The sources are not as expected.
-    """
+    """Change the sources and return the new version; a second call changes nothing."""
     package = folder / "llama_cpp"
     start = package / "__init__.py"
     text, n = re.subn(

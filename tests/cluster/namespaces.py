@@ -32,13 +32,7 @@ def why_not() -> str:
 
 
 class Nodes:
-    """A Ray head and a Ray worker, with one CPU each.
-
-    Args:
-        name: Prefix of the names of the namespaces.
-        folder: Folder for Ray's files; its path must be short.
-        settings: Environment variables for Ray.
-    """
+    """A Ray head and a Ray worker, with one CPU each."""
 
     def __init__(self, name: str, folder: Path, settings: Mapping[str, str]) -> None:
         self._name = name
@@ -151,11 +145,7 @@ class Told:
         self._reader.start()
 
     def wait_for(self, key: str, least: float = 0, timeout_s: float = 300) -> Any:
-        """Wait for a value of `key` that is at least `least`; return the first one.
-
-        Raises:
-            TimeoutError: The program did not print such a value in time.
-        """
+        """Wait for a value of `key` that is at least `least`; return the first one."""
         until_s = time.monotonic() + timeout_s
         with self._more:
             while True:

@@ -12,13 +12,8 @@ import click
 
 from llamaherd.calls.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
 from llamaherd.calls.asks.settings import help_of
-from llamaherd.cli.conventions import Command, Commands, WholeNumber, option
-from llamaherd.cli.model_flags import (
-    gpu_options,
-    load_model,
-    model_option,
-    take_gpu_options,
-)
+from llamaherd.cli.model_flags import MODEL, gpu_page, load_model, take_gpu_options
+from llamaherd.cli.page import Commands
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import check_free, write_new
@@ -29,50 +24,52 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.context import Context
     from llamaherd.coding.selection.comparison import CodebookComparison
 
-_HELP = """\
+_MEASURES = "accuracy|balanced_accuracy|macro_f1|kappa|mae"
+_OVERWRITE = "  --overwrite  Replace existing files."
+
+codebooks = Commands(
+    "codebooks",
+    """
 Choose a codebook by a gold sample, and measure the chosen one once.
 
 GOLD.csv is a sheet that people coded; GOLD.csv.json contains the design of its sample.
 `llamaherd gold sample` creates both. `split` divides the sample into the
 parts explore, select and evaluate. Then use `compare`, `best` and `evaluate` in this
 order. `ready` lists codebooks to start with.
-"""
-_EXAMPLES = """\
-llamaherd codebooks split gold.csv --seed 1
-llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\
-  -m model.gguf --journal compare.journal -o comparison.json
-llamaherd codebooks best comparison.json -o choice.json
-llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
-llamaherd codebooks ready
-"""
-_EPILOG = """\
+
+Examples:
+  llamaherd codebooks split gold.csv --seed 1
+  llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\
+    -m model.gguf --journal compare.journal -o comparison.json
+  llamaherd codebooks best comparison.json -o choice.json
+  llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
+  llamaherd codebooks ready
+
 Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
 130 Ctrl-C; 143 SIGTERM.
-"""
-_OF_LABELS = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
-_MEASURES = (*_OF_LABELS, "mae")
-_overwrite = option("--overwrite", is_flag=True, help="Replace existing files.")
-
-
-@click.group("codebooks", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
-def codebooks() -> None:
-    """See `_HELP`."""
-
-
-@codebooks.command(
-    "split",
-    cls=Command,
-    help="Split a gold sample into the parts explore, select and evaluate.\n\n"
-    "The split is stored in GOLD.csv.json; the sheet is not changed.",
-    examples="llamaherd codebooks split gold.csv --seed 1\n"
-    "llamaherd codebooks split gold.csv --explore 0 --select 0.5 --evaluate 0.5\n",
+""",
 )
-@click.argument("gold", metavar="GOLD.csv")
-@option("--explore", type=float, default=0.2, help="Share of the texts. Default 0.2.")
-@option("--select", type=float, default=0.5, help="Share of the texts. Default 0.5.")
-@option("--evaluate", type=float, default=0.3, help="Share of the texts. Default 0.3.")
-@option("--seed", type=WholeNumber(0), metavar="N", help="Seed; default: a random one.")
-def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
+
+
+@codebooks.declared(
+    "split GOLD.csv",
+    """
+Split a gold sample into the parts explore, select and evaluate.
+
+The split is stored in GOLD.csv.json; the sheet is not changed.
+
+Options:
+  --explore X  Share of the texts. [default: 0.2]
+  --select X  Share of the texts. [default: 0.5]
+  --evaluate X  Share of the texts. [default: 0.3]
+  --seed SEED  Seed; default: a random one.
+
+Examples:
+  llamaherd codebooks split gold.csv --seed 1
+  llamaherd codebooks split gold.csv --explore 0 --select 0.5 --evaluate 0.5
+""",
+)
+def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - of click
     """Split a sample and print the sizes of its parts."""
     from llamaherd.coding.selection.split import PARTS, gold_split  # noqa: PLC0415 - fast help
 
@@ -82,69 +79,48 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
         click.echo(f"{part}\t{parts.count(part)}")
 
 
-@codebooks.command(
-    "compare",
-    cls=Command,
-    help="Compare codebooks on the texts of the part select.\n\nWith several models each "
-    "codebook is tried with each model. The name of a candidate is the name of its "
-    "codebook's file, with several models also the name of the model.",
-    examples="llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\\n"
-    "  -m model.gguf -o comparison.json\n",
+@codebooks.declared(
+    "compare GOLD.csv",
+    f"""
+Compare codebooks on the texts of the part select.
+
+With several models each codebook is tried with each model. The name of a candidate is the
+name of its codebook's file, with several models also the name of the model.
+
+Options:
+  -c, --codebook FILE.yaml... -> books  A codebook file, or ready:NAME; give the option
+      once for each codebook. [required]
+  -m, --model MODEL... -> models  {MODEL} May be given several times. [required]
+  --measure {_MEASURES}  Measure. Default: mae for a scale of numbers, otherwise accuracy.
+  --chat  {help_of(AnnotateOptions, "chat")}
+  --method {"|".join(METHODS)}  {help_of(AnnotateOptions, "method")}
+  --calibrate {"|".join(filter(None, CALIBRATE))}  {help_of(AnnotateOptions, "calibrate")}
+  --journal FILE  Store answers; compute only new ones.
+  -o, --out FILE.json  Store the comparison.
+{_OVERWRITE}
+  --plot FILE  Plot agreement against seconds per text.
+{gpu_page()}
+Examples:
+  llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\
+    -m model.gguf -o comparison.json
+""",
 )
-@click.argument("gold", metavar="GOLD.csv")
-@option(
-    "-c",
-    "--codebook",
-    "books",
-    metavar="FILE.yaml",
-    multiple=True,
-    required=True,
-    help="A codebook file, or ready:NAME; give the option once for each codebook.",
-)
-@model_option(
-    option, "models", multiple=True, required=True, note="May be given several times."
-)
-@option(
-    "--measure",
-    type=click.Choice(_MEASURES),
-    help="Measure. Default: mae for a scale of numbers, otherwise accuracy.",
-)
-@option("--chat", is_flag=True, help=help_of(AnnotateOptions, "chat"))
-@option("--method", type=click.Choice(METHODS), help=help_of(AnnotateOptions, "method"))
-@option(
-    "--calibrate",
-    type=click.Choice([each for each in CALIBRATE if each]),
-    help=help_of(AnnotateOptions, "calibrate"),
-)
-@option("--journal", metavar="FILE", help="Store answers; compute only new ones.")
-@option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE.json",
-    help="Store the comparison.",
-)
-@_overwrite
-@option("--plot", metavar="FILE", help="Plot agreement against seconds per text.")
-@gpu_options()
 def compare(
     gold: str,
     *,
     books: Sequence[str],
     models: Sequence[str],
-    measure: Any,  # noqa: ANN401 - one of _MEASURES
-    journal: str | None,
-    output: str | None,
+    out: str | None,
     overwrite: bool,
     plot: str | None,
-    **settings: Any,  # noqa: ANN401 - types of click
+    **settings: Any,  # noqa: ANN401 - of click
 ) -> None:
     """Compare codebooks, print the results and store the comparison."""
     from llamaherd.coding.annotation.codebook_file import codebook_from  # noqa: PLC0415
     from llamaherd.coding.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.coding.selection.compare import compare_codebooks  # noqa: PLC0415
 
-    for path in (output, plot):  # before hours of work
+    for path in (out, plot):  # before hours of work
         if path is not None:
             check_free(Path(path), overwrite=overwrite, argument="out")
     loading = take_gpu_options(settings)
@@ -167,48 +143,33 @@ def compare(
             None,
             tried,
             gold,
-            measure=measure,
-            journal=journal,
             progress=sys.stderr.isatty(),
             **given,
         )
-    if output is not None:
-        write_new(Path(output), found.to_json().encode(), overwrite=overwrite)
+    if out is not None:
+        write_new(Path(out), found.to_json().encode(), overwrite=overwrite)
     if plot is not None:
         _save_plot(found, plot)
     click.echo(str(found))
 
 
-@codebooks.command(
-    "best",
-    cls=Command,
-    help="Select a codebook, and store the choice for one evaluation.",
-    examples="llamaherd codebooks best comparison.json --prefer speed -o choice.json\n",
+@codebooks.declared(
+    "best COMPARISON.json",
+    f"""
+Select a codebook, and store the choice for one evaluation.
+
+Options:
+  --prefer value|speed  value: the best candidate; speed: the fastest candidate that may
+      be best. [default: value]
+  --name NAME  Candidate to select instead.
+  -o, --out FILE.json  Store the choice.
+{_OVERWRITE}
+
+Examples:
+  llamaherd codebooks best comparison.json --prefer speed -o choice.json
+""",
 )
-@click.argument("comparison", metavar="COMPARISON.json")
-@option(
-    "--prefer",
-    type=click.Choice(("value", "speed")),
-    default="value",
-    help="value: the best candidate; speed: the fastest candidate that may be best.",
-)
-@option("--name", metavar="NAME", help="Candidate to select instead.")
-@option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE.json",
-    help="Store the choice.",
-)
-@_overwrite
-def best(
-    comparison: str,
-    *,
-    prefer: Any,  # noqa: ANN401 - types of click
-    name: str | None,
-    output: str | None,
-    overwrite: bool,
-) -> None:
+def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> None:  # noqa: ANN401 - of click
     """Choose a codebook, print the choice and store it."""
     from llamaherd.coding.selection.candidates import best_codebook  # noqa: PLC0415
     from llamaherd.coding.selection.comparison import (  # noqa: PLC0415
@@ -218,46 +179,39 @@ def best(
     stored = CodebookComparison.from_json(
         Path(comparison).read_text(encoding="utf-8-sig")
     )
-    choice = best_codebook(stored, prefer=prefer, name=name)
-    if output is not None:
-        write_new(Path(output), choice.to_json().encode(), overwrite=overwrite)
+    choice = best_codebook(stored, **asked)
+    if out is not None:
+        write_new(Path(out), choice.to_json().encode(), overwrite=overwrite)
     click.echo(str(choice))
 
 
-@codebooks.command(
-    "evaluate",
-    cls=Command,
-    help="Measure the selected codebook on the texts of the part evaluate.\n\nThe use of "
-    "these texts is recorded in GOLD.csv.json. A warning reports if they were used "
-    "before, or if codes changed since the selection.",
-    examples="llamaherd codebooks evaluate choice.json gold.csv -m model.gguf\n",
+@codebooks.declared(
+    "evaluate CHOICE.json GOLD.csv",
+    f"""
+Measure the selected codebook on the texts of the part evaluate.
+
+The use of these texts is recorded in GOLD.csv.json. A warning reports if they were used
+before, or if codes changed since the selection.
+
+Options:
+  -m, --model MODEL  {MODEL} [required]
+  --journal FILE  File that stores all answers.
+{gpu_page()}
+Examples:
+  llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
+""",
 )
-@click.argument("choice", metavar="CHOICE.json")
-@click.argument("gold", metavar="GOLD.csv")
-@model_option(option, required=True)
-@option("--journal", metavar="FILE", help="File that stores all answers.")
-@gpu_options()
-def evaluate(
-    choice: str,
-    gold: str,
-    *,
-    model: str,
-    journal: str | None,
-    **settings: Any,  # noqa: ANN401 - types of click
-) -> None:
+def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # noqa: ANN401 - of click
     """Evaluate the chosen codebook and print all measures."""
     from llamaherd.coding.selection.candidates import CodebookChoice  # noqa: PLC0415
     from llamaherd.coding.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
     frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
+    loading = take_gpu_options(settings)
     with ExitStack() as stack, shown_warnings():
-        found = evaluate_codebook(
-            frozen,
-            gold,
-            _context(model, take_gpu_options(settings), stack),
-            journal=journal,
-            progress=sys.stderr.isatty(),
-        )
+        context = _context(model, loading, stack)
+        progress = sys.stderr.isatty()
+        found = evaluate_codebook(frozen, gold, context, progress=progress, **settings)
     click.echo(f"{found}\n\n{found.validation}")
 
 
@@ -278,33 +232,27 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
     plt.close()
 
 
-@codebooks.command(
-    "ready",
-    cls=Command,
-    help="List the ready codebooks, or print a codebook as YAML.\n\nNAME is a name in "
-    "the list. The codebooks follow published definitions, which the list names.",
-    examples="llamaherd codebooks ready\n"
-    "llamaherd codebooks ready sentiment -o mine.yaml\n"
-    "llamaherd codebooks ready stance --target 'nuclear energy'\n",
+@codebooks.declared(
+    "ready [NAME]",
+    f"""
+List the ready codebooks, or print a codebook as YAML.
+
+NAME is a name in the list. The codebooks follow published definitions, which the list
+names.
+
+Options:
+  --target TEXT  Object of the position, for stance.
+  --json  Print the list as JSON.
+  -o, --out FILE.yaml  Store the codebook.
+{_OVERWRITE}
+
+Examples:
+  llamaherd codebooks ready
+  llamaherd codebooks ready sentiment -o mine.yaml
+  llamaherd codebooks ready stance --target 'nuclear energy'
+""",
 )
-@click.argument("name", required=False)
-@option("--target", metavar="TEXT", help="Object of the position, for stance.")
-@option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE.yaml",
-    help="Store the codebook.",
-)
-@_overwrite
-def ready(
-    name: str | None,
-    target: str | None,
-    as_json: bool,
-    output: str | None,
-    overwrite: bool,
-) -> None:
+def ready(name: str | None, target: str | None, out: str | None, **options: bool) -> None:
     """Print the list of ready codebooks, or one codebook."""
     from llamaherd.coding.annotation.codebook_file import (  # noqa: PLC0415
         codebook_yaml,
@@ -313,20 +261,18 @@ def ready(
     )
 
     if name is None:
-        if target is not None or output is not None:
+        if target is not None or out is not None:
             raise click.UsageError("Missing argument 'NAME'.")
         rows = ready_dicts()
-        lines = [
-            f"{row['name']}\t{row['about']}\t{row['sources']}\t{row['measured']}"
-            for row in rows
-        ]
-        click.echo(json.dumps(rows, indent=1) if as_json else "\n".join(lines))
+        shown = ("name", "about", "sources", "measured")
+        lines = ["\t".join(str(row[key]) for key in shown) for row in rows]
+        click.echo(json.dumps(rows, indent=1) if options["json"] else "\n".join(lines))
         return
     text = codebook_yaml(ready_codebook(name, target))
-    if output is None:
+    if out is None:
         click.echo(text, nl=False)
     else:
-        write_new(Path(output), text.encode(), overwrite=overwrite)
+        write_new(Path(out), text.encode(), overwrite=options["overwrite"])
 
 
 def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
@@ -338,11 +284,7 @@ def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
 
 
 def _stem(name: str, names: Sequence[str]) -> str:
-    """Return the name of a file, without its folder and extension.
-
-    Raises:
-        ValueError: Two files have the same name.
-    """
+    """Return the name of a file, without its folder and extension."""
     stems = [Path(each.removeprefix("ready:")).stem for each in names]
     own = stems[names.index(name)]
     if stems.count(own) > 1:

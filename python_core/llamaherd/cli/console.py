@@ -41,11 +41,7 @@ before / is a question.
 
 
 class Console:
-    """Loop over questions until the input ends.
-
-    Args:
-        chat: Conversation.
-    """
+    """Loop over questions until the input ends."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
@@ -62,11 +58,7 @@ class Console:
         }
 
     def run(self) -> int:
-        """Answer all questions and return the exit status.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C at the prompt, or without a terminal at any time.
-        """
+        """Answer all questions and return the exit status."""
         tell("/help lists commands, Ctrl-C ends an answer, Ctrl-D quits.")
         for line in self._questions():
             if line.strip() == "/quit" and self._is_interactive:

@@ -14,13 +14,15 @@ import sys
 import tempfile
 import textwrap
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from typing import TYPE_CHECKING, Literal
 
 import click
 import psutil
 
-from llamaherd.cli.conventions import Command, ExitStatus, option
+from llamaherd.cli.conventions import ExitStatus
+from llamaherd.cli.page import command
 from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
 from llamaherd.engine.hub.profile import cpu_features, cpu_name, gpus
@@ -61,30 +63,32 @@ _R_CODE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Result of one check.
 
     Attributes:
-        topic: Topic in one word.
         state: "note" for a possible improvement; "warning" if some work will fail;
             "error" if llamaherd does not work.
         text: Description of the finding.
         advice: Advice to the user; "" without advice.
+        topic: Topic in one word.
     """
 
-    topic: str
     state: State
     text: str
     advice: str = ""
+    topic: str = ""
+
+
+_ok, _note = partial(Finding, "ok"), partial(Finding, "note")
+_warning, _error = partial(Finding, "warning"), partial(Finding, "error")
 
 
 def versions() -> Finding:
     """Check the versions of llamaherd and its dependencies."""
-    return Finding(
-        topic="llamaherd",
-        state="ok",
-        text=f"{version('llamaherd')}, Python {platform.python_version()} "
+    return _ok(
+        f"{version('llamaherd')}, Python {platform.python_version()} "
         f"({sys.executable}), {platform.system()} {platform.release()}",
     )
 
@@ -96,14 +100,12 @@ def libllama() -> Finding:
         f"{shim.llama_cpp_python()}, in {abi.libllama_folder()}"
     )
     if abi.skipped():
-        return Finding(
-            topic="libllama",
-            state="warning",
-            text=f"{text}; LLAMAHERD_SKIP_ABI_CHECK=1: not compared with the version "
+        return _warning(
+            f"{text}; LLAMAHERD_SKIP_ABI_CHECK=1: not compared with the version "
             "that llamaherd was compiled for",
-            advice="unset LLAMAHERD_SKIP_ABI_CHECK",
+            "unset LLAMAHERD_SKIP_ABI_CHECK",
         )
-    return Finding(topic="libllama", state="ok", text=text)
+    return _ok(text)
 
 
 def processor() -> Finding:
@@ -117,13 +119,10 @@ def processor() -> Finding:
     ]
     unused = [name for name in unused if name in _COMPILED]
     if not unused:
-        return Finding(topic="processor", state="ok", text=text)
-    return Finding(
-        topic="processor",
-        state="note",
-        text=f"{text}; libllama was compiled without {', '.join(unused)}",
-        advice="compiled on this machine it may be faster: "
-        + _reinstall("-DGGML_NATIVE=ON"),
+        return _ok(text)
+    return _note(
+        f"{text}; libllama was compiled without {', '.join(unused)}",
+        "compiled on this machine it may be faster: " + _reinstall("-DGGML_NATIVE=ON"),
     )
 
 
@@ -136,16 +135,14 @@ def threads() -> Finding:
         text += f"; a control group allows {min(quotas):g}"
     trouble = trouble_with_threads()
     if trouble is not None:
-        return Finding(topic="threads", state="warning", text=text, advice=trouble)
+        return _warning(text, trouble)
     granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if (checks.digits(granted) or n) < n:
-        return Finding(
-            topic="threads",
-            state="warning",
-            text=f"{text}; SLURM assigned {granted} to this task, without enforcing it",
-            advice=f"pass n_threads={granted}, or --n-threads {granted}",
+        return _warning(
+            f"{text}; SLURM assigned {granted} to this task, without enforcing it",
+            f"pass n_threads={granted}, or --n-threads {granted}",
         )
-    return Finding(topic="threads", state="ok", text=text)
+    return _ok(text)
 
 
 def memory() -> Finding:
@@ -159,21 +156,17 @@ def memory() -> Finding:
         )
     limit = _address_space()
     if limit is not None:
-        return Finding(
-            topic="memory",
-            state="warning",
-            text=f"{text}; this process may map {gigabytes(limit)} (ulimit -v)",
-            advice="ulimit -v unlimited: files of models are mapped, too",
+        return _warning(
+            f"{text}; this process may map {gigabytes(limit)} (ulimit -v)",
+            "ulimit -v unlimited: files of models are mapped, too",
         )
     if available < _LITTLE_MEMORY:
-        return Finding(
-            topic="memory",
-            state="warning",
-            text=text,
-            advice="close other programs, or ask for more: models of more than "
+        return _warning(
+            text,
+            "close other programs, or ask for more: models of more than "
             f"{gigabytes(available * 0.9)} do not fit",
         )
-    return Finding(topic="memory", state="ok", text=text)
+    return _ok(text)
 
 
 def gpu() -> Finding:
@@ -181,17 +174,15 @@ def gpu() -> Finding:
     found = gpus()
     names = ", ".join(f"{x.name} ({gigabytes(x.memory_bytes)})" for x in found)
     if found and not shim.supports_gpu():
-        return Finding(
-            topic="GPU",
-            state="note",
-            text=f"{names}; this build of llama-cpp-python cannot use it",
-            advice=f"{_reinstall('-DGGML_CUDA=on')}; then Model(..., n_gpu_layers=-1)",
+        return _note(
+            f"{names}; this build of llama-cpp-python cannot use it",
+            f"{_reinstall('-DGGML_CUDA=on')}; then Model(..., n_gpu_layers=-1)",
         )
     if found:
         text = f"{names}; Model(..., n_gpu_layers=-1) uses it"
     else:
         text = "none found; models run on the processor"
-    return Finding(topic="GPU", state="ok", text=text)
+    return _ok(text)
 
 
 def cache() -> Finding:
@@ -206,21 +197,17 @@ def cache() -> Finding:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        return Finding(
-            topic="cache",
-            state="error",
-            text=f"{there} cannot be written to: {error.strerror}",
-            advice="set LLAMAHERD_CACHE_DIR to a folder of yours",
+        return _error(
+            f"{there} cannot be written to: {error.strerror}",
+            "set LLAMAHERD_CACHE_DIR to a folder of yours",
         )
     if free < _LITTLE_DISK:
-        return Finding(
-            topic="cache",
-            state="warning",
-            text=text,
-            advice="make room, or set LLAMAHERD_CACHE_DIR to a folder on another disk: "
+        return _warning(
+            text,
+            "make room, or set LLAMAHERD_CACHE_DIR to a folder on another disk: "
             "models have some GB",
         )
-    return Finding(topic="cache", state="ok", text=text)
+    return _ok(text)
 
 
 def extras() -> Finding:
@@ -237,13 +224,11 @@ def extras() -> Finding:
     here = ", ".join(name for name, lacking in missing.items() if not lacking) or "none"
     gone = {name: lacking for name, lacking in missing.items() if lacking}
     if not gone:
-        return Finding(topic="extras", state="ok", text=here)
+        return _ok(here)
     without = "; ".join(f"{name} ({', '.join(x)})" for name, x in gone.items())
-    return Finding(
-        topic="extras",
-        state="note",
-        text=f"{here}; not {without}",
-        advice=f"if you need them: {phrases.install_command(*gone)}",
+    return _note(
+        f"{here}; not {without}",
+        f"if you need them: {phrases.install_command(*gone)}",
     )
 
 
@@ -251,9 +236,7 @@ def r() -> Finding:
     """Check R and its packages, which only R users need."""
     program = shutil.which("Rscript")
     if program is None:
-        return Finding(
-            topic="R", state="ok", text="not in the path; only R users need it"
-        )
+        return _ok("not in the path; only R users need it")
     try:
         done = subprocess.run(  # noqa: S603 - a program of the system
             [program, "--no-init-file", "-e", _R_CODE],
@@ -264,7 +247,7 @@ def r() -> Finding:
         )
         own, reticulate, package = done.stdout.split()[-3:]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Finding(topic="R", state="note", text=f"{program} does not run: {error}")
+        return _note(f"{program} does not run: {error}")
     text = f"{own}, reticulate {reticulate}, llamaherd {package}".replace(
         " -", " missing"
     )
@@ -275,10 +258,8 @@ def r() -> Finding:
             else "R CMD INSTALL r_package; if it is in a separate library, as after "
             "`make setup`, set R_LIBS=/path/to/.rlib"
         )
-        return Finding(
-            topic="R", state="note", text=text, advice=f"for the R package: {advice}"
-        )
-    return Finding(topic="R", state="ok", text=text)
+        return _note(text, f"for the R package: {advice}")
+    return _ok(text)
 
 
 def run() -> Finding:
@@ -291,27 +272,21 @@ def run() -> Finding:
             command, capture_output=True, text=True, timeout=_RUN_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return Finding(
-            topic="run",
-            state="warning",
-            text=f"8 prompts through a small model took more than {_RUN_S} s",
-            advice="see what else runs here, and how many threads this process may use",
+        return _warning(
+            f"8 prompts through a small model took more than {_RUN_S} s",
+            "see what else runs here, and how many threads this process may use",
         )
     if done.returncode != 0:
         return _failed_run(done.returncode, done.stderr)
     seen = json.loads(done.stdout.splitlines()[-1])
     name = seen["model"] or "a tiny model with random weights"
     if not seen["is_same"]:
-        return Finding(
-            topic="run",
-            state="error",
-            text=f"{name} gave different answers to prompts together and one by one",
-            advice=f"libllama computes wrongly here: {_reinstall('-DGGML_NATIVE=ON')}",
+        return _error(
+            f"{name} gave different answers to prompts together and one by one",
+            f"libllama computes wrongly here: {_reinstall('-DGGML_NATIVE=ON')}",
         )
-    return Finding(
-        topic="run",
-        state="ok",
-        text=f"{name} gave the same answers to 8 prompts together and one by one, "
+    return _ok(
+        f"{name} gave the same answers to 8 prompts together and one by one, "
         f"{seen['prompts_per_s']:.1f} prompts/s",
     )
 
@@ -333,10 +308,10 @@ CHECKUPS: dict[str, Callable[[], Finding]] = {
 def look_at(topic: str) -> Finding:
     """Return the finding of a topic; if the check raises an error, report the error."""
     try:
-        return CHECKUPS[topic]()
+        finding = CHECKUPS[topic]()
     except Exception as error:  # noqa: BLE001 - the other checks must still run
-        text = f"could not be checked: {type(error).__name__}: {error}"
-        return Finding(topic=topic, state="warning", text=text)
+        finding = _warning(f"could not be checked: {type(error).__name__}: {error}")
+    return dataclasses.replace(finding, topic=topic)
 
 
 _ILLEGAL_ON_WINDOWS = 0xC000001D  # STATUS_ILLEGAL_INSTRUCTION
@@ -353,7 +328,7 @@ def _failed_run(status: int, stderr: str) -> Finding:
         last = (stderr.strip().splitlines() or [f"exit status {status}"])[-1]
         text = f"a small model does not run: {last}"
         advice = phrases.install_command(options="--force-reinstall --no-cache-dir")
-    return Finding(topic="run", state="error", text=text, advice=advice)
+    return _error(text, advice)
 
 
 def _reinstall(options: str) -> str:
@@ -381,18 +356,6 @@ def _address_space() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-_HELP = """\
-Check this machine for problems, and print what to do.
-
-Checks versions, libllama, the processor, threads, memory, graphics processors, the cache
-of models, optional packages and R, and answers some prompts with a small model of the
-cache, or with a tiny random one if the cache has none. Exit status 1 means that llamaherd
-does not work here. Attach the output to a bug report.
-"""
-_EXAMPLES = """\
-llamaherd doctor
-llamaherd doctor --json | jq '.findings[] | select(.state != "ok")'
-"""
 _COLOURS: dict[State, str] = {
     "ok": "green",
     "note": "cyan",
@@ -403,8 +366,24 @@ _WIDTH = 80
 _INDENT = 20
 
 
-@click.command("doctor", cls=Command, help=_HELP, examples=_EXAMPLES)
-@option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@command(
+    "doctor",
+    """
+Check this machine for problems, and print what to do.
+
+Checks versions, libllama, the processor, threads, memory, graphics processors, the cache
+of models, optional packages and R, and answers some prompts with a small model of the
+cache, or with a tiny random one if the cache has none. Exit status 1 means that llamaherd
+does not work here. Attach the output to a bug report.
+
+Options:
+  --json -> as_json  Print the findings as JSON.
+
+Examples:
+  llamaherd doctor
+  llamaherd doctor --json | jq '.findings[] | select(.state != "ok")'
+""",
+)
 def doctor(as_json: bool) -> int:
     """Print each finding as soon as its check ends."""
     findings = []

@@ -7,63 +7,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.conventions import Command, WholeNumber, option, split_names
-from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
+from llamaherd.cli.model_flags import gpu_page, load_model, take_gpu_options
+from llamaherd.cli.page import command
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from llamaherd.coding.gold.sample import GoldSample
 
-_HELP = """\
-Estimate shares, means and regressions from labels, corrected by a gold sample.
-
-TABLE is an output of `llamaherd annotate` or `classify` with all texts. The gold sample
-is the file that people filled in; its .json must be in the same folder. Without FORMULA,
-estimates the share of each label, or the mean of numbers. Prints estimates with standard
-errors and intervals; --out writes them as a table. A column of FORMULA that contains only
-numbers is a number; C(NAME) makes it a category.
+_OPTIONS = """
+Options:
+  --gold FILE.csv  The coded gold sample. [required]
+  -o, --out FILE  .csv, .tsv, .jsonl or .parquet; {stream}
+  --overwrite  Replace an existing output.
+  --label NAME  Column of labels. Default: label.
 """
-_EXAMPLES = """\
-llamaherd estimate coded.csv --gold to_code.csv
-llamaherd estimate coded.csv --gold to_code.csv --by party -o shares.csv
-llamaherd estimate coded.csv "label == 'Sports' ~ year" --gold to_code.csv
-"""
-
-
-def of_gold_sample(
-    out_help: str, *, needs_out: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator with the options of commands on a table and a gold sample.
-
-    Args:
-        out_help: Help of --out.
-        needs_out: Whether --out must be given.
-    """
-    decorators = (
-        click.argument("table", metavar="TABLE"),
-        option(
-            "--gold", required=True, metavar="FILE.csv", help="The coded gold sample."
-        ),
-        option("-o", "--out", required=needs_out, metavar="FILE", help=out_help),
-        option("--overwrite", is_flag=True, help="Replace an existing output."),
-        option("--label", metavar="NAME", help="Column of labels. Default: label."),
-    )
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-_TABLE_OUT = ".csv, .tsv, .jsonl or .parquet; -: only this table, to stdout."
-_level = option(
-    "--level", type=float, default=0.95, help="Level of the intervals. Default 0.95."
-)
+_ONLY_TABLE = _OPTIONS.format(stream="-: only this table, to stdout.")
+_LEVEL = "  --level X  Level of the intervals. [default: 0.95]"
 
 
 class _Tables(NamedTuple):
@@ -88,18 +48,15 @@ class _Tables(NamedTuple):
         self.write(columns)
 
 
-def _read(options: dict[str, Any], *numbers: str) -> _Tables:
-    """Take the options of `of_gold_sample` but --label, and read the files.
+def _read(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
+    """Take the options of `_OPTIONS` but --label, and read the files.
 
-    Args:
-        options: Options of the command.
-        numbers: Options with the names of columns of numbers, besides p_*.
+    `numbers` are options with the names of columns of numbers, besides p_*.
     """
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 
-    table, gold = options.pop("table"), options.pop("gold")
-    out, overwrite = options.pop("out"), options.pop("overwrite")
+    gold, out, overwrite = map(options.pop, ("gold", "out", "overwrite"))
     if out is not None:
         check_free(out, overwrite=overwrite)
     columns = [options[name] for name in numbers if options[name] is not None]
@@ -117,31 +74,36 @@ def _read_numbers(data: dict[str, list[Any]], formula: str, label: str) -> None:
             data[name] = [None if cell is None else float(cell) for cell in data[name]]
 
 
-@click.command("estimate", cls=Command, help=_HELP, examples=_EXAMPLES)
-@of_gold_sample(_TABLE_OUT)
-@_level
-@click.argument("formula", required=False)
-@option("--by", metavar="NAME,NAME", callback=split_names, help="Columns of groups.")
-@option(
-    "--method",
-    "methods",
-    multiple=True,
-    type=click.Choice(["dsl", "ppi", "gold", "naive"]),
-    help="Method; may be given several times. Default: all.",
+@command(
+    "estimate TABLE [FORMULA]",
+    f"""
+Estimate shares, means and regressions from labels, corrected by a gold sample.
+
+TABLE is an output of `llamaherd annotate` or `classify` with all texts. The gold sample
+is the file that people filled in; its .json must be in the same folder. Without FORMULA,
+estimates the share of each label, or the mean of numbers. Prints estimates with standard
+errors and intervals; --out writes them as a table. A column of FORMULA that contains only
+numbers is a number; C(NAME) makes it a category.
+{_ONLY_TABLE}
+{_LEVEL}
+  --by NAME,NAME  Columns of groups.
+  --method dsl|ppi|gold|naive... -> methods  Method; may be given several times. Default:
+      all.
+  --target population|texts  What the estimates describe. [default: population]
+  --cluster NAME  Column of clusters, such as speakers.
+  --weights NAME  Column of survey weights.
+
+Examples:
+  llamaherd estimate coded.csv --gold to_code.csv
+  llamaherd estimate coded.csv --gold to_code.csv --by party -o shares.csv
+  llamaherd estimate coded.csv "label == 'Sports' ~ year" --gold to_code.csv
+""",
 )
-@option(
-    "--target",
-    type=click.Choice(["population", "texts"]),
-    default="population",
-    help="What the estimates describe. Default population.",
-)
-@option("--cluster", metavar="NAME", help="Column of clusters, such as speakers.")
-@option("--weights", metavar="NAME", help="Column of survey weights.")
-def estimate(formula: str | None, **options: Any) -> None:  # noqa: ANN401 - types of click
+def estimate(table: str, formula: str | None, **options: Any) -> None:  # noqa: ANN401 - of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
 
-    files = _read(options, "weights")
+    files = _read(table, options, "weights")
     if formula is not None and isinstance(files.data, dict):
         _read_numbers(files.data, formula, options["label"] or "label")
     if not options["methods"]:
@@ -152,36 +114,38 @@ def estimate(formula: str | None, **options: Any) -> None:  # noqa: ANN401 - typ
     files.tell(str(estimates), {name: [row[name] for row in rows] for name in rows[0]})
 
 
-_VALIDATE_HELP = """\
+@command(
+    "validate TABLE",
+    f"""
 Compare labels with the codes of a gold sample: accuracy, agreement, calibration.
 
 TABLE is an output of `llamaherd annotate` or `classify`. The gold sample is the file that
 people filled in; its .json must be in the same folder. Prints a page; --out writes all
 numbers as a table with the columns part, measure, label, value, low, high, n.
-"""
-_VALIDATE_EXAMPLES = """\
-llamaherd validate coded.csv --gold to_code.csv
-llamaherd validate coded.csv --gold to_code.csv -o measures.csv
-"""
+{_ONLY_TABLE}
+{_LEVEL}
+  --prob NAME  Column of confidences. Default: p_LABEL or prob.
 
-
-@click.command("validate", cls=Command, help=_VALIDATE_HELP, examples=_VALIDATE_EXAMPLES)
-@of_gold_sample(_TABLE_OUT)
-@_level
-@option("--prob", metavar="NAME", help="Column of confidences. Default: p_LABEL or prob.")
-def validate(**options: Any) -> None:  # noqa: ANN401 - types of click
+Examples:
+  llamaherd validate coded.csv --gold to_code.csv
+  llamaherd validate coded.csv --gold to_code.csv -o measures.csv
+""",
+)
+def validate(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.coding.validation.validation import COLUMNS  # noqa: PLC0415
 
-    files = _read(options, "prob")
+    files = _read(table, options, "prob")
     with shown_warnings():
         validation = lh.validate(files.data, files.gold, **options)
     columns = map(list, zip(*validation.rows(), strict=True))
     files.tell(repr(validation), dict(zip(COLUMNS, columns, strict=True)))
 
 
-_RECALIBRATE_HELP = """\
+@command(
+    "recalibrate TABLE",
+    f"""
 Improve labels and probabilities by the codes of a gold sample.
 
 TABLE is an output of `llamaherd annotate` or `classify`, with columns label and p_LABEL.
@@ -189,40 +153,26 @@ The gold sample is the file that people filled in; its .json must be in the same
 The output has new labels and probabilities in the same columns. Columns that begin with
 raw_ have the labels and probabilities of the model, and fold is the fold of each coded
 text. Prints the cross-validated accuracy and the accuracy of the model.
-"""
-_RECALIBRATE_EXAMPLES = """\
-llamaherd recalibrate coded.csv --gold to_code.csv -o better.csv
-llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
-  --features probs --features embeddings --embeddings encoder.gguf
-"""
-
-
-@click.command(
-    "recalibrate", cls=Command, help=_RECALIBRATE_HELP, examples=_RECALIBRATE_EXAMPLES
+{_OPTIONS.format(stream="-: CSV to stdout. [required]")}
+  --features probs|embeddings...  Features of the texts; give the option twice for both.
+      Default: probs.
+  --embeddings FILE.gguf  Model for embeddings.
+  --text NAME  Column of texts. Default: as in the gold sample.
+  --cluster NAME  Column of clusters, whose texts share a fold.
+  --folds N>=2<=20 -> n_folds  Number of folds. [default: 5]
+  --seed SEED  Seed of the folds. [default: 0]
+{gpu_page()}
+Examples:
+  llamaherd recalibrate coded.csv --gold to_code.csv -o better.csv
+  llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
+    --features probs --features embeddings --embeddings encoder.gguf
+""",
 )
-@of_gold_sample(".csv, .tsv, .jsonl or .parquet; -: CSV to stdout.", needs_out=True)
-@option(
-    "--features",
-    multiple=True,
-    type=click.Choice(["probs", "embeddings"]),
-    help="Features of the texts; give the option twice for both. Default: probs.",
-)
-@option("--embeddings", metavar="FILE.gguf", help="Model for embeddings.")
-@option("--text", metavar="NAME", help="Column of texts. Default: as in the gold sample.")
-@option("--cluster", metavar="NAME", help="Column of clusters, whose texts share a fold.")
-@option(
-    "--folds",
-    "n_folds",
-    type=WholeNumber(2, 20),
-    default=5,
-    help="Number of folds. Default 5.",
-)
-@option("--seed", type=WholeNumber(0), default=0, help="Seed of the folds. Default 0.")
-@gpu_options()
 def recalibrate(
-    features: Any,  # noqa: ANN401 - types of click
+    table: str,
+    features: Any,  # noqa: ANN401 - of click
     embeddings: str | None,
-    **options: Any,  # noqa: ANN401 - types of click
+    **options: Any,  # noqa: ANN401 - of click
 ) -> None:
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
@@ -232,7 +182,7 @@ def recalibrate(
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in loading)
         verb = "is" if len(loading) == 1 else "are"
         raise click.UsageError(f"{flags} {verb} for the model of --embeddings.")
-    files = _read(options)
+    files = _read(table, options)
     with shown_warnings(), ExitStack() as open_models:
         model = None
         if embeddings is not None:

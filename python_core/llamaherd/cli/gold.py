@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Commands, WholeNumber, section, split_names
+from llamaherd.cli.page import Commands
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.progress import say
 
@@ -15,127 +15,82 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.gold.sample import GoldSample
 
-_HELP = """\
+_OF_SHEET = ("coders", "overwrite", "uncoded", "spreadsheet")
+_MARGIN = "margin"  # difference of the two highest probabilities
+
+gold = Commands(
+    "gold",
+    """
 Draw texts for people to code, with known inclusion probabilities.
 
 `sample` writes a sheet with the texts to code, and the design of the sample next to it in
 SHEET.csv.json. With --after it draws more texts after the sheet of earlier waves. `show`
 prints the design, the draws and the number of codes of a sheet.
-"""
-_EXAMPLES = """\
-llamaherd gold sample coded.csv -n 200 --seed 1 --coders anna,ben \\
-  -o first.csv
-llamaherd gold sample coded.csv -n 100 --seed 2 --after first.csv \\
-  -o both.csv
-llamaherd gold show both.csv
-"""
-_EPILOG = """\
+
+Examples:
+  llamaherd gold sample coded.csv -n 200 --seed 1 --coders anna,ben \\
+    -o first.csv
+  llamaherd gold sample coded.csv -n 100 --seed 2 --after first.csv \\
+    -o both.csv
+  llamaherd gold show both.csv
+
 Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was drawn;
 130 Ctrl-C; 143 SIGTERM.
-"""
-_DESIGNS = ("simple", "stratified", "uncertainty", "weights")
-_OF_SHEET = ("coders", "overwrite", "uncoded", "spreadsheet")
-_MARGIN = "margin"  # difference of the two highest probabilities
-_drawn = section("How texts are drawn")
-_columns = section("Columns of the table")
-_sheet = section("The sheet")
+""",
+)
 
 
-@click.group("gold", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
-def gold() -> None:
-    """See `_HELP`."""
+@gold.declared(
+    "sample TABLE",
+    """
+Draw texts, and write them to a sheet for people to code.
 
+TABLE is an output of `llamaherd annotate` or `classify`, or another table of texts. The
+same seed draws the same texts as gold_sample() in Python and R.
 
-@gold.command(
-    "sample",
-    cls=Command,
-    help="Draw texts, and write them to a sheet for people to code.\n\nTABLE is an "
-    "output of `llamaherd annotate` or `classify`, or another table of texts. The same "
-    "seed draws the same texts as gold_sample() in Python and R.",
-    examples="llamaherd gold sample coded.csv -n 200 --seed 1 -o first.csv\n"
-    "llamaherd gold sample coded.csv -n 200 --by label --allocation equal \\\n"
-    "  -o first.csv\n"
-    "llamaherd gold sample coded.csv -n 100 --after first.csv -o both.csv\n",
+How texts are drawn:
+  -n N  Number of texts. [required]
+  --after SHEET.csv...  The sheet of the earlier waves, with its codes: N more texts are
+      drawn, in the same design unless --prob, --prob-column or --by is given. With
+      several sheets, name the newest first.
+  --prob simple|stratified|uncertainty|weights  Design. Default: stratified with --by,
+      otherwise simple; with --after the design of the earlier waves.
+  --prob-column NAME  Column of inclusion probabilities whose sum is N, in place of a
+      design. With --after, the probabilities are scaled.
+  --by NAME...  Column whose values are strata; may be given several times.
+  --allocation proportional|equal  Number of texts of each stratum.
+      [default: proportional]
+  --floor X  For uncertainty and weights: share of the texts that is drawn with equal
+      probabilities. [default: 0.3]
+  --seed SEED  Seed; default: a random one.
+
+Columns of the table:
+  --text NAME  Column of texts. Default text, if it exists.
+  --label NAME  Column of labels. Default label, if it exists.
+  --id NAME  Column of identifiers. Default id, if unique.
+  --confidence NAME  For uncertainty: confidence from 0 to 1. Default margin, if it
+      exists.
+  --weights NAME  For weights: survey weights.
+  --several  A text may have several labels.
+
+The sheet:
+  -o, --out SHEET.csv  The sheet. [required]
+  --coders NAME,NAME  Columns for codes. Default: the columns of the --after sheet, or
+      code.
+  --name LABEL... -> names  Label that codes may have; may be given several times.
+      Default: the labels of the table.
+  --uncoded  Write only texts that nobody has coded yet.
+  --spreadsheet  Write cells that spreadsheets do not read as formulas.
+  --overwrite  Replace an existing sheet.
+
+Examples:
+  llamaherd gold sample coded.csv -n 200 --seed 1 -o first.csv
+  llamaherd gold sample coded.csv -n 200 --by label --allocation equal \\
+    -o first.csv
+  llamaherd gold sample coded.csv -n 100 --after first.csv -o both.csv
+""",
 )
-@click.argument("table", metavar="TABLE")
-@_drawn(
-    "-n", "n", required=True, type=WholeNumber(1), metavar="N", help="Number of texts."
-)
-@_drawn(
-    "--after",
-    metavar="SHEET.csv",
-    multiple=True,
-    help="The sheet of the earlier waves, with its codes: N more texts are drawn, in the "
-    "same design unless --prob, --prob-column or --by is given. With several "
-    "sheets, name the newest first.",
-)
-@_drawn(
-    "--prob",
-    type=click.Choice(_DESIGNS),
-    help="Design. Default: stratified with --by, otherwise simple; with --after the "
-    "design of the earlier waves.",
-)
-@_drawn(
-    "--prob-column",
-    metavar="NAME",
-    help="Column of inclusion probabilities whose sum is N, in place of a design. With "
-    "--after, the probabilities are scaled.",
-)
-@_drawn(
-    "--by",
-    metavar="NAME",
-    multiple=True,
-    help="Column whose values are strata; may be given several times.",
-)
-@_drawn(
-    "--allocation",
-    type=click.Choice(["proportional", "equal"]),
-    default="proportional",
-    help="Number of texts of each stratum. Default proportional.",
-)
-@_drawn(
-    "--floor",
-    type=float,
-    default=0.3,
-    help="For uncertainty and weights: share of the texts that is drawn with "
-    "equal probabilities. Default 0.3.",
-)
-@_drawn("--seed", type=WholeNumber(0), metavar="N", help="Seed; default: a random one.")
-@_columns("--text", metavar="NAME", help="Column of texts. Default text, if it exists.")
-@_columns(
-    "--label", metavar="NAME", help="Column of labels. Default label, if it exists."
-)
-@_columns("--id", metavar="NAME", help="Column of identifiers. Default id, if unique.")
-@_columns(
-    "--confidence",
-    metavar="NAME",
-    help="For uncertainty: confidence from 0 to 1. Default margin, if it exists.",
-)
-@_columns("--weights", metavar="NAME", help="For weights: survey weights.")
-@_columns("--several", is_flag=True, help="A text may have several labels.")
-@_sheet("-o", "--out", "output", required=True, metavar="SHEET.csv", help="The sheet.")
-@_sheet(
-    "--coders",
-    metavar="NAME,NAME",
-    callback=split_names,
-    help="Columns for codes. Default: the columns of the --after sheet, or code.",
-)
-@_sheet(
-    "--name",
-    "names",
-    metavar="LABEL",
-    multiple=True,
-    help="Label that codes may have; may be given several times. Default: the labels of "
-    "the table.",
-)
-@_sheet("--uncoded", is_flag=True, help="Write only texts that nobody has coded yet.")
-@_sheet(
-    "--spreadsheet",
-    is_flag=True,
-    help="Write cells that spreadsheets do not read as formulas.",
-)
-@_sheet("--overwrite", is_flag=True, help="Replace an existing sheet.")
-def sample(table: str, **options: Any) -> None:  # noqa: ANN401 - types of click
+def sample(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
     """Draw a sample, write its sheet, and print its design."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.coding import frames  # noqa: PLC0415
@@ -143,7 +98,7 @@ def sample(table: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 
     sheet = {name: options.pop(name) for name in _OF_SHEET}
-    output, prob_column = options.pop("output"), options.pop("prob_column")
+    output, prob_column = options.pop("out"), options.pop("prob_column")
     by, prob, after = options.pop("by"), options.pop("prob"), options.pop("after")
     if prob is not None and prob_column is not None:
         raise click.UsageError("--prob and --prob-column exclude each other.")
@@ -182,20 +137,23 @@ def sample(table: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     _tell(drawn)
 
 
-@gold.command(
-    "show",
-    cls=Command,
-    help="Print the draws of a sheet, and the number of its codes.\n\nOf several sheets "
-    "of one sample, give the newest first.",
-    examples="llamaherd gold show both.csv\n",
+@gold.declared(
+    "show SHEET.csv...",
+    """
+Print the draws of a sheet, and the number of its codes.
+
+Of several sheets of one sample, give the newest first.
+
+Examples:
+  llamaherd gold show both.csv
+""",
 )
-@click.argument("sheets", metavar="SHEET.csv", nargs=-1, required=True)
-def show(sheets: Sequence[str]) -> None:
+def show(sheet: Sequence[str]) -> None:
     """Print a record of each draw."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
 
     with shown_warnings():
-        _tell(lh.read_gold(list(sheets)))
+        _tell(lh.read_gold(list(sheet)))
 
 
 def _tell(drawn: GoldSample) -> None:

@@ -11,12 +11,12 @@ import click
 
 from llamaherd.cli.conventions import (
     EXPECTED,
-    Commands,
     ExitStatus,
     Termination,
     failed,
     status_of,
 )
+from llamaherd.cli.page import Commands
 from llamaherd.cli.streams import (
     closed_streams,
     drop_unwritable_output,
@@ -69,12 +69,14 @@ _REMOVED = {
     "RUN.toml --shard I/N`, whose parts `llamaherd merge` combines",
     "keep-journal": "`cp` copies a journal when its run has ended",
 }
-_EXAMPLES = """\
-llamaherd doctor
-llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
-llamaherd serve SmolLM2
-"""
-_EPILOG = """\
+_PAGE = """
+Many prompts at once through a model on this machine.
+
+Examples:
+  llamaherd doctor
+  llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
+  llamaherd serve SmolLM2
+
 `llamaherd COMMAND --help` explains a command, with examples. Data goes to stdout. Exit
 status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
 3 done, but some rows failed, each with its reason; 129 SIGHUP; 130 Ctrl-C; 143 SIGTERM.
@@ -113,15 +115,12 @@ class _LazyCommands(Commands):
 def _removed(name: str) -> click.Command:
     """Return a command that accepts any arguments, and ends with an error."""
 
-    @click.command(
-        name,
-        context_settings={"ignore_unknown_options": True, "help_option_names": []},
-    )
-    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def command(arguments: tuple[str, ...]) -> None:  # noqa: ARG001 - of any form
+    def refuse(**_: object) -> None:
         raise click.UsageError(f"`llamaherd {name}` was removed: {_REMOVED[name]}.")
 
-    return command
+    settings = {"ignore_unknown_options": True, "help_option_names": []}
+    arguments = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
+    return click.Command(name, settings, refuse, [arguments])
 
 
 def _complete_files() -> None:
@@ -142,28 +141,20 @@ def _complete_files() -> None:
         shells.add_completion_class(completed)
 
 
-@click.group(
+_group = _LazyCommands(
     "llamaherd",
-    cls=_LazyCommands,
-    examples=_EXAMPLES,
-    epilog=_EPILOG,
+    _PAGE,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=False,
+    callback=lambda: None,
 )
-@click.version_option(
+click.version_option(
     package_name="llamaherd", prog_name="llamaherd", message="%(prog)s %(version)s"
-)
-def _group() -> None:
-    """Many prompts at once through a model on this machine."""
+)(_group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status.
-
-    Args:
-        arguments: Arguments; None for those of the process, which Ctrl-C then ends by its
-            signal.
-    """
+    """Run a command and return the exit status."""
     missing = fill_streams()
     name_stdout()
     escape_unknown_characters()

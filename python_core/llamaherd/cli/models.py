@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Commands, ExitStatus, failed, option, tell
+from llamaherd.cli.conventions import ExitStatus, failed, tell
+from llamaherd.cli.page import Commands
 from llamaherd.engine.hub.cache import (
     list_cached_models,
     list_ollama_models,
@@ -28,36 +29,41 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.hub.cache import CachedModel, OllamaModel
 
-_HELP = """\
+_SOURCE = """\
+SOURCE is "hf:owner/repo" of the Hugging Face hub, perhaps with ":Q4_K_M" or
+"/file.gguf" at its end; an address that begins with https://; "ollama:name"; a path; or
+the name of a file in the cache, or a unique part of it."""
+_JSON = """
+Options:
+  --json -> as_json  Print JSON, with sizes in bytes.
+"""
+
+models = Commands(
+    "models",
+    """
 List, download, find and remove model files on this machine.
 
 Models are stored in the user's cache, or in LLAMAHERD_CACHE_DIR. Models of Ollama and of
 programs that use the Hugging Face hub are found in the folders of these programs.
-"""
-_EXAMPLES = """\
-llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
-llamaherd models list
-llamaherd serve "$(llamaherd models path SmolLM2)"
-"""
-_SOURCE = """\
-SOURCE is "hf:owner/repo" of the Hugging Face hub, perhaps with ":Q4_K_M" or
-"/file.gguf" at its end; an address that begins with https://; "ollama:name"; a path; or
-the name of a file in the cache, or a unique part of it.
-"""
 
-
-@click.group("models", cls=Commands, help=_HELP, examples=_EXAMPLES)
-def models() -> None:
-    """See `_HELP`."""
-
-
-@models.command(
-    "list",
-    cls=Command,
-    help="List the model files in the caches, newest first.",
-    examples="llamaherd models list\nllamaherd models list --json | jq -r '.[].path'\n",
+Examples:
+  llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
+  llamaherd models list
+  llamaherd serve "$(llamaherd models path SmolLM2)"
+""",
 )
-@option("--json", "as_json", is_flag=True, help="Print JSON, with sizes in bytes.")
+
+
+@models.declared(
+    "list",
+    f"""
+List the model files in the caches, newest first.
+{_JSON}
+Examples:
+  llamaherd models list
+  llamaherd models list --json | jq -r '.[].path'
+""",
+)
 def list_(as_json: bool) -> None:
     """Print a table of the models."""
     rows = _rows()
@@ -78,15 +84,20 @@ def list_(as_json: bool) -> None:
         click.echo(line)
 
 
-@models.command(
+@models.declared(
     "suggest",
-    cls=Command,
-    help="List models to start with, by the memory that they need.\n\nFigures measured "
-    "by this project and figures that others published are shown separately.",
-    examples="llamaherd models suggest\nllamaherd models suggest --memory 16\n",
+    f"""
+List models to start with, by the memory that they need.
+
+Figures measured by this project and figures that others published are shown separately.
+{_JSON}
+  --memory GB  Default: the memory available now.
+
+Examples:
+  llamaherd models suggest
+  llamaherd models suggest --memory 16
+""",
 )
-@option("--memory", type=float, metavar="GB", help="Default: the memory available now.")
-@option("--json", "as_json", is_flag=True, help="Print JSON, with sizes in bytes.")
 def suggest(memory: float | None, as_json: bool) -> None:
     """Print the suggestions."""
     rows = [asdict(model) for model in recommended_models(memory)]
@@ -101,63 +112,65 @@ def suggest(memory: float | None, as_json: bool) -> None:
             click.echo(f"    by others: {row['published']}")
 
 
-@models.command(
-    "download",
-    cls=Command,
-    help=f"Download a model, and print the path of its file.\n\n{_SOURCE}\n"
-    "The next call continues an interrupted download. A model that is already on this "
-    "machine is not downloaded again. An access token of the hub is read from HF_TOKEN, "
-    "or from the files of `hf auth login`.",
-    examples="""\
-llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
-llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
-llamaherd models download https://example.org/model.gguf --sha256 9f2c...
+@models.declared(
+    "download SOURCE",
+    f"""
+Download a model, and print the path of its file.
+
+{_SOURCE}
+The next call continues an interrupted download. A model that is already on this machine
+is not downloaded again. An access token of the hub is read from HF_TOKEN, or from the
+files of `hf auth login`.
+
+Options:
+  --force  Download the file again if it exists.
+  --sha256 HEX  Expected SHA-256 of the file.
+  --no-check-memory -> not check_memory  Download the model even if it does not fit into
+      memory.
+
+Examples:
+  llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
+  llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
+  llamaherd models download https://example.org/model.gguf --sha256 9f2c...
 """,
 )
-@click.argument("source")
-@option("--force", is_flag=True, help="Download the file again if it exists.")
-@option("--sha256", metavar="HEX", help="Expected SHA-256 of the file.")
-@option(
-    "--no-check-memory",
-    is_flag=True,
-    help="Download the model even if it does not fit into memory.",
-)
-def download(source: str, force: bool, sha256: str | None, no_check_memory: bool) -> None:
+def download(source: str, **options: Any) -> None:  # noqa: ANN401 - of click
     """Download a model and print its path."""
-    path = download_model(
-        source,
-        force=force,
-        sha256=sha256,
-        check_memory=not no_check_memory,
-        progress=sys.stderr.isatty(),
-    )
-    click.echo(path)
+    click.echo(download_model(source, progress=sys.stderr.isatty(), **options))
 
 
-@models.command(
-    "path",
-    cls=Command,
-    help="Print the path of a model's file that is on this machine. Nothing is "
-    f"downloaded: without such a file the exit status is 1.\n\n{_SOURCE}",
-    examples='llamaherd serve "$(llamaherd models path SmolLM2)"\n'
-    "llamaherd models path hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0\n",
+@models.declared(
+    "path SOURCE",
+    f"""
+Print the path of a model's file that is on this machine. Nothing is downloaded: without
+such a file the exit status is 1.
+
+{_SOURCE}
+
+Examples:
+  llamaherd serve "$(llamaherd models path SmolLM2)"
+  llamaherd models path hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
+""",
 )
-@click.argument("source")
 def path_(source: str) -> None:
     """Print the path of a model."""
     click.echo(_here(source))
 
 
-@models.command(
-    "remove",
-    cls=Command,
-    help="Remove a model's file from llamaherd's cache. Files in other folders, such "
-    "as Ollama's, are not removed. The command asks for confirmation.",
-    examples="llamaherd models remove SmolLM2-135M-Instruct-Q8_0.gguf\n"
-    "llamaherd models remove SmolLM2 --yes\n",
+@models.declared(
+    "remove SOURCE",
+    """
+Remove a model's file from llamaherd's cache. Files in other folders, such as Ollama's,
+are not removed. The command asks for confirmation.
+
+Options:
+  --yes  Do not ask for confirmation.
+
+Examples:
+  llamaherd models remove SmolLM2-135M-Instruct-Q8_0.gguf
+  llamaherd models remove SmolLM2 --yes
+""",
 )
-@click.argument("source")
-@option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def remove(source: str, yes: bool) -> int:
     """Remove a model's file, its other parts, and their metadata."""
     first = _here(source)

@@ -7,19 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.settings import help_of
-from llamaherd.cli.conventions import Command, WholeNumber, section
-from llamaherd.cli.model_flags import (
-    gpu_options,
-    load_model,
-    model_option,
-    take_gpu_options,
-    thinking_of,
-    variables_of,
-)
+from llamaherd.cli.model_flags import MODEL, gpu_page, load_model, take_gpu_options
+from llamaherd.cli.page import command
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.progress import say
@@ -27,106 +18,61 @@ from llamaherd.engine.core.progress import say
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_HELP = """\
+_OF_CALL = (
+    *("labels", "chat", "system", "thinking", "variables", "n_pairs", "design"),
+    *("n_thoughts", "seed", "level", "journal"),
+)
+
+
+@command(
+    "pairs TABLE",
+    f"""
 Compare the texts of a table in pairs, and estimate a strength of each.
 
 Each pair is scored in both orders by the exact probabilities of two letters. The output
 has a row for each text: id, or the number of the row, from 0; strength, std_error, low
 and high from the Bradley-Terry model; rank; n_pairs. The file of --pairs-out has a row
 for each pair. Position bias, connectedness, convergence and notes are printed.
-"""
-_EXAMPLES = """\
-llamaherd pairs texts.csv --question "Which text is angrier?" \\
-  -m model.gguf -o strengths.csv
-llamaherd pairs texts.csv --question "Which text is more formal?" \\
-  -m model.gguf --chat --id id --n-pairs 600 \\
-  --journal pairs.journal -o strengths.csv --pairs-out pairs.csv
-"""
-_OF_CALL = (
-    *("labels", "chat", "system", "thinking", "variables", "n_pairs", "design"),
-    *("n_thoughts", "seed", "level", "journal"),
-)
-_files = section("Tables")
-_asked = section("Question and model")
-_how = section("How pairs are drawn and computed")
 
+Tables:
+  -o, --out FILE -> output  .csv, .tsv, .jsonl; -: CSV to stdout. [default: -]
+  --pairs-out FILE  Write the results of all pairs.
+  --column NAME  Column of texts. [default: text]
+  --id NAME -> id_  Column that identifies the texts.
+  --overwrite  Replace existing outputs.
+  --known NAME  Column of known scores, to compare with the strengths.
+  --people FILE  Pairs that people compared: columns first, second, winner, each with ids.
 
-@click.command("pairs", cls=Command, help=_HELP, examples=_EXAMPLES)
-@click.argument("table", metavar="TABLE")
-@_files(
-    "-o",
-    "--out",
-    "output",
-    default="-",
-    metavar="FILE",
-    help=".csv, .tsv, .jsonl; default -: CSV to stdout.",
+Question and model:
+  --question TEXT  Question about two texts. [required]
+  -m, --model MODEL  {MODEL} [required]
+  --labels A B  Names of both texts. Default A B.
+  --layout FILE  Prompt with {{question}}, {{first}}, {{second}}.
+  --chat  {help_of(ClassifyOptions, "chat")}
+  --system TEXT  {help_of(ClassifyOptions, "system")}
+  --thinking N|on|off  {help_of(ClassifyOptions, "thinking", "Needs --chat.")}
+  --var NAME=VALUE... -> variables  {help_of(ClassifyOptions, "variables")}
+      May be given several times.
+
+How pairs are drawn and computed:
+  --n-pairs N  Number of pairs. Default: 6 per text.
+  --design adaptive|random  How pairs are drawn after two random cycles.
+      [default: adaptive]
+  --n-thoughts N  {help_of(ClassifyOptions, "n_thoughts")}
+  --seed SEED  Seed of the design. Default 1234.
+  --level X  Confidence level. [default: 0.95]
+  --journal FILE  File of results, so that only missing results are computed.
+  -q, --quiet  No progress bar.
+{gpu_page()}
+Examples:
+  llamaherd pairs texts.csv --question "Which text is angrier?" \\
+    -m model.gguf -o strengths.csv
+  llamaherd pairs texts.csv --question "Which text is more formal?" \\
+    -m model.gguf --chat --id id --n-pairs 600 \\
+    --journal pairs.journal -o strengths.csv --pairs-out pairs.csv
+""",
 )
-@_files("--pairs-out", metavar="FILE", help="Write the results of all pairs.")
-@_files(
-    "--column", default="text", metavar="NAME", help='Column of texts. Default "text".'
-)
-@_files("--id", "id_", metavar="NAME", help="Column that identifies the texts.")
-@_files("--overwrite", is_flag=True, help="Replace existing outputs.")
-@_files(
-    "--known",
-    metavar="NAME",
-    help="Column of known scores, to compare with the strengths.",
-)
-@_files(
-    "--people",
-    metavar="FILE",
-    help="Pairs that people compared: columns first, second, winner, each with ids.",
-)
-@_asked("--question", required=True, metavar="TEXT", help="Question about two texts.")
-@model_option(_asked, required=True)
-@_asked("--labels", nargs=2, metavar="A B", help="Names of both texts. Default A B.")
-@_asked("--layout", metavar="FILE", help="Prompt with {question}, {first}, {second}.")
-@_asked("--chat", is_flag=True, help=help_of(ClassifyOptions, "chat"))
-@_asked("--system", metavar="TEXT", help=help_of(ClassifyOptions, "system"))
-@_asked(
-    "--thinking",
-    metavar="N|on|off",
-    callback=thinking_of,
-    help=help_of(ClassifyOptions, "thinking", "Needs --chat."),
-)
-@_asked(
-    "--var",
-    "variables",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=variables_of,
-    help=help_of(ClassifyOptions, "variables", "May be given several times."),
-)
-@_how(
-    "--n-pairs",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Number of pairs. Default: 6 per text.",
-)
-@_how(
-    "--design",
-    type=click.Choice(("adaptive", "random")),
-    default="adaptive",
-    help="How pairs are drawn after two random cycles. Default adaptive.",
-)
-@_how(
-    "--n-thoughts",
-    type=WholeNumber(1),
-    metavar="N",
-    help=help_of(ClassifyOptions, "n_thoughts"),
-)
-@_how(
-    "--seed", type=WholeNumber(0), metavar="N", help="Seed of the design. Default 1234."
-)
-@_how("--level", type=float, default=0.95, help="Confidence level. Default 0.95.")
-@_how(
-    "--journal",
-    metavar="FILE",
-    help="File of results, so that only missing results are computed.",
-)
-@_how("-q", "--quiet", is_flag=True, help="No progress bar.")
-@gpu_options()
-def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
+def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.tables.whole import (  # noqa: PLC0415
@@ -180,11 +126,7 @@ def _column(data: Any, name: str) -> list[Any]:  # noqa: ANN401 - of pyarrow, or
 
 
 def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: ANN401
-    """Return texts by id.
-
-    Raises:
-        ValueError: An id is missing, or two ids are equal.
-    """
+    """Return texts by id."""
     texts = _column(data, column)
     ids = range(len(texts)) if id_ is None else _column(data, id_)
     made: dict[str, str] = {}

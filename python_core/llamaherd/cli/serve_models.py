@@ -15,46 +15,20 @@ if TYPE_CHECKING:
 
     from llamaherd.server.models.spec import ModelSpec
 
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
-
 
 class GivenModel(NamedTuple):
-    """A model as given on the command line.
-
-    Attributes:
-        name: Name for clients.
-        source: Path, or another source that `hub.fetch.model_path` accepts.
-    """
+    """A model as given on the command line: its name for clients, and its source."""
 
     name: str
     source: str
 
 
 class GivenLora(NamedTuple):
-    """A LoRA adapter as given on the command line.
-
-    Attributes:
-        name: Name for clients.
-        path: Path of the file.
-        parent: Name of its model.
-    """
+    """A LoRA adapter as given on the command line; `parent` names its model."""
 
     name: str
     path: str
     parent: str
-
-
-def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Return a size in bytes, from a number with or without a unit."""
-    if value is None:
-        return None
-    match = _SIZE.fullmatch(value.strip())
-    n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
-    if n < 1:
-        text = f"{value!r} is not a size, such as 16GB, 500MB or a number of bytes."
-        raise click.BadParameter(text, ctx, param)
-    return n
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -64,30 +38,14 @@ def _split(text: str) -> tuple[str | None, str]:
     return (name.strip(), source) if is_name else (None, text)
 
 
-def one_model(
-    _context: click.Context, _parameter: click.Parameter, models: tuple[str, ...]
-) -> str | None:
-    """Return the model given as argument; None without one.
-
-    Raises:
-        click.UsageError: Several models are given as arguments.
-    """
-    if len(models) > 1:
-        more = " ".join(f"--model {model}" for model in models[1:])
+def given_models(model: Sequence[str], more: Sequence[str]) -> list[GivenModel]:
+    """Return the models given on the command line, the argument MODEL first."""
+    if len(model) > 1:
+        options = " ".join(f"--model {path}" for path in model[1:])
         raise click.UsageError(
-            f"Only one model may be given without an option; add more with {more}."
+            f"Only one model may be given without an option; add more with {options}."
         )
-    return models[0] if models else None
-
-
-def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
-    """Return the models given on the command line, the argument MODEL first.
-
-    Raises:
-        click.UsageError: No model is given, a model is neither FILE nor NAME=FILE, or two
-            models have the same name.
-    """
-    found = [] if model is None else [GivenModel(Path(model).stem, model)]
+    found = [GivenModel(Path(path).stem, path) for path in model]
     for text in more:
         name, source = _split(text)
         if name == "" or not source:
@@ -100,12 +58,7 @@ def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
 
 
 def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[GivenLora]:
-    """Return the adapters given on the command line.
-
-    Raises:
-        click.UsageError: An adapter is not given as NAME=FILE, has the name of another
-            adapter or of a model, or names an unknown model.
-    """
+    """Return the adapters given on the command line."""
     names = [model.name for model in models]
     found = []
     for text in texts:
@@ -139,11 +92,7 @@ def specs_of(
     loras: Sequence[GivenLora],
     loading: Mapping[str, Any],
 ) -> list[ModelSpec]:
-    """Return models and adapters with their paths; download models if necessary.
-
-    Raises:
-        ModelLoadError: A file does not exist.
-    """
+    """Return models and adapters with their paths; download models if necessary."""
     from llamaherd.engine.model.file import checked_path  # noqa: PLC0415 - fast help
     from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
 
@@ -160,11 +109,7 @@ def specs_of(
 
 
 def check_goes_with_several(options: dict[str, object]) -> None:
-    """Check that no option requires a server with one model.
-
-    Raises:
-        click.UsageError: An option is only for a server with one model.
-    """
+    """Check that no option requires a server with one model."""
     hints = {
         "aliases": ("--alias", "name models with --model NAME=FILE"),
         "embedding_model": ("--embedding-model", "give it as another --model"),

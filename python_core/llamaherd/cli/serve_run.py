@@ -8,10 +8,9 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
 
 from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
@@ -42,20 +41,6 @@ class _Arguments(NamedTuple):
     context: dict[str, Any]
 
 
-def _template(path: str | None) -> str | None:
-    """Return the chat template in a file.
-
-    Raises:
-        click.UsageError: The file cannot be read.
-    """
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
-
-
 def _end_with_stdin() -> None:
     """End the server when standard input closes."""
     # Not sys.stdin: a thread that holds its lock ends Python with a fatal error.
@@ -83,11 +68,7 @@ def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
 
 
 def check_ready_file(path: str | None) -> None:
-    """Check that the file for `--ready-file` is free, or is of an earlier server.
-
-    Raises:
-        ArgumentError: The file is of another kind.
-    """
+    """Check that the file for `--ready-file` is free, or is of an earlier server."""
     if path is None:
         return
     with suppress(OSError, *DAMAGED):
@@ -100,18 +81,8 @@ def _stem(path: str | None) -> str | None:
     return None if path is None else Path(path).stem
 
 
-def serve_on(
-    bound: socket.socket, host: str, options: dict[str, Any], key: str | None
-) -> int:
-    """Run the server and return the exit status.
-
-    Args:
-        bound: Bound socket.
-        host: Name or address to which the socket is bound.
-        options: Options of the command; `models` and `loras` are lists of `GivenModel`
-            and `GivenLora`.
-        key: Key that clients must send; None if they need no key.
-    """
+def serve_on(bound: socket.socket, host: str, options: dict[str, Any]) -> int:
+    """Run the server on a bound socket and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
     check_ready_file(options["ready_file"])
@@ -119,7 +90,7 @@ def serve_on(
     arguments = _arguments(options)
     n_ctx = arguments.context.get("n_ctx")
     fixed = None if n_ctx == "auto" else n_ctx
-    settings = _settings(bound, host, {**options, "n_ctx": fixed}, key, models[0])
+    settings = _settings(bound, host, {**options, "n_ctx": fixed}, models[0])
     names = [settings.model_name]
     with ExitStack() as stack:
         if len(models) == 1 and not loras:
@@ -146,13 +117,7 @@ def serve_on(
 
 
 def _arguments(options: dict[str, Any]) -> _Arguments:
-    """Return the arguments that the options set; the options for GPUs are removed.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown or given
-            twice; or a value is out of range.
-    """
+    """Return the arguments that the options set; the options for GPUs are removed."""
     from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
@@ -168,11 +133,7 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
 
 
 def _set(found: _Arguments, key: str, value: object, by_flag: Collection[str]) -> None:
-    """Add the argument that a `--set` gives.
-
-    Raises:
-        ValueError: The key is unknown, or the argument is already given.
-    """
+    """Add the argument that a `--set` gives."""
     from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415 - fast help
 
     table, _, name = key.partition(".")
@@ -196,11 +157,7 @@ def _app_of_one(
     settings: ServerSettings,
     options: dict[str, Any],
 ) -> Starlette:
-    """Load a model and return its application.
-
-    Raises:
-        ArgumentError: The memory of the settings is too small for the model.
-    """
+    """Load a model and return its application."""
     from llamaherd.server.app import create_app  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.models.loading import context_of  # noqa: PLC0415
     from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
@@ -227,11 +184,7 @@ def _app_of_one(
 def _memory_of_cache(
     specs: Sequence[ModelSpec], n_bytes: int | None, arguments: _Arguments
 ) -> int | None:
-    """Return the memory for the cache of the first model; None without `--memory`.
-
-    Raises:
-        ArgumentError: The models need more memory.
-    """
+    """Return the memory for the cache of the first model; None without `--memory`."""
     from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415
     from llamaherd.server.models.spec import memory_of_cache  # noqa: PLC0415
@@ -243,36 +196,23 @@ def _memory_of_cache(
 
 
 def _settings(
-    bound: socket.socket,
-    host: str,
-    options: dict[str, Any],
-    key: str | None,
-    first: GivenModel,
+    bound: socket.socket, host: str, options: dict[str, Any], first: GivenModel
 ) -> ServerSettings:
+    """Return the settings, most of which are options of the same name."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.settings import ServerSettings, hosts_of  # noqa: PLC0415
 
     name, *others = options["aliases"] or [first.name]
+    known = {field.name for field in fields(ServerSettings)}
     return ServerSettings(
-        model_name=name,
-        aliases=tuple(others),
-        any_model=options["any_model"],
-        queue=options["queue"],
-        timeout_s=options["timeout"],
-        max_body=options["max_body"],
-        data=None if options["data"] is None else Path(options["data"]),
-        max_file=options["max_file"],
-        max_tokens=options["max_tokens"],
-        thinking=options["thinking"],
-        template=_template(options["template"]),
-        variables=options["variables"] or {},
-        merge_system=options["merge_system"],
-        n_ctx=options["n_ctx"],
-        api_key=key,
-        user_keys=options["user_keys"],
-        hosts=hosts_of(bound, host, options["allowed_hosts"]),
-        connections=serving.room_for(options["connections"]),
-        embedding_name=_stem(options["embedding_model"]),
-        memory=options["memory"],
-        model_wait_s=options["model_wait"],
+        **{
+            **{name: value for name, value in options.items() if name in known},
+            "model_name": name,
+            "aliases": tuple(others),
+            "data": None if options["data"] is None else Path(options["data"]),
+            "variables": options["variables"] or {},
+            "hosts": hosts_of(bound, host, options["allowed_hosts"]),
+            "connections": serving.room_for(options["connections"]),
+            "embedding_name": _stem(options["embedding_model"]),
+        }
     )

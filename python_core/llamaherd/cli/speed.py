@@ -6,13 +6,13 @@ import dataclasses
 import json
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, WholeNumber, option, tell, warn
-from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
+from llamaherd.cli.conventions import tell, warn
+from llamaherd.cli.model_flags import gpu_page, load_model, take_gpu_options
+from llamaherd.cli.page import command
 from llamaherd.engine.hub.fetch import model_path
 from llamaherd.engine.hub.profile import cpu_name
 from llamaherd.engine.hub.quantizations import gigabytes
@@ -26,7 +26,23 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
     from llamaherd.optimize.measure import Throughput
 
-_HELP = """\
+_HEADER = ("n_seq_max", "prefill tokens/s", "decode tokens/s", "prompts/s")
+_N_THREADS = "  --n-threads N  Number of threads. Default: the physical cores."
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = [int(number) if number.isdecimal() else 0 for number in text.split(",")]
+    if all(1 <= size <= MAX_SLOTS for size in sizes):
+        return sizes
+    raise click.BadParameter(
+        f"{text!r} is not a list of numbers from 1 to {MAX_SLOTS}, such as 1,8,32.",
+        param_hint="'--n-seq-max'",
+    )
+
+
+@command(
+    "bench MODEL",
+    f"""
 Measure how fast a model is on this machine.
 
 Answers prompts from a novel, 1, 8 and 32 at once. Prints tokens per second of reading
@@ -35,89 +51,37 @@ second. Other running programs lower the speeds. To find a faster file of the sa
 use llamaherd optimize.
 
 MODEL is a file, or a SOURCE of `llamaherd models download`.
-"""
-_EXAMPLES = """\
-llamaherd bench model.gguf
-llamaherd bench model.gguf --n-seq-max 1,16,64 --n-prompt 500 --n-answer 5
-llamaherd bench model.gguf --json | jq .rows
-"""
-_HEADER = ("n_seq_max", "prefill tokens/s", "decode tokens/s", "prompts/s")
 
-
-def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
-    try:
-        sizes = [int(number) for number in value.split(",")]
-    except ValueError:
-        sizes = []
-    if sizes and all(1 <= size <= MAX_SLOTS for size in sizes):
-        return sizes
-    raise click.BadParameter(
-        f"{value!r} is not a list of numbers from 1 to {MAX_SLOTS}, such as 1,8,32.",
-        ctx,
-        param,
-    )
-
-
-_COUNT = WholeNumber(1)
-
-
-@click.command("bench", cls=Command, help=_HELP, examples=_EXAMPLES)
-@click.argument("model", metavar="MODEL")
-@option(
-    "--n-seq-max",
-    default="1,8,32",
-    callback=_sizes,
-    metavar="N,N,...",
-    show_default=True,
-    help="Numbers of concurrent prompts.",
+Options:
+  --n-seq-max N,N,...  Numbers of concurrent prompts. [default: 1,8,32]
+  --n-prompt N  Number of tokens per prompt. [default: 128]
+  --n-answer N  Number of tokens per answer. [default: 32]
+{_N_THREADS}
+  --seconds X -> most_s  Seconds after which no further measurement starts.
+      [default: 60]
+  --json -> as_json  Print all figures as JSON.
+{gpu_page()}
+Examples:
+  llamaherd bench model.gguf
+  llamaherd bench model.gguf --n-seq-max 1,16,64 --n-prompt 500 --n-answer 5
+  llamaherd bench model.gguf --json | jq .rows
+""",
 )
-@option(
-    "--n-prompt",
-    type=_COUNT,
-    default=128,
-    metavar="N",
-    show_default=True,
-    help="Number of tokens per prompt.",
-)
-@option(
-    "--n-answer",
-    type=_COUNT,
-    default=32,
-    metavar="N",
-    show_default=True,
-    help="Number of tokens per answer.",
-)
-@option(
-    "--n-threads",
-    type=_COUNT,
-    metavar="N",
-    help="Number of threads. Default: the physical cores.",
-)
-@option(
-    "--seconds",
-    "most_s",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    metavar="S",
-    show_default=True,
-    help="Seconds after which no further measurement starts.",
-)
-@option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
-@gpu_options()
-def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
+def bench(model: str, n_seq_max: str, as_json: bool, **options: Any) -> None:  # noqa: ANN401 - of click
     """Print each measurement when it ends, or print all measurements as JSON."""
     rows = []
+    sizes = _sizes(n_seq_max)
     with load_model(model, take_gpu_options(options)) as loaded:
         about = _about(loaded, options)
         if not as_json:
             click.echo(_title(about))
             click.echo("  ".join(_HEADER))
-        for row in measure_throughput(loaded, n_seq_max, **options):
+        for row in measure_throughput(loaded, sizes, **options):
             rows.append(row)
             if not as_json:
                 click.echo(_line(row))
             tell(f"n_seq_max={row.n_seq_max} took {row.wall_s:.1f} s")
-    left = n_seq_max[len(rows) :]
+    left = sizes[len(rows) :]
     if as_json:
         content = {**about, "rows": [dataclasses.asdict(row) for row in rows]}
         click.echo(json.dumps(content, indent=1))
@@ -160,7 +124,9 @@ def _line(row: Throughput) -> str:
     )
 
 
-_OPTIMIZE_HELP = """\
+@command(
+    "optimize MODEL",
+    f"""
 Find the type of a model that is fastest on this machine.
 
 Writes the model in several types, measures these files and the original, and compares
@@ -169,67 +135,34 @@ original's, next to the original or in --out, as NAME.TYPE.llamaherd.gguf. The o
 is not changed, and no file is overwritten. Takes minutes for models of some GB.
 
 MODEL is a file, or a SOURCE of `llamaherd models download`.
-"""
-_OPTIMIZE_EXAMPLES = """\
-llamaherd optimize model.gguf
-llamaherd optimize model.gguf --type Q8_0 --type Q4_0 --max-kl 0.05
-llamaherd optimize model.gguf --text texts-of-mine.txt --json | jq -r .path
-"""
 
+Options:
+  --out FOLDER  Folder for the new file. Default: the folder of the model.
+  --type TYPE... -> types  A type to try; may be given several times: {", ".join(TYPES)}.
+      Default: {", ".join(DEFAULT_TYPES)}, without the type of the model.
+  --max-kl NATS  Maximum mean KL divergence of the kept file from the original.
+      [default: 0.01]
+  --text FILE.txt  Text for the comparison, which should resemble your texts. Default:
+      from a novel.
+{_N_THREADS}
+  --json -> as_json  Print the report as JSON.
 
-def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
-    try:
-        return None if path is None else path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{path} is not UTF-8: {error}", ctx, param) from None
-
-
-@click.command("optimize", cls=Command, help=_OPTIMIZE_HELP, examples=_OPTIMIZE_EXAMPLES)
-@click.argument("model", metavar="MODEL")
-@option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Folder for the new file. Default: the folder of the model.",
+Examples:
+  llamaherd optimize model.gguf
+  llamaherd optimize model.gguf --type Q8_0 --type Q4_0 --max-kl 0.05
+  llamaherd optimize model.gguf --text texts-of-mine.txt --json | jq -r .path
+""",
 )
-@option(
-    "--type",
-    "types",
-    multiple=True,
-    type=click.Choice(list(TYPES), case_sensitive=False),
-    metavar="TYPE",
-    help=f"A type to try; may be given several times: {', '.join(TYPES)}. Default: "
-    f"{', '.join(DEFAULT_TYPES)}, without the type of the model.",
-)
-@option(
-    "--max-kl",
-    type=float,
-    default=0.01,
-    show_default=True,
-    metavar="NATS",
-    help="Maximum mean KL divergence of the kept file from the original.",
-)
-@option(
-    "--text",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    callback=_content,
-    metavar="FILE",
-    help="Text for the comparison, which should resemble your texts. Default: from a "
-    "novel.",
-)
-@option(
-    "--n-threads",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Number of threads. Default: the physical cores.",
-)
-@option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
+def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - of click
     """Print the report."""
+    for name in types:
+        if name.upper() not in TYPES:
+            known = ", ".join(TYPES)
+            raise click.BadParameter(f"{name!r} is none of {known}.", param_hint="--type")
     is_watched = sys.stderr.isatty()
     report = model_optimize(
         model_path(model, check_memory=True, name="MODEL", progress=is_watched),
-        types=list(types) or None,
+        types=[name.upper() for name in types] or None,
         progress=is_watched,
         **options,
     )

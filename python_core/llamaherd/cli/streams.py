@@ -20,11 +20,7 @@ _STREAMS = (
 
 
 def fill_streams() -> list[str]:
-    """Open the standard streams that are missing, so that their use raises OSError.
-
-    Returns:
-        Names of the missing streams among stdin and stdout.
-    """
+    """Open the standard streams that are missing, so that their use raises OSError."""
     missing = [each for each in _STREAMS if getattr(sys, each[0]) is None]
     for name, number, flags, mode in missing:
         null = os.open(os.devnull, flags)  # the new descriptor has the lowest free number
@@ -45,13 +41,7 @@ def is_of_stdout(error: Exception) -> bool:
 
 
 class _Named(io.FileIO):
-    """File whose errors contain its name.
-
-    Args:
-        number: Descriptor.
-        named: Name of the file.
-        owner: Stream that would close the descriptor if nothing referred to it.
-    """
+    """File whose errors contain its name."""
 
     def __init__(self, number: int, named: str, owner: object) -> None:
         super().__init__(number, "w", closefd=False)
@@ -106,12 +96,7 @@ def escape_unknown_characters() -> None:
 
 
 def closed_streams(error: Exception, missing: list[str]) -> str:
-    """Return a message if a missing stream caused the error, otherwise "".
-
-    Args:
-        error: Error that ended the command.
-        missing: Names of the streams that `fill_streams` opened.
-    """
+    """Return a message if a missing stream caused the error, otherwise ""."""
     if not missing or not isinstance(error, OSError) or error.errno != errno.EBADF:
         return ""
     # Buffered output would fail again at the end of the process.

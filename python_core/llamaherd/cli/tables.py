@@ -38,20 +38,9 @@ if TYPE_CHECKING:
 
 _CLUSTER_BLOCK = 200_000  # rows per block, which is divided among actors
 
-EXIT = """\
-Exit status: 0 all rows are done; 3 all are done, but some failed (the column "error" has
-the reasons); 1 failed while running; 2 invalid options, TOML or input, nothing was
-computed; 130 Ctrl-C or 143 SIGTERM: the same command continues the run.
-"""
-
 
 def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
-    """Execute the run that a command's options describe, and return the exit status.
-
-    Args:
-        task: Task of the command; None uses the task of the TOML file, or "generate".
-        options: Options by the keys that they set, with "__" for the dot of nested keys.
-    """
+    """Execute the run that a command's options describe, and return the exit status."""
     from llamaherd.tables.execution import (  # noqa: PLC0415 - loads the engine
         BLOCK,
         do_run,
@@ -68,7 +57,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     overwrite = given.pop("overwrite", False)
     is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
     is_shown = given.pop("show_prompt", False)
-    spec = _spec(task, given.pop("table"), given)
+    spec = _spec(task, given.pop("input"), given)
     if is_shown and ("path" in spec.model or not spec.made.chat):
         return _show_prompt(spec)
     if "path" not in spec.model:

@@ -127,17 +127,11 @@ _N_ALONE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyRun:
-    """Results of the run.
+    """Results of the run."""
 
-    Attributes:
-        model: Name of the model file; "" for a model with random weights.
-        is_same: Whether prompts got the same answers when they ran together and alone.
-        prompts_per_s: Prompts per second when they run together.
-    """
-
-    model: str
-    is_same: bool
-    prompts_per_s: float
+    model: str  # name of the model file; "" for a model with random weights
+    is_same: bool  # whether prompts got the same answers when they ran together and alone
+    prompts_per_s: float  # prompts per second when they run together
 
 
 def tiny_run(paths: list[str]) -> TinyRun:

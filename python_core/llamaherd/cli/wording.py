@@ -31,12 +31,9 @@ _COMMANDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CommandLine(LanguageTerms):
-    """Words of the command line. The types of values are not shown.
+    """Words of the command line. The types of values are not shown."""
 
-    Attributes:
-        command: Command whose options messages name; None outside of a command.
-    """
-
+    # Command whose options messages name; None outside of a command.
     command: click.Command | None = None
 
     def argument(self, function: str, name: str) -> str:

@@ -56,22 +56,12 @@ _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 class CoderKeys:
-    """Keys of a file of codes.
-
-    Args:
-        secret: Secret of the file.
-        people: Names of the coders.
-        are_needed: Whether coders must send their key. The person who runs the coding
-            always needs a key.
-
-    Attributes:
-        are_needed: As in the arguments.
-    """
+    """Keys of a file of codes. The person who runs the coding always needs one."""
 
     def __init__(self, secret: str, people: Sequence[str], *, are_needed: bool) -> None:
         self._secret = secret.encode()
         self._people = tuple(people)
-        self.are_needed = are_needed
+        self.are_needed = are_needed  # by coders
 
     @property
     def of_owner(self) -> str:
@@ -83,24 +73,12 @@ class CoderKeys:
         return self._key(f"coder:{coder}")
 
     def check_owner(self, key: str) -> None:
-        """Check the key of the person who runs the coding.
-
-        Raises:
-            ApiError: The key is wrong.
-        """
+        """Check the key of the person who runs the coding."""
         if not hmac.compare_digest(key.encode(), self.of_owner.encode()):
             raise _refused()
 
     def coder(self, key: str, name: str) -> str:
-        """Return the coder who sent a request.
-
-        Args:
-            key: Key in the request; "" without a key.
-            name: Name in the request, used if no key is needed; "" without a name.
-
-        Raises:
-            ApiError: The key belongs to no coder, or no coder has this name.
-        """
+        """Return the coder who sent a request."""
         if key:
             for coder in self._people:
                 if hmac.compare_digest(key.encode(), self.of_coder(coder).encode()):
@@ -122,20 +100,13 @@ class _NoQueue:
 
 
 class PageState:
-    """State for the server and its middleware; like `SharedState`, without a context.
-
-    Attributes:
-        connections: Maximum number of connections.
-        queue: Requests to wait for at the end; always empty, because no request takes
-            long.
-        is_ending: Whether the server is ending.
-        stop_server: Function that ends the server; set by the code that runs it.
-    """
+    """State for the server and its middleware; like `SharedState`, without a context."""
 
     def __init__(self) -> None:
-        self.connections = 256
-        self.queue = _NoQueue()
+        self.connections = 256  # at most
+        self.queue = _NoQueue()  # of requests to wait for at the end: none takes long
         self.is_ending = False
+        # Ends the server; set by the code that runs it.
         self.stop_server: Callable[[], None] = lambda: None
 
     def begin_ending(self) -> None:
@@ -150,13 +121,7 @@ class PageState:
 
 
 def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
-    """Create the application that serves a desk.
-
-    Args:
-        desk: Codes of all coders; the caller closes them after the application has ended.
-        keys: Keys of the pages.
-        hosts: Allowed values of the Host header.
-    """
+    """Create the application that serves a desk."""
     page_state = PageState()
     served: ServedState = page_state  # mypy checks that `Server` can end the page
     state: Any = served  # the middleware expects a `SharedState`

@@ -121,12 +121,7 @@ def make_page(
     allowed_hosts: Sequence[str],
     keys: bool,
 ) -> CodingPage:
-    """Create the page of a desk, with a socket that already listens.
-
-    Raises:
-        ImportError: The extra "server" is not installed.
-        ArgumentError: The address and port cannot be used.
-    """
+    """Create the page of a desk, with a socket that already listens."""
     try:
         from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
         from llamaherd.server.settings import allowed_host  # noqa: PLC0415

@@ -30,30 +30,19 @@ _LONGEST_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A code or skip of a text that was not undone.
-
-    Attributes:
-        entry: Entry in the store.
-        value: Code; None for a skip.
-    """
+    """A code or skip of a text that was not undone."""
 
     entry: Entry
-    value: Code | None
+    value: Code | None  # code; None for a skip
 
 
 @dataclass(frozen=True, slots=True)
 class CoderProgress:
-    """Progress of a coder.
+    """Progress of a coder."""
 
-    Attributes:
-        n_texts: Number of texts to code.
-        n_coded: Number of coded texts.
-        n_skipped: Number of texts that were skipped and have no code.
-    """
-
-    n_texts: int
+    n_texts: int  # number of texts to code
     n_coded: int
-    n_skipped: int
+    n_skipped: int  # number of texts that were skipped and have no code
 
 
 def order_of(sheet: Sheet, coder: str) -> list[int]:
@@ -68,15 +57,7 @@ def order_of(sheet: Sheet, coder: str) -> list[int]:
 
 
 class Desk:
-    """Codes of all coders for a sheet, stored in a store.
-
-    Args:
-        sheet: Texts, codebook and coders.
-        store: Store of the codes; entries of other processes are read at each call.
-
-    Raises:
-        ArgumentError: A stored code is not valid by the codebook.
-    """
+    """Codes of all coders for a sheet, stored in a store."""
 
     def __init__(self, sheet: Sheet, store: CodeStore) -> None:
         self.sheet = sheet = with_coders_of(sheet, store.coders)
@@ -166,20 +147,7 @@ class Desk:
         *,
         seen: object = None,
     ) -> int:
-        """Store the code of a text; return the text's index.
-
-        Args:
-            coder: Name of the coder.
-            i: Index of the text.
-            value: Code.
-            note: Note of the coder.
-            seconds: Time that the coder spent on the text.
-            seen: `entry_of` the text when it was shown; None if it is unknown.
-
-        Raises:
-            ArgumentError: The text is not one of the coder's texts, the value is not a
-                valid code, or the coder coded the text elsewhere since it was shown.
-        """
+        """Store the code of a text; return the text's index."""
         at = self._checked_text(coder, i)
         code = self.sheet.form.checked(self.sheet.texts[at], value)
         remark = _checked_note(note), _checked_seconds(seconds)
@@ -202,15 +170,7 @@ class Desk:
         return self._add(at, new, seen)
 
     def undo(self, coder: str, *, seen: object = None) -> int | None:
-        """Undo a coder's last code or skip, if any; return its text, otherwise None.
-
-        Args:
-            coder: Name of the coder.
-            seen: `last_entry_of` the coder when the page was shown; None if unknown.
-
-        Raises:
-            ArgumentError: The coder coded or undid elsewhere since the page was shown.
-        """
+        """Undo a coder's last code or skip, if any; return its text, otherwise None."""
         with self._lock:
             self._read()
             _check_seen(seen, self.last_entry_of(coder))
@@ -285,11 +245,7 @@ class Desk:
             (self._ties.add if self._is_tie(at) else self._ties.discard)(at)
 
     def _stored(self, at: int, act: NewAct) -> Code:
-        """Return a stored code.
-
-        Raises:
-            ArgumentError: The code was stored with a codebook with other labels.
-        """
+        """Return a stored code."""
         try:
             return self.sheet.form.checked(self.sheet.texts[at], act.value)
         except ArgumentError as error:
@@ -303,11 +259,7 @@ class Desk:
 
 
 def _check_seen(seen: object, now: int) -> None:
-    """Check that a page shows the latest codes of its coder.
-
-    Raises:
-        ArgumentError: Another page of the coder stored a code, skip or undo since.
-    """
+    """Check that a page shows the latest codes of its coder."""
     if seen is not None and (isinstance(seen, bool) or not isinstance(seen, int)):
         raise ArgumentError(
             f"must be a number, not {checks.shown(seen)}", argument="seen"

@@ -46,48 +46,31 @@ Code = Any  # JSON: an answer, or a mapping of answers by the names of fields
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A possible value of a field.
+    """A possible value of a field."""
 
-    Attributes:
-        value: Value in JSON types.
-        name: Text on the page.
-        definition: Definition; "" without a definition.
-    """
-
-    value: Any
-    name: str
-    definition: str = ""
+    value: Any  # value in JSON types
+    name: str  # text on the page
+    definition: str = ""  # definition; "" without a definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """A field of a codebook as coders fill it in.
+    """A field of a codebook as coders fill it in."""
 
-    Attributes:
-        name: Name, as in the schema; "" for the field of a codebook with labels.
-        title: Name on the page.
-        definition: Description; "" without a description.
-        kind: Input element.
-        levels: Possible values of "choice" and "choices", labels of "spans".
-        fields: Fields of "object".
-        is_required: Whether every answer has the field.
-        is_nullable: Whether a value may be null: the field does not apply to the text.
-        low: Minimum of a number; None without a minimum.
-        high: Maximum of a number, or of the number of "spans"; None without a maximum.
-        measured: Scale of measurement.
-    """
-
-    name: str
+    name: str  # name, as in the schema; "" for the field of a codebook with labels
     title: str
-    definition: str = ""
+    definition: str = ""  # description; "" without a description
     kind: Input
+    # Possible values of "choice" and "choices", labels of "spans".
     levels: tuple[Level, ...] = ()
-    fields: tuple[FormField, ...] = ()
-    is_required: bool = False
+    fields: tuple[FormField, ...] = ()  # fields of "object"
+    is_required: bool = False  # whether every answer has the field
+    # Whether a value may be null: the field does not apply to the text.
     is_nullable: bool = False
-    low: Number | None = None
+    low: Number | None = None  # minimum of a number; None without a minimum
+    # Maximum of a number, or of the number of "spans"; None without a maximum.
     high: Number | None = None
-    measured: Scale = "nominal"
+    measured: Scale = "nominal"  # scale of measurement
 
     @property
     def is_several(self) -> bool:
@@ -156,15 +139,11 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Fields of a codebook.
+    """Fields of a codebook."""
 
-    Attributes:
-        fields: Fields, in order.
-        schema: JSON Schema of codes with several fields; None for labels, where the
-            answer of the only field is the code.
-    """
-
-    fields: tuple[FormField, ...]
+    fields: tuple[FormField, ...]  # fields, in order
+    # JSON Schema of codes with several fields; None for labels, where the answer of the
+    # only field is the code.
     schema: str | None = None
 
     def answers(self, code: Code) -> Mapping[str, Any]:
@@ -185,17 +164,7 @@ class Form:
         return len(codes) > 1 and any(map(_has_no_majority, columns))
 
     def checked(self, text: str, code: object) -> Code:
-        """Check a code of a text, and return it in one form.
-
-        Args:
-            text: The text.
-            code: A label; a list of labels; a list of mappings with start, end and label;
-                or a mapping of answers by field, in which a passage has start and end.
-
-        Raises:
-            ArgumentError: The code is not valid by the codebook, or does not fit the
-                text.
-        """
+        """Check a code of a text, and return it in one form."""
         if self.schema is None:
             return _checked_labels(self.fields[0], text, code)
         if not isinstance(code, dict):

@@ -31,15 +31,10 @@ _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A file with the codes of one field of a codebook.
+    """A file with the codes of one field of a codebook."""
 
-    Attributes:
-        ending: End of its name, such as ".csv", ".topic.csv" or ".jsonl".
-        field: Field; with labels, the only one.
-    """
-
-    ending: str
-    field: FormField
+    ending: str  # end of its name, such as ".csv", ".topic.csv" or ".jsonl"
+    field: FormField  # field; with labels, the only one
 
     def file(self, stem: str) -> str:
         """Return the name of the file."""
@@ -139,11 +134,7 @@ def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
 
 
 def _coded_columns(desk: Desk) -> dict[str, list[str | None]]:
-    """Return the codes as columns: a column for each coder, or coder and field.
-
-    Raises:
-        ArgumentError: Two columns have the same name.
-    """
+    """Return the codes as columns: a column for each coder, or coder and field."""
     columns: dict[str, list[str | None]] = {}
     for field in desk.sheet.form.fields:
         for coder in desk.sheet.people:
@@ -194,16 +185,7 @@ def exported(desk: Desk, export: Export) -> bytes:
 def write_codes(
     desk: Desk, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> list[Path]:
-    """Write the codes as CSV files, each with the design of its sample in a second file.
-
-    Returns:
-        Paths of the files with codes: `path`, or for a codebook with fields a file for
-        each field ("coded.topic.csv" for "coded.csv").
-
-    Raises:
-        ArgumentError: A file with other content exists; no file is written.
-        OSError: A file cannot be written.
-    """
+    """Write the codes as CSV files, each with the design of its sample beside it."""
     _check_coders(desk)
     contents: dict[Path, bytes] = {}
     paths = []

@@ -33,22 +33,14 @@ _YES_OR_NO = {True: "yes", False: "no"}
 
 
 def form_of(codebook: Codebook) -> Form:
-    """Return the form of a codebook.
-
-    Raises:
-        ArgumentError: The codebook has a schema without properties.
-    """
+    """Return the form of a codebook."""
     if codebook.schema is None:
         return label_form(codebook)
     return Form(schema_fields(codebook.schema), codebook.schema)
 
 
 def schema_fields(text: str) -> tuple[FormField, ...]:
-    """Return the fields of a JSON Schema, in order.
-
-    Raises:
-        ArgumentError: The schema has no properties.
-    """
+    """Return the fields of a JSON Schema, in order."""
     root = json.loads(text)
     record = resolved(root, root)
     properties = record.get("properties") if isinstance(record, dict) else None

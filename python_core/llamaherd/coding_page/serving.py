@@ -37,19 +37,7 @@ class CodingProgress(JobProgress):
 
 
 class CodingPage:
-    """Serves a coding page until it is stopped, as the work of a `Job`.
-
-    Args:
-        desk: Codes.
-        secret: Secret that keys are derived from.
-        host: Address or name to listen on.
-        port: Port; 0 for any free port.
-        allowed_hosts: Further host names by which browsers may call the server.
-        keys: Whether coders need their key also on this machine.
-
-    Raises:
-        ArgumentError: The address and port cannot be used.
-    """
+    """Serves a coding page until it is stopped, as the work of a `Job`."""
 
     def __init__(
         self,
@@ -125,11 +113,7 @@ class CodingPage:
         self._server.should_exit = True
 
     def run(self, when_ready: Callable[[], None] = lambda: None) -> int:
-        """Serve until a signal or `cancel`; return the exit status.
-
-        Args:
-            when_ready: Called when browsers can connect.
-        """
+        """Serve until a signal or `cancel`; return the exit status."""
         self._when_ready = when_ready
         try:
             self._server.run([self._bound])

@@ -33,30 +33,19 @@ _QUESTION = "Which label does the text have?"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
-    """Texts to code, without labels of a model or other data that coders must not see.
-
-    Attributes:
-        ids: n identifiers.
-        texts: n texts.
-        codebook: Codebook with the labels or fields.
-        form: Form of the codebook.
-        coders: Names of the coders who code all texts.
-        tie_coder: Name of the coder who codes texts on which the others disagree; None
-            without such a coder.
-        seed: Seed of the orders.
-        sample: Gold sample of the texts; None for other texts.
-        are_named: Whether the caller named the coders.
-    """
+    """Texts to code, without labels of a model or other data that coders must not see."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
-    codebook: Codebook
+    codebook: Codebook  # codebook with the labels or fields
     form: Form
-    coders: tuple[str, ...]
+    coders: tuple[str, ...]  # names of the coders who code all texts
+    # Name of the coder who codes texts on which the others disagree; None without such a
+    # coder.
     tie_coder: str | None
-    seed: int
-    sample: GoldSample | None
-    are_named: bool = True
+    seed: int  # seed of the orders
+    sample: GoldSample | None  # gold sample of the texts; None for other texts
+    are_named: bool = True  # whether the caller named the coders
 
     @property
     def people(self) -> tuple[str, ...]:
@@ -71,12 +60,7 @@ class Sheet:
 
 
 def with_coders_of(sheet: Sheet, stored: Sequence[str]) -> Sheet:
-    """Return a sheet whose coders nobody named with the coders who have codes in a store.
-
-    Args:
-        sheet: The sheet.
-        stored: Names of the coders in the store.
-    """
+    """Give a sheet whose coders nobody named the coders who have codes in a store."""
     if sheet.are_named or not stored:
         return sheet
     coded = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
@@ -296,9 +280,6 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
     """Return the sample of a CSV file with a sidecar, or the columns of another file.
 
     The sample has the codes in the file, if there are any.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
     header, *rows = forms.rows_of_csv(content, str(path))

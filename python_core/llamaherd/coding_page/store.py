@@ -54,54 +54,28 @@ COMMIT;
 
 
 class NewAct(NamedTuple):
-    """Code, skip or undo of a coder, to be stored.
-
-    Attributes:
-        coder: Name of the coder.
-        text_id: Id of the text.
-        kind: "code", "skip", or "undo", which undoes the coder's last code or skip that
-            was not undone.
-        value: Code as JSON types; None for other kinds.
-        note: Note of the coder; "" without a note.
-        seconds: Time that the coder spent on the text; None if unknown.
-    """
+    """Code, skip or undo of a coder, to be stored."""
 
     coder: str
     text_id: str
+    # "code", "skip", or "undo", which undoes the coder's last code or skip that was not
+    # undone.
     kind: Kind
-    value: Any = None
-    note: str = ""
-    seconds: float | None = None
+    value: Any = None  # code as JSON types; None for other kinds
+    note: str = ""  # note of the coder; "" without a note
+    seconds: float | None = None  # time that the coder spent on the text; None if unknown
 
 
 class Entry(NamedTuple):
-    """Stored code, skip or undo of a coder.
+    """Stored code, skip or undo of a coder."""
 
-    Attributes:
-        n: Number of the entry, from 1.
-        act: The code, skip or undo.
-        at: Time of storing, in UTC.
-    """
-
-    n: int
+    n: int  # number of the entry, from 1
     act: NewAct
-    at: str
+    at: str  # time of storing, in UTC
 
 
 class CodeStore:
-    """File with the codes of a sheet, which several processes may use at once.
-
-    Args:
-        path: Path of the file, which is created if it does not exist.
-        sheet: Texts and codebook; an existing file must have codes of these texts.
-
-    Attributes:
-        path: Path of the file.
-        secret: Random text stored in the file; keys of the pages are derived from it.
-
-    Raises:
-        ArgumentError: The file has codes of other texts, or is not a file of codes.
-    """
+    """File with the codes of a sheet, which several processes may use at once."""
 
     def __init__(self, path: Path, sheet: Sheet) -> None:
         self.path = path
@@ -118,7 +92,7 @@ class CodeStore:
             except BaseException:
                 self._db.close()
                 raise
-        self.secret = self._meta("secret")
+        self.secret = self._meta("secret")  # keys of the pages are derived from it
         self._codebook = sheet.codebook.hash
 
     def close(self) -> None:
@@ -197,11 +171,7 @@ class CodeStore:
         self._keep(sheet.codebook)
 
     def _check_format(self) -> bool:
-        """Check the format of the file; return whether it is still empty.
-
-        Raises:
-            ArgumentError: The file is of another program or version, or was changed.
-        """
+        """Check the format of the file; return whether it is still empty."""
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -78,11 +78,7 @@ def look(path: Path, cache: Path) -> Path | None:
 
 
 def work_folder(cache: Path) -> Path:
-    """Create a new hidden folder for files under test.
-
-    Raises:
-        QuantizeError: The folder cannot be created.
-    """
+    """Create a new hidden folder for files under test."""
     try:
         folder = cache / OPTIMIZED
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,18 +91,7 @@ def work_folder(cache: Path) -> Path:
 
 
 def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
-    """Move the result of a search to the cache.
-
-    Args:
-        path: Original model file.
-        work: Folder from `work_folder`, which is removed.
-        best: File to use: `path`, or a file in `work`.
-        verdict: Reason for the choice.
-        cache: Folder that contains `work`.
-
-    Returns:
-        Final path of the file to use.
-    """
+    """Move the result of a search to the cache."""
     is_original = best.resolve() == path.resolve()
     result = {
         "file": None if is_original else best.name,

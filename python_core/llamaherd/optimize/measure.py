@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from statistics import median
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from llamaherd.calls.api.generate import generate_parallel, start_parallel
 from llamaherd.calls.run.context import Context
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.model.model import Model
+
+    TimedTurn = tuple["Speed", list[str | None]]  # of a model in one round, with answers
 
 LEAST_TOKENS = 64  # minimum number of tokens of a sample text
 MOST_TOKENS = 4096
@@ -59,21 +61,13 @@ class Stop:
         self._abort()
 
     def check(self) -> None:
-        """Raise Stopped if `set` was called.
-
-        Raises:
-            Stopped: `set` was called.
-        """
+        """Raise Stopped if `set` was called."""
         if self._is_set:
             raise Stopped
 
     @contextmanager
     def guarding(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Let `set` call `abort` during the block.
-
-        Raises:
-            Stopped: `set` was called before or during the block.
-        """
+        """Let `set` call `abort` during the block."""
         # This order ensures that the check notices a `set` between the two lines.
         self._abort = abort
         try:
@@ -89,15 +83,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Tokens of a sample text, and the token with which texts begin.
+    """Tokens of a sample text, and the token with which texts begin."""
 
-    Attributes:
-        tokens: LEAST_TOKENS to MOST_TOKENS tokens.
-        bos: Token that begins every text; None if the model has none.
-    """
-
-    tokens: Sequence[int]
-    bos: int | None
+    tokens: Sequence[int]  # LEAST_TOKENS to MOST_TOKENS tokens
+    bos: int | None  # token that begins every text; None if the model has none
 
     def chunks(self) -> list[array[int]]:
         """Return the chunks into which a comparison divides the text."""
@@ -131,29 +120,16 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """Medians over rounds in which both models were measured alternately.
-
-    Attributes:
-        same_answers: Share of greedy answers that are equal, in [0, 1].
-        n_answers: Number of compared answers.
-    """
+    """Medians over rounds in which both models were measured alternately."""
 
     base: Speed
     other: Speed
-    same_answers: float
-    n_answers: int
+    same_answers: float  # share of greedy answers that are equal, in [0, 1]
+    n_answers: int  # number of compared answers
 
 
 def sample_of(model: Model, text: str | None) -> Sample:
-    """Tokenize the beginning of a text.
-
-    Args:
-        model: Model whose tokenizer is used.
-        text: Text; None for a novel in the public domain.
-
-    Raises:
-        ValueError: The text is too short.
-    """
+    """Tokenize the beginning of a text."""
     if text is None:
         novel = files("llamaherd.optimize") / "sample_text.txt"
         text = novel.read_text(encoding="utf-8")
@@ -197,8 +173,8 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
     of_base, of_other = zip(*rounds, strict=True)
     same = [
         text == other_text
-        for turn, other_turn in rounds
-        for text, other_text in zip(turn.texts, other_turn.texts, strict=True)
+        for (_, texts), (_, other_texts) in rounds
+        for text, other_text in zip(texts, other_texts, strict=True)
     ]
     return Speeds(
         base=_median(of_base),
@@ -208,18 +184,10 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
     )
 
 
-class TimedTurn(NamedTuple):
-    """Speeds and answers of a model in one round."""
-
-    prefill: float
-    decode: float
-    texts: list[str | None]
-
-
 def _median(turns: Sequence[TimedTurn]) -> Speed:
     return Speed(
-        prefill=median(turn.prefill for turn in turns),
-        decode=median(turn.decode for turn in turns),
+        prefill=median(speed.prefill for speed, _ in turns),
+        decode=median(speed.decode for speed, _ in turns),
     )
 
 
@@ -238,11 +206,9 @@ class TimedModel:
         windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
         starts = [sample.window(i, _N_START) for i in windows]
         answers = self.run(self._many, starts, _N_ANSWER)
-        return TimedTurn(
-            prefill=long.stats.prefill_tokens_per_s,
-            decode=answers.stats.decode_tokens_per_s,
-            texts=answers.texts,
-        )
+        prefill = long.stats.prefill_tokens_per_s
+        decode = answers.stats.decode_tokens_per_s
+        return Speed(prefill=prefill, decode=decode), answers.texts
 
     def run(self, context: Context, prompts: list[list[int]], n: int) -> Results:
         """Generate n tokens after each prompt, until the end or a stop."""
@@ -268,29 +234,19 @@ class TimedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Throughput with one number of concurrent prompts.
+    """Throughput with one number of concurrent prompts."""
 
-    Attributes:
-        n_seq_max: Number of concurrent prompts.
-        n_prompts: Number of answered prompts.
-        n_prefill_tokens: Number of tokens decoded for prompts.
-        n_decode_tokens: Number of tokens decoded for answers.
-        wall_s: Duration of the measurement, in seconds.
-        prefill_tokens_per_s: Number of prompt tokens per second of decoding time spent
-            on prompts.
-        decode_tokens_per_s: Number of generated tokens of all answers per second of
-            decoding time spent on answers.
-        prompts_per_s: Number of prompts per second of total time.
-    """
-
-    n_seq_max: int
-    n_prompts: int
-    n_prefill_tokens: int
-    n_decode_tokens: int
-    wall_s: float
+    n_seq_max: int  # number of concurrent prompts
+    n_prompts: int  # number of answered prompts
+    n_prefill_tokens: int  # number of tokens decoded for prompts
+    n_decode_tokens: int  # number of tokens decoded for answers
+    wall_s: float  # duration of the measurement, in seconds
+    # Number of prompt tokens per second of decoding time spent on prompts.
     prefill_tokens_per_s: float
+    # Number of generated tokens of all answers per second of decoding time spent on
+    # answers.
     decode_tokens_per_s: float
-    prompts_per_s: float
+    prompts_per_s: float  # number of prompts per second of total time
 
 
 def measure_throughput(
@@ -306,19 +262,6 @@ def measure_throughput(
 
     Prompts are pieces of a novel that begin with different words, so that they share no
     prefix. Answers are greedy and continue after an end-of-text token.
-
-    Args:
-        model: Model to measure.
-        n_seq_max: Numbers of concurrent prompts.
-        n_prompt: Number of tokens of a prompt.
-        n_answer: Number of tokens of an answer.
-        n_threads: Number of threads; None for the number of physical cores.
-        most_s: Time after which no further number is measured, in seconds.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
-        ContextError: Memory is insufficient, or the model generates no text.
     """
     longest = max(2, model.n_ctx_train - 1)
     checks.integer("n_prompt", n_prompt, 1, longest)

@@ -173,20 +173,7 @@ def _prepare(  # noqa: PLR0917 - arguments of start_optimize
 
 
 class OptimizeWork:
-    """Search for the fastest type, as the work of an `OptimizeJob`.
-
-    Args:
-        model: The original, which `run` closes.
-        folder: Folder for new files.
-        types: Types to try.
-        max_kl: Maximum mean KL divergence of the kept file.
-        sample: Text for the comparison.
-        n_threads: Number of threads.
-
-    Raises:
-        ArgumentError: The file of a type exists.
-        ModelLoadError: The model does not predict text.
-    """
+    """Search for the fastest type, as the work of an `OptimizeJob`."""
 
     problem = ""
 
@@ -226,12 +213,7 @@ class OptimizeWork:
         self._stop.set()
 
     def run(self) -> OptimizeReport | None:
-        """Run the search. A cancelled search leaves no file and returns None.
-
-        Raises:
-            QuantizeError: A file could not be created.
-            ContextError: Memory is insufficient.
-        """
+        """Run the search. A cancelled search leaves no file and returns None."""
         try:
             with self._model, ExitStack() as best_file:
                 return self._search(best_file)

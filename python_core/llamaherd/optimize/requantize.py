@@ -54,18 +54,8 @@ def target(source: Path, folder: Path, type_name: str) -> Path:
 class Requantized:
     """A requantized copy with a temporary name; `with` removes it unless it is kept.
 
-    Args:
-        source: Path of a GGUF file.
-        folder: Folder for the copy.
-        type_name: Key of TYPES.
-        n_params: Number of weights of the model.
-        n_threads: Number of threads.
-
     Attributes:
         path: Path of the temporary file.
-
-    Raises:
-        QuantizeError: The folder is not writable, or has no space.
     """
 
     def __init__(
@@ -94,11 +84,7 @@ class Requantized:
         self.path = Path(name)
 
     def quantize(self) -> None:
-        """Write the file. This cannot be interrupted.
-
-        Raises:
-            QuantizeError: libllama failed, or the disk is full.
-        """
+        """Write the file. This cannot be interrupted."""
         try:
             native_quantize.model_quantize(
                 os.fsencode(self._source),
@@ -112,11 +98,7 @@ class Requantized:
             ) from error
 
     def keep(self) -> Path:
-        """Rename the file to its final name, which must not exist, and return this path.
-
-        Raises:
-            QuantizeError: A file of that name was created meanwhile.
-        """
+        """Rename the file to its final name, which must not exist; return its path."""
         if not _IS_WINDOWS:  # where a file that is not writable cannot be removed
             self.path.chmod(self._source.stat().st_mode & 0o666)
         try:

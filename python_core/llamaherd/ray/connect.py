@@ -49,10 +49,6 @@ def connect(cluster: ClosedByWith, address: str | None, n_cpus: float) -> Module
 
     Without an address, the present connection is used, or Ray is started on this machine
     with at least `n_cpus`.
-
-    Raises:
-        ClusterError: Ray is not installed, or the address cannot be reached.
-        ValueError: This process is connected to another cluster.
     """
     global _is_own  # noqa: PLW0603 - Ray is also global in a process
     if address is not None:

@@ -180,15 +180,7 @@ class Dispatch:
 
 
 class ClusterLoop(ThreadedLoop):
-    """Runs groups of requests on actors.
-
-    Args:
-        ray: Module of Ray.
-        actors: Ray's handles of `worker.Actor`.
-        nodes: Names of the actors' machines.
-        problem: Reason why no prompt can run; "" if prompts can run.
-        on_close: Function that ends the actors.
-    """
+    """Runs groups of requests on actors."""
 
     def __init__(
         self,

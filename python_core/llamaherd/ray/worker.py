@@ -46,23 +46,16 @@ def for_wire(request: Request) -> Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceAnswers:
-    """Answers of an actor to a piece of a call.
+    """Answers of an actor to a piece of a call."""
 
-    Attributes:
-        outputs: Triples of a request's index in the piece, its output and statistics.
-        counts: Counts of the piece.
-        n_fallbacks: See `Group`.
-        batches: Number of batches of the process before the piece, and after it.
-        plan: Sizes of the actor's KV cache; None if no request ran.
-        pid: Process id.
-    """
-
+    # Triples of a request's index in the piece, its output and statistics.
     outputs: list[tuple[int, Output, RequestStats]]
-    counts: Counts
-    n_fallbacks: int
+    counts: Counts  # counts of the piece
+    n_fallbacks: int  # see `Group`
+    # Number of batches of the process before the piece, and after it.
     batches: tuple[int, int]
-    plan: Plan | None
-    pid: int
+    plan: Plan | None  # sizes of the actor's KV cache; None if no request ran
+    pid: int  # process id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +79,7 @@ class ActorInfo:
 
 
 class Actor:
-    """Object in a process of a `Cluster`.
-
-    Args:
-        config: Configuration of `Config.on_cluster`.
-        expected: Versions of the caller.
-    """
+    """Object in a process of a `Cluster`."""
 
     def __init__(self, config: Config, expected: Mapping[str, str]) -> None:
         self._groups: dict[Group, str] = {}  # running pieces, with their calls
@@ -120,11 +108,7 @@ class Actor:
         )
 
     def run(self, call: str, requests: Sequence[Request]) -> PieceAnswers:
-        """Run some requests of a call.
-
-        Raises:
-            LlamaHerdError: The model was not loaded, or there is too little memory.
-        """
+        """Run some requests of a call."""
         self.info()
         listener = _Listener()
         group = Group(requests, listener, tree=call_tree(requests), is_counted=True)

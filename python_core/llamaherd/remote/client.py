@@ -52,13 +52,7 @@ class UnreachableError(FailedError):
 
 
 class _TryError(Exception):
-    """One try of a request failed, and another one may succeed.
-
-    Args:
-        why: Reason.
-        is_reached: Whether the engine accepted the connection.
-        asked_s: Pause in seconds that the engine asks for; None if it asks for none.
-    """
+    """One try of a request failed, and another one may succeed."""
 
     def __init__(
         self, why: str, *, is_reached: bool = True, asked_s: float | None = None
@@ -69,21 +63,14 @@ class _TryError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Address of an engine and the rules for its requests.
+    """Address of an engine and the rules for its requests."""
 
-    Attributes:
-        api: Address of the API, which mostly ends in `/v1`.
-        key: API key; "" for none. No message contains it.
-        key_variable: Environment variable of the key.
-        retries: Maximum number of further tries of a request.
-        timeout_s: Maximum time of one try in seconds.
-    """
-
-    api: str
+    api: str  # address of the API, which mostly ends in `/v1`
+    # API key; "" for none. No message contains it.
     key: str = field(default="", repr=False)
-    key_variable: str
-    retries: int
-    timeout_s: float
+    key_variable: str  # environment variable of the key
+    retries: int  # maximum number of further tries of a request
+    timeout_s: float  # maximum time of one try in seconds
 
     def url(self, path: str) -> str:
         """Return the address of a path; llamaherd's own `/generate` is beside `/v1`."""
@@ -114,11 +101,7 @@ class Address:
         return urlsplit(self.api).hostname not in _LOCAL
 
     def models(self) -> list[dict[str, Any]]:
-        """Return the models that the engine lists.
-
-        Raises:
-            ServerError: The engine does not answer, refuses the key, or lists none.
-        """
+        """Return the models that the engine lists."""
         try:
             answer = httpx.get(
                 f"{self.api}/models",
@@ -156,18 +139,7 @@ class Address:
         body: Mapping[str, object],
         read: Callable[[Mapping[str, Any]], Any],
     ) -> Any:  # noqa: ANN401 - as `read` returns it
-        """Send a request until it is answered, and return the answer as `read` reads it.
-
-        Args:
-            session: Client of `session`.
-            path: Path, see `url`.
-            body: Body.
-            read: Function that reads an answer, or raises WrongAnswerError.
-
-        Raises:
-            FailedError: All tries failed, or the engine refuses the request.
-            ServerError: The engine refuses the key.
-        """
+        """Send a request until `read` can read its answer, and return that."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         is_reached = False
         for n_tries in range(self.retries + 1):
@@ -188,14 +160,7 @@ class Address:
     async def _answer(
         self, session: httpx.AsyncClient, path: str, data: bytes
     ) -> dict[str, Any]:
-        """Send a request once, and return the JSON object of the answer.
-
-        Raises:
-            WrongAnswerError: The answer is no JSON object.
-            _TryError: Another try may succeed.
-            FailedError: Another try would get the same answer.
-            ServerError: The engine refuses the key.
-        """
+        """Send a request once, and return the JSON object of the answer."""
         try:
             async with asyncio.timeout(self.timeout_s):
                 answer = await session.post(self.url(path), content=data, headers=_JSON)
@@ -210,12 +175,7 @@ class Address:
         raise _TryError(self._refusal(answer), asked_s=_asked_pause_s(answer))
 
     def _refusal(self, answer: httpx.Response) -> str:
-        """Return the reason of a status that another try may not have.
-
-        Raises:
-            FailedError: Another try would get the same answer.
-            ServerError: The engine refuses the key.
-        """
+        """Return the reason of a status that another try may not have."""
         status = answer.status_code
         if status in _NO_ACCESS:
             raise ServerError(self.refused_key)
@@ -231,19 +191,7 @@ class Address:
 def checked_address(
     url: object, *, key_variable: object, key: str | None, retries: int, timeout_s: float
 ) -> Address:
-    """Return the address of an engine.
-
-    Args:
-        url: Address as the user gave it.
-        key_variable: Name of the environment variable of the key.
-        key: Value of this variable in another program, such as R; None to read it here.
-        retries: Number of retries.
-        timeout_s: Timeout in seconds.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range. The message contains no key.
-    """
+    """Return the address of an engine."""
     text = checks.text("url", url).strip()
     parts = urlsplit(text)
     if "@" in parts.netloc or parts.query:
@@ -281,11 +229,7 @@ def checked_address(
 
 
 def _object(answer: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object of an answer.
-
-    Raises:
-        WrongAnswerError: It is not a JSON object.
-    """
+    """Return the JSON object of an answer."""
     try:
         found = answer.json()
     except ValueError:

@@ -128,12 +128,7 @@ def connected(
 
 
 def _chosen(address: Address, named: str | None) -> dict[str, Any]:
-    """Return the entry of a model in the list of a server.
-
-    Raises:
-        ValueError: The server does not have the model, or has several.
-        ServerError: The server does not answer.
-    """
+    """Return the entry of a model in the list of a server."""
     listed_models = address.models()
     names = [each["id"] for each in listed_models]
     if named is None:
@@ -164,11 +159,6 @@ class EngineFile:
 
     The identity consists of the name of the model, of the server's address (or the name
     of a server of `start_server`), and of what the server tells of the model.
-
-    Args:
-        name: Name of the model.
-        place: Address or name of the server.
-        meta: Further facts that the server tells.
     """
 
     is_unchanged = True

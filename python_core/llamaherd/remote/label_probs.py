@@ -27,16 +27,11 @@ _MOST_SHARED = 0.01
 
 
 class AnswerToken(NamedTuple):
-    """A token of an answer.
-
-    Attributes:
-        token: Text.
-        logprob: Log-probability.
-        others: Most likely tokens at this place with their log-probabilities.
-    """
+    """A token of an answer."""
 
     token: str
     logprob: float
+    # Most likely tokens at this place with their log-probabilities.
     others: Sequence[tuple[str, float]]
 
 
@@ -48,12 +43,6 @@ def label_scores(
     The answer is walked token by token. An alternative of a token that continues to one
     other label only gives this label the probability of the answer so far, times its own.
     A label that no alternative leads to has the log-probability -inf.
-
-    Args:
-        written: The whole answer: a label, perhaps inside a JSON object.
-        labels: All labels.
-        label: Label of the answer.
-        pieces: Tokens of the answer; [] without log-probabilities.
 
     Returns:
         float64[2 k]: the log-probability of each of the k labels, all NaN if they cannot
@@ -83,15 +72,7 @@ def _whole_answers(
 def _logprobs(
     answers: Sequence[str], chosen: int, pieces: Sequence[AnswerToken], n_before: int
 ) -> list[float] | None:
-    """Return the log-probability of each answer; None if they cannot be known.
-
-    Args:
-        answers: Answers, which differ in their labels.
-        chosen: Index of the answer that was given.
-        pieces: Its tokens.
-        n_before: Number of characters before the label. Tokens of these, which the form
-            of the answer forces, do not count.
-    """
+    """Return the log-probability of each answer; None if they cannot be known."""
     found = [-math.inf] * len(answers)
     prefix, pieces = _without_form(pieces, n_before)
     path, shared = 0.0, -math.inf
@@ -148,16 +129,7 @@ def _added(one: float, other: float) -> float:
 def classified(
     results: Results, labels: Labels, options: ClassifyOptions, *, is_by_name: bool
 ) -> ClassifyResults:
-    """Convert the scores of prompts to the result of a classification.
-
-    Args:
-        results: Results of the prompts, with scores of k labels: k log-probabilities,
-            then k probabilities; where the log-probabilities are NaN, 1 marks the label.
-        labels: Labels.
-        options: Options of the call.
-        is_by_name: Whether the scores are of names, with probabilities as the engine
-            normalized them. Otherwise they are of the texts that the model reads.
-    """
+    """Convert the scores of prompts to the result of a classification."""
     k = len(labels.names if is_by_name else labels.readings)
     scores = np.full((len(results), 2 * k), np.nan)
     for i, result in enumerate(results):

@@ -29,11 +29,6 @@ class EngineLoop(ThreadedLoop):
 
     Groups take turns. A request keeps its place between two tries, so that an engine
     which is busy gets fewer requests.
-
-    Args:
-        address: Address of the engine.
-        form: Form of its API.
-        n_at_once: Maximum number of requests at once.
     """
 
     plan = None  # the engine's cache is its own
@@ -195,22 +190,15 @@ class EngineLoop(ThreadedLoop):
 
 
 class _Sending:
-    """A group whose requests are sent.
-
-    Attributes:
-        waiting: Requests that are not sent yet, the first at the end.
-        running: Requests that are sent.
-        started_s: Times when requests were sent.
-        error: Reason to end the group; None without one.
-    """
+    """A group whose requests are sent."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.waiting = sorted(group.open, reverse=True)
+        self.waiting = sorted(group.open, reverse=True)  # the first at the end
         self.running: set[int] = set()
-        self.started_s: dict[int, float] = {}
+        self.started_s: dict[int, float] = {}  # times when requests were sent
         self.answered_s = 0.0  # time of the last answer
-        self.error: BaseException | None = None
+        self.error: BaseException | None = None  # reason to end the group
 
     @property
     def is_over(self) -> bool:

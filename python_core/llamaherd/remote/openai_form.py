@@ -19,8 +19,10 @@ from llamaherd.remote.request import (
     WrongAnswerError,
     count_of_tokens,
     failed,
+    json_value,
     read_vectors,
     refuse,
+    refuse_others,
     text_of,
 )
 
@@ -61,28 +63,21 @@ _OF_REQUEST = ("max_tokens", "stop", "seed")
 
 @dataclass(frozen=True, slots=True)
 class OpenAIForm:
-    """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`.
+    """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`."""
 
-    Args:
-        name: Name of the server in messages.
-        settings: Names of the sampling settings that the server knows, in its API.
-        filters: Settings whose defaults the server does not share with llamaherd; they
-            are sent with each request that draws tokens.
-        grammar: Field of a GBNF grammar; "" if the server takes none.
-        structured: Field for a regular expression or choices, as vLLM has it; "" if the
-            server has none.
-        has_variables: Whether the server takes variables of the chat template.
-        limit: Field of the maximum number of tokens.
-        n_alternatives: Number of the most likely tokens that the server lists.
-    """
-
-    name: str
+    name: str  # name of the server in messages
+    # Names of the sampling settings that the server knows, in its API.
     settings: Mapping[str, str] = field(default_factory=lambda: _OPENAI)
+    # Settings whose defaults the server does not share with llamaherd; they are sent with
+    # each request that draws tokens.
     filters: tuple[str, ...] = ()
-    grammar: str = ""
+    grammar: str = ""  # field of a GBNF grammar; "" if the server takes none
+    # Field for a regular expression or choices, as vLLM has it; "" if the server has
+    # none.
     structured: str = ""
-    has_variables: bool = False
-    limit: str = "max_tokens"
+    has_variables: bool = False  # whether the server takes variables of the chat template
+    limit: str = "max_tokens"  # field of the maximum number of tokens
+    # Number of the most likely tokens that the server lists.
     n_alternatives: int = _N_ALTERNATIVES
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
@@ -102,9 +97,7 @@ class OpenAIForm:
                 raise refuse(name, self.name, "without chat, answers have no form there")
 
     def _check_options(self, options: PromptOptions) -> None:
-        for name in options.changed():
-            if name not in _TAKEN:
-                raise refuse(name, self.name)
+        refuse_others(options, _TAKEN, self.name)
         if isinstance(options.thinking, Thinking):
             raise refuse("thinking", self.name, "the server decides how models think")
         for name in ("variables", "thinking"):
@@ -149,7 +142,7 @@ class OpenAIForm:
                 name in self.filters and not sampling.is_greedy
             )
             if is_sent or name == "temperature":
-                content[field_name] = _plain(name, value)
+                content[field_name] = json_value(name, value, -100.0)
         content[self.limit] = request.max_tokens
         if request.stop:
             content["stop"] = list(request.stop)
@@ -242,10 +235,7 @@ class OpenAIForm:
 
     def check_labels(self, options: ClassifyOptions) -> None:
         """See `ApiForm`."""
-        known = _TAKEN | {"normalize", "pmi_prompt"}
-        for name in options.changed():
-            if name not in known:
-                raise refuse(name, self.name)
+        refuse_others(options, _TAKEN | {"normalize", "pmi_prompt"}, self.name)
         if options.normalize != "sum":
             raise refuse("normalize", self.name, 'only "sum" needs no tokens of labels')
         plain = {
@@ -271,19 +261,12 @@ class OpenAIForm:
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
         """See `ApiForm`. Vectors are scaled here."""
-        for name in options.changed():
-            if name not in {"normalize", "progress"}:
-                raise refuse(name, self.name)
+        refuse_others(options, {"normalize", "progress"}, self.name)
         return {}
 
 
 def form_of(owner: object, host: str) -> OpenAIForm:
-    """Return the form for a server, by the owner that it names for its models.
-
-    Args:
-        owner: `owned_by` of a model.
-        host: Name of the host.
-    """
+    """Return the form for a server, by the owner that it names for its models."""
     if owner == "llamacpp":
         own = {name: name for name in _OF_LLAMA_CPP}
         settings = {**_OPENAI, **own, "penalty_repeat": "repeat_penalty"}
@@ -320,14 +303,6 @@ def label_settings(labels: Sequence[str]) -> tuple[SamplingParams, int]:
 def _schema_field(schema: object) -> dict[str, Any]:
     named = {"name": _ANSWER, "strict": True, "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
-
-
-def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - of any setting
-    if name == "temperature":
-        return max(0.0, value)
-    if name == "logit_bias":
-        return {str(token): max(bias, -100.0) for token, bias in dict(value).items()}
-    return value if isinstance(value, (str, int, float)) else list(value)
 
 
 def _choices(request: SentRequest) -> list[str]:

@@ -12,7 +12,6 @@ from llamaherd.calls.asks.options import (
     ClassifyOptions,
     EmbedOptions,
     GenerateOptions,
-    PromptOptions,
 )
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import NO_CODE, Failure
@@ -24,8 +23,10 @@ from llamaherd.remote.request import (
     WrongAnswerError,
     count_of_tokens,
     failed,
+    json_value,
     read_vectors,
     refuse,
+    refuse_others,
     text_of,
 )
 
@@ -52,7 +53,7 @@ class OwnForm:
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
         """See `ApiForm`."""
         del each  # the server knows every setting
-        _check(options, GenerateOptions)
+        refuse_others(options, {*options_of(GenerateOptions, "http"), *_HERE}, _KIND)
 
     def prompt(
         self, i: int, prompt: object, options: GenerateOptions
@@ -71,7 +72,9 @@ class OwnForm:
         sampling = request.sampling
         for name in sampling.changed():
             if name not in _OF_REQUEST:
-                content[name] = _plain(name, getattr(sampling, name))
+                value = getattr(sampling, name)
+                plain = json_value(name, value, -1e30)
+                content[name] = json.loads(value) if name == "schema" else plain
         content["max_tokens"] = request.max_tokens
         if request.stop:
             content["stop"] = list(request.stop)
@@ -107,7 +110,7 @@ class OwnForm:
 
     def check_labels(self, options: ClassifyOptions) -> None:
         """See `ApiForm`."""
-        _check(options, ClassifyOptions)
+        refuse_others(options, {*options_of(ClassifyOptions, "http"), *_HERE}, _KIND)
         if isinstance(options.thinking, Thinking):
             raise refuse("thinking", _KIND, "labels are scored without thoughts there")
 
@@ -127,14 +130,6 @@ class OwnForm:
         return _fields(options)
 
 
-def _check(options: PromptOptions, kind: type[Options]) -> None:
-    """Refuse options that requests to the server do not have."""
-    known = options_of(kind, "http")
-    for name in options.changed():
-        if name not in known and name not in _HERE:
-            raise refuse(name, _KIND)
-
-
 def _fields(options: Options) -> dict[str, Any]:
     """Return the fields of the options that differ from their defaults."""
     names = [name for name in options.changed() if name not in _HERE | _SAMPLING]
@@ -147,17 +142,6 @@ def _fields(options: Options) -> dict[str, Any]:
     if isinstance(options, ClassifyOptions) and "seed" in options.changed():
         found["seed"] = options.seed
     return found
-
-
-def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - of any setting
-    """Return a setting in the form of JSON."""
-    if name == "schema":
-        return json.loads(value)
-    if name == "temperature":
-        return max(0.0, value)
-    if name == "logit_bias":
-        return {str(token): max(bias, -1e30) for token, bias in dict(value).items()}
-    return value if isinstance(value, (str, int, float)) else list(value)
 
 
 def _failure(error: object) -> Failure:

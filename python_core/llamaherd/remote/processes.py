@@ -128,13 +128,7 @@ def start_server(
 
 
 class _Start:
-    """Start of a server.
-
-    Args:
-        folder: Folder of the server.
-        timeout_s: Maximum time of the start in seconds.
-        is_cancelled: See `start_server`.
-    """
+    """Start of a server."""
 
     def __init__(
         self, folder: Path, timeout_s: float, is_cancelled: Callable[[], bool]
@@ -147,11 +141,7 @@ class _Start:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no other process, and no other thread, starts this server.
-
-        Raises:
-            ServerError: The other start takes too long, or this start was cancelled.
-        """
+        """Wait until no other process, and no other thread, starts this server."""
         while (holder := self._take_lock()) is not None:
             self._wait(lambda: f"process {holder or 'unknown'} is still starting it")
         try:
@@ -169,23 +159,12 @@ class _Start:
         return None
 
     def wait_for_end(self, server: RemoteServer) -> None:
-        """Wait until a server that is ending has ended.
-
-        Raises:
-            ServerError: It takes too long, or this start was cancelled.
-        """
+        """Wait until a server that is ending has ended."""
         while server.is_running:
             self._wait(lambda: f"process {server.pid}, the server before it, is ending")
 
     def _wait(self, why_late: Callable[[], str]) -> None:
-        """Wait a moment.
-
-        Args:
-            why_late: Function that returns the reason if the time is over.
-
-        Raises:
-            ServerError: The time is over, or the start was cancelled.
-        """
+        """Wait a moment."""
         if self._is_cancelled():
             raise ServerError("the start of the server was cancelled")
         if time.monotonic() > self._end_s:
@@ -197,17 +176,7 @@ class _Start:
     def run(
         self, arguments: list[str], shown: str, *, stay: bool, options: list[str]
     ) -> RemoteServer:
-        """Start the process, and wait until it answers.
-
-        Args:
-            arguments: Arguments of `llamaherd serve`.
-            shown: Models of the server, for display.
-            stay: See `start_server`.
-            options: See `start_server`.
-
-        Raises:
-            ServerError: See `start_server`.
-        """
+        """Start the process, and wait until it answers."""
         # The process of a start whose program was killed may still write its own file.
         ready = self._folder / f"ready-{secrets.token_hex(4)}.json"
         key = secrets.token_hex(24)
@@ -348,11 +317,7 @@ def _folder(name: str) -> Path:
 
 
 def _check_own(folder: Path) -> None:
-    """Check that a folder contains nothing but the files of a server.
-
-    Raises:
-        ArgumentError: It has other files, which a server's files could replace.
-    """
+    """Check that a folder contains nothing but the files of a server."""
     if not folder.exists():
         return
     names = {path.name for path in folder.iterdir()}

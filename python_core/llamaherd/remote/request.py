@@ -13,7 +13,7 @@ from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import (
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EmbedOptions,
         GenerateOptions,
     )
+    from llamaherd.engine.core.declaration import Options
     from llamaherd.engine.core.sampling import SamplingParams
 
 
@@ -33,19 +34,13 @@ class WrongAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRequest(Request):
-    """A request to an engine elsewhere. `tokens` is a hash of `path` and `content`.
+    """A request to an engine elsewhere. `tokens` is a hash of `path` and `content`."""
 
-    Attributes:
-        path: Path of the request, after the address of the engine.
-        content: JSON object of the fields that do not depend on the try.
-        labels: For a request that labels its prompt: names in the order of the scores.
-        n_inputs: For a request for vectors: number of its texts.
-    """
-
-    path: str
-    content: str
+    path: str  # path of the request, after the address of the engine
+    content: str  # JSON object of the fields that do not depend on the try
+    # For a request that labels its prompt: names in the order of the scores.
     labels: tuple[str, ...] = ()
-    n_inputs: int = 0
+    n_inputs: int = 0  # for a request for vectors: number of its texts
 
     @property
     def n_prompt(self) -> int:
@@ -59,11 +54,7 @@ def content_hash(path: str, content: str) -> array[int]:
 
 
 def as_json(content: Mapping[str, object]) -> str:
-    """Return the text of a JSON object; NaN and infinite numbers are refused.
-
-    Raises:
-        ValueError: A number is not finite.
-    """
+    """Return the text of a JSON object; NaN and infinite numbers are refused."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
@@ -71,20 +62,12 @@ class ApiForm(Protocol):
     """Form of an API: converts options to requests, and answers to outputs."""
 
     def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
-        """Check that the engine can follow the options of a call.
-
-        Raises:
-            ValueError: It cannot; the error names the option.
-        """
+        """Check that the engine can follow the options of a call."""
 
     def prompt(
         self, i: int, prompt: object, options: GenerateOptions
     ) -> tuple[str, dict[str, Any]]:
-        """Return path and fields of prompt i.
-
-        Raises:
-            TypeError: The prompt has the wrong type.
-        """
+        """Return path and fields of prompt i."""
         ...
 
     def body(self, request: SentRequest) -> dict[str, Any]:
@@ -92,36 +75,20 @@ class ApiForm(Protocol):
         ...
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
-        """Read an answer.
-
-        Raises:
-            WrongAnswerError: It is not what the API promises.
-        """
+        """Read an answer."""
         ...
 
     def check_labels(self, options: ClassifyOptions) -> None:
-        """Check that the engine can follow the options of a classification.
-
-        Raises:
-            ValueError: It cannot; the error names the option.
-        """
+        """Check that the engine can follow the options of a classification."""
 
     def label_prompt(
         self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
-        """Return path and fields of prompt i, which gets a label.
-
-        Raises:
-            TypeError: The prompt has the wrong type.
-        """
+        """Return path and fields of prompt i, which gets a label."""
         ...
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
-        """Return the fields of requests for vectors, apart from the texts.
-
-        Raises:
-            ValueError: The engine cannot follow an option.
-        """
+        """Return the fields of requests for vectors, apart from the texts."""
         ...
 
 
@@ -133,17 +100,29 @@ def refuse(argument: str, kind: str, why: str = "") -> ArgumentError:
     )
 
 
+def refuse_others(options: Options, known: Container[str], kind: str) -> None:
+    """Refuse options that differ from their defaults and that an engine does not know."""
+    for name in options.changed():
+        if name not in known:
+            raise refuse(name, kind)
+
+
+def json_value(name: str, value: Any, least_bias: float) -> object:  # noqa: ANN401 - of any setting
+    """Return a sampling setting in the form of JSON, with biases of at least a number."""
+    if name == "temperature":
+        return max(0.0, value)
+    if name == "logit_bias":
+        return {str(token): max(bias, least_bias) for token, bias in dict(value).items()}
+    return value if isinstance(value, (str, int, float)) else list(value)
+
+
 def failed(message: str, **more: Any) -> Output:  # noqa: ANN401 - fields of Output
     """Return the output of a prompt that failed."""
     return Output(finish=Finish.ERROR, message=message, **more)
 
 
 def text_of(value: object) -> str:
-    """Return a text of JSON as valid UTF-8, without lone surrogates.
-
-    Raises:
-        WrongAnswerError: It is not a text.
-    """
+    """Return a text of JSON as valid UTF-8, without lone surrogates."""
     if not isinstance(value, str):
         raise WrongAnswerError(f"has {type(value).__name__} in place of a text")
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -161,11 +140,7 @@ def count_of_tokens(answer: Mapping[str, Any], *names: str) -> int | None:
 
 
 def read_vectors(answer: Mapping[str, Any], n: int) -> Output:
-    """Read the vectors of n texts, one after the other, as the scores of an output.
-
-    Raises:
-        WrongAnswerError: They are not n vectors of one size.
-    """
+    """Read the vectors of n texts, one after the other, as the scores of an output."""
     try:
         rows = sorted(answer["data"], key=lambda row: row["index"])
         vectors = [array("d", row["embedding"]) for row in rows]

@@ -30,10 +30,6 @@ def start_of_process(pid: int) -> str | None:
 
     A process that has ended does not run, even if its parent has not fetched its exit
     status yet. A process that is stopped (SIGSTOP) runs.
-
-    Raises:
-        OSError: The system's answer cannot be read, for example because this process has
-            too many open files.
     """
     if _IS_LINUX:  # psutil's time changes with the clock of the machine
         return _start_on_linux(pid)
@@ -60,15 +56,7 @@ Models: TypeAlias = "StrPath | Sequence[StrPath] | Mapping[str, StrPath]"
 
 
 def model_arguments(model: Models) -> tuple[list[str], str]:
-    """Return the command-line arguments for models, and a text that names the models.
-
-    Args:
-        model: Path of a model, a list of paths, or paths by name.
-
-    Raises:
-        TypeError: `model` has another type.
-        ValueError: There is no model, or a name cannot be used.
-    """
+    """Return the command-line arguments for models, and a text that names the models."""
     if isinstance(model, (str, os.PathLike)):
         shown = os.fspath(model)
         return [shown], shown
@@ -85,15 +73,7 @@ def model_arguments(model: Models) -> tuple[list[str], str]:
 
 
 def lora_arguments(lora: object) -> list[str]:
-    """Return the command-line arguments for adapters.
-
-    Args:
-        lora: Paths by name; None without adapters.
-
-    Raises:
-        TypeError: `lora` is neither None nor a map of names to paths.
-        ValueError: A name cannot be used.
-    """
+    """Return the command-line arguments for adapters."""
     if lora is None:
         return []
     if not isinstance(lora, Mapping):

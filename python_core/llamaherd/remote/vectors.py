@@ -35,11 +35,7 @@ _MOST_BYTES = 200_000  # bytes of the texts of one request
 def embedding_work(
     embedder: RemoteEmbedder, texts: object, options: EmbedOptions
 ) -> EmbedWork:
-    """Return the work that computes vectors of texts, whose tokens are their bytes.
-
-    Raises:
-        TypeError: `texts` is not a list of texts.
-    """
+    """Return the work that computes vectors of texts, whose tokens are their bytes."""
     given = [
         _text(i, each) for i, each in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
@@ -66,14 +62,7 @@ def _text(i: int, given: object) -> Text:
 
 
 class RemoteEmbedder:
-    """Embedder that sends groups of texts to an engine, see `Embedder`.
-
-    Args:
-        loop: Loop that sends requests.
-        content: Fields of the requests, apart from the texts.
-        n_at_once: Maximum number of requests at once.
-        is_scaled: Whether vectors are scaled to length 1.
-    """
+    """Embedder that sends groups of texts to an engine, see `Embedder`."""
 
     def __init__(
         self,
@@ -91,11 +80,7 @@ class RemoteEmbedder:
 
     @cached_property
     def n_embd(self) -> int:
-        """Number of dimensions, of the vector of a short text.
-
-        Raises:
-            ServerError: The engine computes no vectors.
-        """
+        """Number of dimensions, of the vector of a short text."""
         result = self._result(["text"])
         if result.scores is None:
             raise ServerError(f"the engine computes no vectors: {result.error}")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.structured.columns import INTEGER, STRING
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
@@ -23,32 +19,20 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import is_missing
 from llamaherd.engine.core.stats import Stats
-from llamaherd.tables.inputs import opened
-from llamaherd.tables.outputs import TextWriter, checked_output, record_in, replacing
-from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
-from llamaherd.tables.table import Block, Row
+from llamaherd.tables.outputs import record_in
+from llamaherd.tables.stored import STREAM, format_of
 from llamaherd.tables.template import Template
-from llamaherd.tables.whole import read_whole
+from llamaherd.tables.whole import check_free, read_whole, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import IO
-
-    from llamaherd.calls.structured.columns import Column
+    from collections.abc import Mapping, Sequence
 
 _NUMBERS = ("prob", "margin", "entropy", "coverage", "mean", "sd", "between")
 PROMPT = "text of the prompt"  # column of prompts that are made from several columns
 
 
 def read_coded(path: str) -> Coded:
-    """Read an output of `llamaherd annotate`, with the record of the run.
-
-    Raises:
-        ValueError: The table is no such output, was edited, or has fields or passages in
-            place of labels.
-        OSError: The file cannot be read.
-    """
+    """Read an output of `llamaherd annotate`, with the record of the run."""
     found = record_in(Path(path))
     if found is None or not found.get("coding"):
         raise ArgumentError(
@@ -149,93 +133,57 @@ def _floats(data: Any, name: str) -> Any:  # noqa: ANN401
     return np.array([np.nan if is_missing(cell) else cell for cell in cells], float)
 
 
-_BLOCK = 4096  # rows in memory
-_KINDS: dict[str, Column] = {"label": STRING, "quote": STRING} | dict.fromkeys(
-    ("start", "end"), INTEGER
-)
 ROW = "row"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanFile:
-    """Converts a table of coded texts to a long table of passages.
+def write_spans(
+    source: str,
+    output: str = STREAM,
+    *,
+    column: str = "spans",
+    id: str | None = None,  # noqa: A002 - name of the column
+    overwrite: bool = False,
+) -> int:
+    """Write a table of passages, one per row, and return its number of rows.
 
-    Attributes:
-        source: Path of the table with a column of passages; "-" for stdin.
+    Args:
+        source: Path of a table with a column of passages; "-" for stdin.
         output: Path of the long table, .csv, .tsv or .jsonl; "-" for CSV on stdout.
         column: Name of the column of passages.
         id: Column that identifies texts; None for the row number, from 0.
+        overwrite: Whether to replace an existing file.
     """
-
-    source: str
-    output: str = STREAM
-    column: str = "spans"
-    id: str | None = None
-
-    def write(self) -> int:
-        """Write the long table and return its number of rows.
-
-        Raises:
-            ValueError: A column does not exist, or a cell does not contain passages.
-        """
-        spec = RunSpec(input=self.source, output=self.output, column=self.column)
-        if format_of(self.output) == "parquet":
+    check_free(output, overwrite=overwrite)
+    if format_of(output) == "parquet":
+        raise ArgumentError(
+            f"must end in .csv, .tsv or .jsonl, not {checks.shown(output)}",
+            argument="output",
+        )
+    data = read_whole(source)
+    known = frames.names(data)
+    for argument, name in (("column", column), ("id", id)):
+        if name is not None and name not in known:
             raise ArgumentError(
-                f"must end in .csv, .tsv or .jsonl, not {checks.shown(self.output)}",
-                argument="output",
+                f"there is no column {name!r}{checks.meant(name, known)}",
+                argument=argument,
+                code="unknown_argument",
+                form="{problem}",
             )
-        n = 0
-        with opened(spec) as source:
-            self._check_columns(source.table.columns)
-            with _stream(spec) as stream:
-                is_json = format_of(self.output) == "jsonl"
-                writer = TextWriter(
-                    stream,
-                    (),
-                    {self.id or ROW: STRING, **_KINDS},
-                    delimiter="" if is_json else delimiter_of(self.output, None),
-                )
-                for block in source.table.blocks(_BLOCK):
-                    n += self._write(writer, block)
-                writer.close()
-        return n
-
-    def _write(self, writer: TextWriter, block: Block) -> int:
-        rows: list[tuple[object, ...]] = []
-        for i, row in enumerate(block.rows, block.start):
-            try:
-                spans = spans_of_cell(row.values.get(self.column))
-            except ArgumentError as error:
-                raise error.moved(argument=f"row {i}, column {self.column}") from None
-            name = i if self.id is None else row.values.get(self.id)
-            rows += [(name, *(span[each] for each in COLUMNS)) for span in spans]
-        new = [[row[j] for row in rows] for j in range(1 + len(COLUMNS))]
-        writer.write(Block(start=0, rows=[Row({})] * len(rows)), new)
-        return len(rows)
-
-    def _check_columns(self, known: Mapping[str, Column]) -> None:
-        for argument, name in (("column", self.column), ("id", self.id)):
-            if name is not None and name not in known:
-                raise ArgumentError(
-                    f"there is no column {name!r}{checks.meant(name, list(known))}",
-                    argument=argument,
-                    code="unknown_argument",
-                    form="{problem}",
-                )
-        if self.id in COLUMNS:
-            raise ArgumentError(
-                f"must not be {self.id!r}, which is a column of passages", argument="id"
-            )
-
-
-@contextmanager
-def _stream(spec: RunSpec) -> Iterator[IO[bytes]]:
-    if spec.output == STREAM:
-        yield sys.stdout.buffer
-        return
-    with (
-        replacing(checked_output(spec)) as draft,
-        draft.open("wb") as file,
-        compressed_to(spec.output, file) as stream,
-    ):
-        yield stream
+    if id in COLUMNS:
+        raise ArgumentError(
+            f"must not be {id!r}, which is a column of passages", argument="id"
+        )
+    cells = frames.column(data, column, "column")
+    names = range(len(cells)) if id is None else frames.column(data, id, "id")
+    rows: list[tuple[object, ...]] = []
+    for i, (name, cell) in enumerate(zip(names, cells, strict=True)):
+        try:
+            spans = spans_of_cell(cell)
+        except ArgumentError as error:
+            raise error.moved(argument=f"row {i}, column {column}") from None
+        rows += [(name, *(span[each] for each in COLUMNS)) for span in spans]
+    columns = {
+        name: [row[j] for row in rows] for j, name in enumerate((id or ROW, *COLUMNS))
+    }
+    write_whole(columns, output, overwrite=overwrite)
+    return len(rows)

@@ -23,29 +23,15 @@ _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 
 
 class CsvRow(NamedTuple):
-    """A row that is not blank.
+    """A row that is not blank."""
 
-    Attributes:
-        cells: Cells of the row.
-        line: Number of the row's first line in the file, from 1.
-        problem: Reason why the cells are unreliable; "" if they are valid.
-    """
-
-    cells: list[str]
-    line: int
-    problem: str
+    cells: list[str]  # cells of the row
+    line: int  # number of the row's first line in the file, from 1
+    problem: str  # reason why the cells are unreliable; "" if they are valid
 
 
 def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
-    """Yield the rows that are not blank.
-
-    Args:
-        text: Lines, with their line ends.
-        delimiter: Character between cells; a first line `sep=;` takes precedence.
-
-    Raises:
-        ValueError: A misplaced quote makes the ends of rows ambiguous.
-    """
+    """Yield the rows that are not blank."""
     csv.field_size_limit(_MAX_CELL)
     every = iter(text)
     first = next(every, "")
@@ -87,18 +73,13 @@ def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
 
 
 class _Lines:
-    """Iterator of lines for CSV readers.
-
-    Attributes:
-        row: Lines of the current row.
-        start: Number of the current row's first line, from 1.
-    """
+    """Iterator of lines for CSV readers."""
 
     def __init__(self, lines: Iterable[str], start: int = 1) -> None:
         self._lines = iter(lines)
         self._before: list[str] = []
-        self.row: list[str] = []
-        self.start = start
+        self.row: list[str] = []  # lines of the current row
+        self.start = start  # number of its first line, from 1
 
     def begin(self) -> None:
         """Begin a new row."""

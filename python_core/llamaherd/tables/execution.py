@@ -10,10 +10,16 @@ from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.file import first_day
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.context import Context
-from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, JournalError
+from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    BadArgumentError,
+    Interrupted,
+    JournalError,
+    is_cancelled,
+)
 from llamaherd.engine.core.keeping import kept
 from llamaherd.engine.model.model import Model
-from llamaherd.tables.asking import Asker, Meter, Unfinished, prefixed
 from llamaherd.tables.inputs import opened, own_rows
 from llamaherd.tables.outputs import (
     check_reader,
@@ -23,6 +29,7 @@ from llamaherd.tables.outputs import (
     warn_of_other_run,
     writing,
 )
+from llamaherd.tables.progress import Meter
 from llamaherd.tables.record import record_of
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import RowKeeper, Store
@@ -30,16 +37,17 @@ from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.tables.asking import ProgressOption, Values
+    from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
+    from llamaherd.tables.progress import ProgressOption
     from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
-    from llamaherd.tables.table import Block, Row
-    from llamaherd.tasks.task import Task
+    from llamaherd.tables.table import Row, Values
+    from llamaherd.tasks.task import Cells, Task
 
     # Object that runs prompts: a context; for embeddings, a model.
     OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
@@ -52,24 +60,32 @@ _FINISH = "finish_reason"  # column of a task that generates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of a run.
+    """Outcome of a run."""
 
-    Attributes:
-        n_rows: Number of rows that were answered or failed.
-        n_failed: Number of rows that failed; the output contains the reasons.
-        problem: Warning for the user; "" without a warning.
-        error_column: Name of the output's column with the reasons.
-        n_cut: Number of rows whose answer `max_tokens` ended.
-        summary: Description of the computation of the rows; "" if the task has no
-            description.
-    """
-
-    n_rows: int
-    n_failed: int
-    n_cut: int = 0
-    problem: str = ""
+    n_rows: int  # number of rows that were answered or failed
+    n_failed: int  # number of rows that failed; the output contains the reasons
+    n_cut: int = 0  # number of rows whose answer `max_tokens` ended
+    problem: str = ""  # warning for the user; "" without a warning
+    # Description of the computation of the rows; "" if the task has no description.
     summary: str = ""
-    error_column: str = "error"
+    error_column: str = "error"  # name of the output's column with the reasons
+
+
+class Unfinished(KeyboardInterrupt):
+    """Raised when Ctrl-C or SIGTERM ended a run."""
+
+
+def prefixed(spec: RunSpec, task: Task[Any], taken: Iterable[str]) -> dict[str, Column]:
+    """Return the types of a run's new columns by name, which the input must not have."""
+    columns = {spec.prefix + role: column for role, column in task.columns.items()}
+    both = [name for name in taken if name in columns]
+    if both:
+        raise ArgumentError(
+            f"the input already has a column {both[0]!r}, which this run would add: give "
+            "the new columns a prefix, such as prefix = 'llm_' (--prefix llm_)",
+            code="taken",
+        )
+    return columns
 
 
 @contextmanager
@@ -111,23 +127,6 @@ def do_run(
     A shard writes no output, but stores its rows in its journal. `merge_runs` makes the
     output from the journals. The answer to a row does not depend on the shard that
     computes it.
-
-    Args:
-        spec: The run.
-        shard: Number of the shard, from 1, and number of shards, such as (3, 50).
-        progress: True to show a bar, or a function that is called with `RunProgress`.
-        overwrite: Whether to replace an existing output that llamaherd did not write.
-        open_host: Function that opens the context or the model.
-        block: Number of rows per block.
-
-    Raises:
-        ValueError: The input or the output cannot be used, or another process is
-            writing the output.
-        JournalError: The journal cannot be used, or cannot be written any more, for
-            example because the disk is full.
-        ModelLoadError: The model cannot be loaded.
-        Unfinished: Ctrl-C or SIGTERM was received; the journal contains the finished
-            rows.
     """
     with ExitStack() as stack:
         if shard is not None:
@@ -162,9 +161,7 @@ def do_run(
         record = record_of(spec, model, source, columns, task.record(host))
         if output is not None:
             warn_of_other_run(output, old_record, record, path)
-        run = _Run(
-            spec, task=task, source=source, record=record, host=host, journal=journal
-        )
+        run = _Run(spec, task, source, record, host, journal)
         is_stream = shard is None and spec.output == STREAM
         meter = Meter(progress, check_reader) if is_stream else Meter(progress)
         stack.enter_context(meter)
@@ -187,9 +184,6 @@ def first_prompt(spec: RunSpec) -> str:
     """Return the prompt of the first row as the model reads it.
 
     The model is loaded only if its chat template is needed.
-
-    Raises:
-        ValueError: The input has no row, or its first row cannot be used.
     """
     with ExitStack() as stack:
         source = stack.enter_context(opened(spec))
@@ -209,11 +203,7 @@ def first_prompt(spec: RunSpec) -> str:
 
 
 def check_shardable(spec: RunSpec) -> None:
-    """Check that rows of a run can be computed without the other rows.
-
-    Raises:
-        ValueError: The cells of a row depend on all rows.
-    """
+    """Check that rows of a run can be computed without the other rows."""
     if spec.made.reads_all:
         for name in ("until", "larger"):
             if spec.annotate.get(name) is not None:
@@ -232,11 +222,7 @@ def check_shardable(spec: RunSpec) -> None:
 
 
 def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
-    """Return the path of the journal of a run; None without a journal.
-
-    Raises:
-        ValueError: A shard has no journal.
-    """
+    """Return the path of the journal of a run; None without a journal."""
     if spec.journal:
         return str(spec.folder / spec.journal)
     if shard is not None and (spec.journal == "" or spec.output == STREAM):
@@ -252,78 +238,65 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     return f"{spec.at('output')}{which}.journal"
 
 
+@dataclass
 class _Run:
     """A run that is ready to be executed."""
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        *,
-        task: Task[Any],
-        source: Input,
-        record: Record,
-        host: Host | Model,
-        journal: Journal | None,
-    ) -> None:
-        self._template = spec.template
-        self._spec = spec
-        self._source = source
-        self._record = record
-        self._task = task
-        self._asker = Asker(self._task, host, journal)
-        self._journal = journal
-        self._keeps_rows = not self._task.is_journalled and journal is not None
+    spec: RunSpec
+    task: Task[Any]
+    source: Input
+    record: Record
+    host: Host | Model
+    journal: Journal | None
+    has_noted: bool = False
 
     def whole(self, meter: Meter, size: int) -> None:
         """Answer all rows and write them."""
-        record, source = self._record, self._source
-        store = self._store(record) if self._keeps_rows else None
+        record, table, n_written = self.record, self.source.table, 0
+        is_journalled, reads_all = self.task.is_journalled, self.task.reads_all
+        store = None if is_journalled else self._store(record)
         meter.n_total = record.n_rows
-        types, meta = record.types, record.meta()
-        size = max(1, record.n_rows) if self._task.reads_all else size
-        with writing(self._spec, source, types, meta) as writer, _written() as n_written:
-            # The reader of a stream sees the first rows soon.
-            is_early = self._spec.output == STREAM and not self._task.reads_all
-            table = source.table
-            for block in growing(table, size) if is_early else table.blocks(size):
-                positions = range(block.start, block.start + len(block.rows))
-                values = self._answered(positions, block.rows, meter, store)
-                writer.write(block, list(zip(*values, strict=True)))
-                n_written[0] += len(block.rows)
+        size = max(1, record.n_rows) if reads_all else size
+        # The reader of a stream sees the first rows soon.
+        is_early = self.spec.output == STREAM and not reads_all
+        blocks = growing(table, size) if is_early else table.blocks(size)
+        try:
+            with writing(self.spec, self.source, record.types, record.meta()) as writer:
+                for block in blocks:
+                    positions = range(block.start, block.start + len(block.rows))
+                    values = self._answered(positions, block.rows, meter, store)
+                    writer.write(block, list(zip(*values, strict=True)))
+                    n_written += len(block.rows)
+        except KeyboardInterrupt as error:
+            vars(error)["n_written"] = n_written
+            raise
 
     def shard(
         self, shard: tuple[int, int], model: Model, meter: Meter, size: int
     ) -> None:
         """Answer the rows of one shard and store them in the journal."""
-        is_own = own_rows(self._spec, model, self._source.table, shard, size)
+        table = self.source.table
+        is_own = own_rows(self.spec, model, table, shard, size)
         meter.n_total = n_own = int(is_own.sum())
-        record = replace(self._record, shard=shard[0], n_shards=shard[1], n_own=n_own)
+        record = replace(self.record, shard=shard[0], n_shards=shard[1], n_own=n_own)
         store = self._store(record)
+        assert store is not None  # noqa: S101 - see `journal_path`
         store.begin()
-        positions: list[int] = []
-        rows: list[Row] = []
-        for block in self._source.table.blocks(size):
-            for i, row in enumerate(block.rows, block.start):
-                if is_own[i]:
-                    positions.append(i)
-                    rows.append(row)
-            if len(rows) >= size or _is_last(block, record.n_rows):
-                self._answered(positions, rows, meter, store)
-                positions, rows = [], []
+        own: dict[int, Row] = {}
+        for block in table.blocks(size):
+            own |= {i: row for i, row in enumerate(block.rows, block.start) if is_own[i]}
+            is_last = block.start + len(block.rows) >= record.n_rows
+            if len(own) >= size or is_last:
+                self._answered(list(own), list(own.values()), meter, store)
+                own = {}
         if store.n_rows != n_own:
             raise JournalError(
-                f"journal: {str(self._path)!r} was removed during the run, and contains "
+                f"journal: {str(store.path)!r} was removed during the run, and contains "
                 f"{store.n_rows} of {n_own} rows: run the shard again to complete it"
             )
 
-    @property
-    def _path(self) -> object:
-        return None if self._journal is None else self._journal.path
-
-    def _store(self, record: Record) -> Store:
-        if self._journal is None:
-            raise ValueError("there is no journal for the rows")
-        return Store(self._journal.path, record)
+    def _store(self, record: Record) -> Store | None:
+        return None if self.journal is None else Store(self.journal.path, record)
 
     def _answered(
         self,
@@ -334,9 +307,10 @@ class _Run:
     ) -> list[Values]:
         """Return the new values of rows after the store has saved them."""
         known: dict[int, Values] = {}
-        if self._keeps_rows and store is not None and rows:
+        keeps_rows = store is not None and not self.task.is_journalled
+        if keeps_rows and store is not None and rows:
             known = store.find(positions[0], positions[-1])
-        stored = list(known)
+        stored, template = set(known), self.spec.template
         asked: list[int] = []
         prompts: list[str] = []
         for i, row in zip(positions, rows, strict=True):
@@ -344,26 +318,24 @@ class _Run:
                 continue
             prompt, problem = "", row.problem
             if not problem:
-                prompt, problem = self._template.filled(row.values)
+                prompt, problem = template.filled(row.values)
             if problem:
-                known[i] = list(self._task.failed(problem).values())
+                known[i] = list(self.task.failed(problem).values())
             else:
                 asked.append(i)
                 prompts.append(prompt)
         n_bad = sum(own[-1] is not None for own in known.values())
         report = meter.block(len(known), n_bad)
-        keeper = RowKeeper(store, asked) if self._keeps_rows and store else None
+        keeper = RowKeeper(store, asked) if keeps_rows and store else None
         if prompts:
             known |= self._asked(prompts, asked, report, store, keeper)
         values = [known[i] for i in positions]
         if store is not None:
-            is_stored = set(stored if keeper is None else (*stored, *keeper.stored))
-            store.add(
-                [i for i in positions if i not in is_stored],
-                [known[i] for i in positions if i not in is_stored],
-            )
+            stored |= set() if keeper is None else keeper.stored
+            new = [i for i in positions if i not in stored]
+            store.add(new, [known[i] for i in new])
         n_failed = sum(own[-1] is not None for own in values)
-        roles = list(self._task.columns)
+        roles = list(self.task.columns)
         at = roles.index(_FINISH) if _FINISH in roles else None
         n_cut = 0 if at is None else sum(own[at] == "length" for own in values)
         meter.end_block(len(values), n_failed, n_cut)
@@ -377,29 +349,32 @@ class _Run:
         store: Store | None,
         keeper: RowKeeper | None,
     ) -> dict[int, Values]:
+        """Return the new cells of rows; if the call ends early, store finished rows."""
+        task = self.task
         try:
-            answers = self._asker.ask(prompts, positions, report, keeper)
-        except (Unfinished, Exception) as error:
-            values: Sequence[Values | None] | None
-            values = error.values if isinstance(error, Unfinished) else kept(error)
-            if store is not None and values and not self._task.is_journalled:
-                answers_of = zip(positions, values, strict=True)
-                finished = {i: answer for i, answer in answers_of if answer is not None}
-                store.add(list(finished), list(finished.values()))
+            cells = task.answer(
+                self.host,
+                prompts,
+                positions,
+                journal=self.journal,
+                report=report,
+                keep=keeper,
+            )
+        except (Interrupted, Exception) as error:
+            results = error.results if isinstance(error, Interrupted) else kept(error)
+            if not task.is_journalled and results is not None:
+                rows = dict(zip(positions, _rows(task.rows(results)), strict=True))
+                done = {i: row for i, row in rows.items() if not is_cancelled(row[-1])}
+                if store is not None and done:
+                    store.add(list(done), list(done.values()))
+            if isinstance(error, Interrupted):
+                raise Unfinished("interrupted") from None
             raise
-        return dict(zip(positions, answers, strict=True))
+        if not self.has_noted:  # the warning is issued once per run, in its first block
+            self.has_noted = True
+            warn_notes(task.notes(cells))
+        return dict(zip(positions, _rows(cells), strict=True))
 
 
-@contextmanager
-def _written() -> Iterator[list[int]]:
-    """Yield a list with the number of written rows, which Ctrl-C then carries."""
-    n_written = [0]
-    try:
-        yield n_written
-    except KeyboardInterrupt as error:
-        vars(error)["n_written"] = n_written[0]
-        raise
-
-
-def _is_last(block: Block, n_rows: int) -> bool:
-    return block.start + len(block.rows) >= n_rows
+def _rows(cells: Cells) -> list[Values]:
+    return [list(row) for row in zip(*cells.values(), strict=True)]

@@ -35,28 +35,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Input table, with the name and hash of its file.
+    """Input table, with the name and hash of its file."""
 
-    Attributes:
-        table: The table.
-        format: File format.
-        sha256: SHA-256 of the file's content, in hexadecimal.
-        name: File name, without folders.
-    """
-
-    table: Table
-    format: Format
-    sha256: str
-    name: str
+    table: Table  # the table
+    format: Format  # file format
+    sha256: str  # SHA-256 of the file's content, in hexadecimal
+    name: str  # file name, without folders
     _file: Path
     _state: tuple[int, ...]
 
     def check_unchanged(self) -> None:
-        """Check that the file has not changed since it was scanned.
-
-        Raises:
-            ValueError: The file has changed.
-        """
+        """Check that the file has not changed since it was scanned."""
         if _state_of(self._file) != self._state:
             raise ArgumentError(
                 "was changed while it was read: start the run again",
@@ -71,10 +60,6 @@ def opened(spec: RunSpec) -> Iterator[Input]:
     """Open the input of a run.
 
     A stream or a compressed file is copied, because the input is read twice.
-
-    Raises:
-        ValueError: The file cannot be read, or its content does not match its extension.
-        ImportError: The input is Parquet or .zst, and pyarrow is not installed.
     """
     path = spec.input if spec.input == STREAM else str(spec.at("input"))
     with ExitStack() as stack:
@@ -141,16 +126,6 @@ def own_rows(
     Prompts with a common prefix are assigned to the same shard. Prompts without a
     common prefix, such as texts to embed, are divided into consecutive rows with about
     equal numbers of bytes.
-
-    Args:
-        spec: Description of the run.
-        model: Model whose tokenizer counts the tokens.
-        table: Input of the run.
-        shard: Number of the shard, from 1, and number of shards.
-        size: Number of rows that are tokenized at a time.
-
-    Returns:
-        bool[n_rows], True for rows of the shard.
     """
     i, n = shard
     if not 1 <= i <= n:

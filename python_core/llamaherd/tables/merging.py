@@ -43,17 +43,11 @@ CREATE TABLE row (place INTEGER PRIMARY KEY, value TEXT, vector BLOB, journal IN
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """Journal of a shard, after it was read.
+    """Journal of a shard, after it was read."""
 
-    Attributes:
-        path: Path of the journal.
-        record: Record of the run.
-        n_rows: Number of rows in the journal.
-    """
-
-    path: str
-    record: Record
-    n_rows: int
+    path: str  # path of the journal
+    record: Record  # record of the run
+    n_rows: int  # number of rows in the journal
 
 
 def merge_runs(
@@ -64,19 +58,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals the output of an undivided run.
-
-    Args:
-        journals: Paths of the journals of all shards, in any order.
-        output: Path of the merged table, as in `RunSpec`.
-        source: Path of the input; needed only if it has moved since the shards ran.
-        overwrite: Whether to replace an existing output that llamaherd did not write.
-        block: Number of rows written at a time.
-
-    Raises:
-        ValueError: A shard or a row is missing, or the input has changed.
-        JournalError: A journal cannot be read, belongs to another run, or is given twice.
-    """
+    """Merge the shards of a run; the output equals the output of an undivided run."""
     if not journals:
         raise ArgumentError(
             "has no journal to merge", argument="journals", code="missing"
@@ -185,39 +167,33 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
     """Check that no shard and no row is missing."""
     record = shards[0].record
     there = {shard.record.shard for shard in shards}
-    missing = [i for i in range(1, record.n_shards + 1) if i not in there]
+    missing = [str(i) for i in range(1, record.n_shards + 1) if i not in there]
     if missing:
-        which = ", ".join(map(str, missing[:_MOST_SHOWN]))
-        more = (
-            f" and {len(missing) - _MOST_SHOWN} more"
-            if len(missing) > _MOST_SHOWN
-            else ""
-        )
-        raise ArgumentError(
-            f"missing shards ({len(missing)} of {record.n_shards}): {which}{more}",
-            argument="journals",
-            code="missing",
-            form="{name}: {problem}",
+        n_more = len(missing) - _MOST_SHOWN
+        more = f" and {n_more} more" if n_more > 0 else ""
+        raise _incomplete(
+            f"missing shards ({len(missing)} of {record.n_shards}): "
+            f"{', '.join(missing[:_MOST_SHOWN])}{more}"
         )
     for shard in shards:
-        n_own = shard.record.n_own
-        if shard.n_rows != n_own:
-            part = f"{shard.record.shard}/{shard.record.n_shards}"
-            raise ArgumentError(
-                f"{quoted(shard.path)} has {shard.n_rows} of the {n_own} rows of shard "
-                f"{part}: run that shard again with this journal, to complete it",
-                argument="journals",
-                code="incomplete",
-                form="{name}: {problem}",
+        if shard.n_rows != shard.record.n_own:
+            raise _incomplete(
+                f"{quoted(shard.path)} has {shard.n_rows} of the {shard.record.n_own} "
+                f"rows of shard {shard.record.shard}/{shard.record.n_shards}: run that "
+                "shard again with this journal, to complete it",
+                "incomplete",
             )
     n_rows = sum(shard.n_rows for shard in shards)
     if n_rows != record.n_rows:
-        raise ArgumentError(
-            f"the shards have {n_rows} rows in total, but the input has {record.n_rows}",
-            argument="journals",
-            code="missing",
-            form="{name}: {problem}",
+        raise _incomplete(
+            f"the shards have {n_rows} rows in total, but the input has {record.n_rows}"
         )
+
+
+def _incomplete(problem: str, code: str = "missing") -> ArgumentError:
+    return ArgumentError(
+        problem, argument="journals", code=code, form="{name}: {problem}"
+    )
 
 
 def _spec(record: Record, output: str, source: str | None) -> RunSpec:

@@ -35,7 +35,7 @@ from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_
 from llamaherd.tables.table import METADATA_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
@@ -52,13 +52,6 @@ def locked(name: str, path: Path) -> Iterator[None]:
     """Lock a file against other writers; the lock is released when the process ends.
 
     Network drives and file systems without locks are not covered.
-
-    Args:
-        name: Name of the file in messages.
-        path: Absolute path of the file, without symbolic links.
-
-    Raises:
-        ValueError: Another process holds the lock.
     """
     lock_path = path.with_name(path.name + _LOCK)
     try:
@@ -78,15 +71,7 @@ def locked(name: str, path: Path) -> Iterator[None]:
 
 
 def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
-    """Return the run description of an existing output; {} without an output.
-
-    Args:
-        path: Path of the output.
-        overwrite: Whether to replace any existing file.
-
-    Raises:
-        ValueError: llamaherd did not write the file, or it was edited later.
-    """
+    """Return the run description of an existing output; {} without an output."""
     if overwrite:
         return {}
     if not path.exists() or path.stat().st_size == 0:
@@ -103,11 +88,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
 
 
 def _check_beside(path: Path) -> None:
-    """Check that the metadata file of a new output replaces no file of the user.
-
-    Raises:
-        ValueError: A file of another kind has its name.
-    """
+    """Check that the metadata file of a new output replaces no file of the user."""
     beside = path.with_name(path.name + META)
     if path.suffix.lower() == ".parquet" or not beside.exists():
         return
@@ -144,15 +125,7 @@ def record_in(path: Path) -> Mapping[str, Any] | None:
 def warn_of_other_run(
     path: Path, old_record: Mapping[str, Any], record: Record, journal: object
 ) -> None:
-    """Warn that the output of another run will be replaced.
-
-    Args:
-        path: Path of the output.
-        old_record: Record of the run that wrote the output; empty if there is no
-            record.
-        record: Record of this run.
-        journal: Path of this run's journal; None without a journal.
-    """
+    """Warn that the output of another run will be replaced."""
     now = json.loads(record.meta())
     other = [what for key, what in SAME.items() if old_record.get(key) != now.get(key)]
     if old_record and other:
@@ -175,34 +148,29 @@ class TableWriter(Protocol):
 
 
 class TextWriter:
-    """Writer of CSV or JSON lines.
+    """Writer of CSV, or of JSON lines if `delimiter` is "", to a stream that stays open.
 
-    Args:
-        stream: Stream to write to, which is not closed.
-        columns: Columns of the input.
-        new: Columns that are added.
-        delimiter: Delimiter of CSV; "" for JSON lines.
-        spreadsheet: Whether to write the file for a spreadsheet; see `RunSpec`.
+    `columns` are those of the input, `new` are added. See `RunSpec.spreadsheet`.
     """
 
     def __init__(
         self,
         stream: IO[bytes],
-        columns: Sequence[str],
-        new: Mapping[str, Column],
+        columns: Iterable[str],
+        new: Iterable[str],
         *,
         delimiter: str,
         spreadsheet: bool = False,
     ) -> None:
         self._stream = stream
-        self._columns = columns
-        self._new = new
+        self._columns = list(columns)
+        self._new = list(new)
         self._delimiter = delimiter
         self._escape = spreadsheet
         self._special = re.compile(f'["\r\n{re.escape(delimiter)}]|^\\s|\\s$')
         if delimiter:
             mark = "\ufeff" if spreadsheet else ""
-            self._put([mark + self._line([*columns, *new])])
+            self._put([mark + self._line([*self._columns, *self._new])])
 
     def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
         """Write rows."""
@@ -248,11 +216,7 @@ class TextWriter:
 
 
 def check_reader() -> None:
-    """Check that the program that reads stdout has not ended, as `head` does.
-
-    Raises:
-        BrokenPipeError: It has ended.
-    """
+    """Check that the program that reads stdout has not ended, as `head` does."""
     if not hasattr(select, "poll"):  # on Windows
         return
     try:
@@ -276,53 +240,44 @@ def writing(
 ) -> Iterator[TableWriter]:
     """Write the output of a run to a temporary file, and rename the file at the end.
 
-    Args:
-        spec: Description of the run.
-        source: Input of the run.
-        new: Columns that are added.
-        meta: JSON for the file's metadata, or for a separate file next to the output.
-
-    Raises:
-        ValueError: The output cannot be written.
+    `meta` is JSON for the file's metadata, or for a separate file next to the output.
     """
     columns = source.table.columns
-    if spec.output == STREAM:
-        is_json = source.format == "jsonl"
-        table = TextWriter(
-            sys.stdout.buffer,
-            list(columns),
+    is_stream = spec.output == STREAM
+    kind = source.format if is_stream else format_of(spec.output)
+
+    def text(stream: IO[bytes]) -> TextWriter:
+        delimiter = delimiter_of("" if is_stream else spec.output, spec.delimiter)
+        return TextWriter(
+            stream,
+            columns,
             new,
-            delimiter="" if is_json else delimiter_of("", spec.delimiter),
+            delimiter="" if kind == "jsonl" else delimiter,
             spreadsheet=spec.spreadsheet,
         )
+
+    if is_stream:
+        writer = text(sys.stdout.buffer)
         sys.stdout.buffer.flush()  # a closed pipe fails here at once, not after hours
-        yield table
-        sys.stdout.buffer.flush()
+        yield writer
+        writer.close()
         return
     path = checked_output(spec)
-    kind = format_of(spec.output)
     with replacing(path) as draft:
         if kind == "parquet":
             from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
 
             schema = getattr(source.table, "schema", None)
-            writer = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
+            rows = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
             try:
-                yield writer
+                yield rows
             finally:
-                writer.close()
+                rows.close()
         else:
-            delimiter = delimiter_of(spec.output, spec.delimiter)
             with draft.open("wb") as file, compressed_to(spec.output, file) as stream:
-                text = TextWriter(
-                    stream,
-                    list(columns),
-                    new,
-                    delimiter="" if kind == "jsonl" else delimiter,
-                    spreadsheet=spec.spreadsheet,
-                )
-                yield text
-                text.close()
+                writer = text(stream)
+                yield writer
+                writer.close()
             # The metadata file is written before the output. An output without a metadata
             # file would be taken for a file of another program.
             sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
@@ -331,11 +286,7 @@ def writing(
 
 
 def checked_output(spec: RunSpec) -> Path:
-    """Return the path of the output.
-
-    Raises:
-        ValueError: The path is not writable, or is the path of the input.
-    """
+    """Return the path of the output."""
     path = Path(os.path.realpath(spec.at("output")))
     shown = checks.shown(spec.output)
     if not path.parent.is_dir():

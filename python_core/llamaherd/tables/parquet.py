@@ -28,15 +28,7 @@ if TYPE_CHECKING:
 
 
 class ParquetTable:
-    """A Parquet file.
-
-    Args:
-        file: Path of the file.
-
-    Raises:
-        ValueError: The file is not Parquet, or has two columns of one name.
-        OSError: The file cannot be read.
-    """
+    """A Parquet file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -83,16 +75,7 @@ class ParquetTable:
 
 
 class ParquetWriter:
-    """Writes a table to a Parquet file, which is complete after `close`.
-
-    Args:
-        file: File to write to.
-        columns: Columns of the input.
-        schema: Arrow schema of the columns of the input; None for an input in a text
-            file.
-        new: Columns that are added.
-        metadata: Entries that are added to the schema's metadata.
-    """
+    """Writes a table to a Parquet file, which is complete after `close`."""
 
     def __init__(
         self,
@@ -112,12 +95,7 @@ class ParquetWriter:
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
     def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
-        """Write rows.
-
-        Args:
-            block: Rows of the input.
-            new: Values of each new column.
-        """
+        """Write rows."""
         if block.arrow is not None:
             arrays = list(block.arrow.columns)
         else:
@@ -137,13 +115,7 @@ class ParquetWriter:
 
 
 def _unusable(problem: str, *, code: str, place: tuple[int, ...] = ()) -> ArgumentError:
-    """Return the error of a file that is not a usable table.
-
-    Args:
-        problem: Sentence about the file.
-        code: Kind of the problem.
-        place: Index of a row or a column.
-    """
+    """Return the error of a file that is not a usable table."""
     return ArgumentError(
         problem, argument="input", place=place, code=code, form="{problem}"
     )

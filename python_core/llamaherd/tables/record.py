@@ -60,43 +60,25 @@ SAME = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Record of a run, or of one of its shards.
+    """Record of a run, or of one of its shards."""
 
-    Attributes:
-        llamaherd: Version of llamaherd.
-        run: Canonical JSON of the run's description.
-        run_sha256: SHA-256 of `run`.
-        model: Name of the model file.
-        model_sha256: SHA-256 of the model file.
-        lora: SHA-256 and scale of each LoRA adapter.
-        input: Name of the input file.
-        input_sha256: SHA-256 of the input file.
-        n_rows: Number of rows of the input.
-        columns: Name and type of each new column, as JSON.
-        n_embd: Length of an embedding; 0 for a run without embeddings.
-        path: Path of the input at the time of the run; "" for a stream.
-        shard: Number of the shard, from 1.
-        n_shards: Number of shards; 1 for an undivided run.
-        n_own: Number of rows of this shard.
-        coding: For a coding, JSON of its record without times, see `Task.record`; a text,
-            because the order of labels matters. "" for another task.
-    """
-
-    llamaherd: str
-    run: Mapping[str, Any]
-    run_sha256: str
-    model: str
-    model_sha256: str
-    lora: list[list[Any]]
-    input: str
-    input_sha256: str
-    n_rows: int
-    columns: list[list[Any]]
-    n_embd: int
-    path: str
-    shard: int = 1
-    n_shards: int = 1
-    n_own: int
+    llamaherd: str  # version of llamaherd
+    run: Mapping[str, Any]  # canonical JSON of the run's description
+    run_sha256: str  # SHA-256 of `run`
+    model: str  # name of the model file
+    model_sha256: str  # SHA-256 of the model file
+    lora: list[list[Any]]  # SHA-256 and scale of each LoRA adapter
+    input: str  # name of the input file
+    input_sha256: str  # SHA-256 of the input file
+    n_rows: int  # number of rows of the input
+    columns: list[list[Any]]  # name and type of each new column, as JSON
+    n_embd: int  # length of an embedding; 0 for a run without embeddings
+    path: str  # path of the input at the time of the run; "" for a stream
+    shard: int = 1  # number of the shard, from 1
+    n_shards: int = 1  # number of shards; 1 for an undivided run
+    n_own: int  # number of rows of this shard
+    # For a coding, JSON of its record without times, see `Task.record`; a text, because
+    # the order of labels matters. "" for another task.
     coding: str = ""
 
     def meta(self) -> str:
@@ -130,11 +112,7 @@ class Record:
 
     @classmethod
     def of_json(cls, text: str) -> Record:
-        """Parse the JSON of `to_json`.
-
-        Raises:
-            DamagedError: The text is not a valid record.
-        """
+        """Parse the JSON of `to_json`."""
         try:
             found = cls(**json.loads(text))
             found._check()
@@ -143,12 +121,7 @@ class Record:
         return found
 
     def _check(self) -> None:
-        """Check the types and ranges of all fields, because a journal may be forged.
-
-        Raises:
-            TypeError: A field has another type.
-            ValueError: A field is out of range.
-        """
+        """Check the types and ranges of all fields, because a journal may be forged."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if type(value) is not _KINDS.get(field.type, str):
@@ -173,11 +146,7 @@ def record_of(
     columns: Mapping[str, Column],
     coding: Mapping[str, Any] | None = None,
 ) -> Record:
-    """Return the record of a run.
-
-    Raises:
-        ValueError: The file of the model or of an adapter was removed or changed.
-    """
+    """Return the record of a run."""
     content = content_of(model.file, model.loras)
     if content is None:
         raise ArgumentError(
@@ -216,11 +185,7 @@ def _written_type(column: Column) -> object:
 
 
 def _read_type(kind: object) -> Column:
-    """Parse the JSON of `_written_type`.
-
-    Raises:
-        ValueError: The value is not the JSON of a type.
-    """
+    """Parse the JSON of `_written_type`."""
     if isinstance(kind, str) and kind in _TYPES:
         return _TYPES[kind]
     if isinstance(kind, dict) and list(kind) == ["list"]:

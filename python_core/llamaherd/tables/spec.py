@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,10 +88,6 @@ class RunSpec:
         annotate: Further arguments of `annotate`.
         embed: Arguments of `embed_parallel`.
         folder: Folder to which relative paths refer.
-
-    Raises:
-        TypeError: A key has a value of the wrong type.
-        ValueError: A key is unknown, or its value is out of range.
     """
 
     task: Kind = "generate"
@@ -140,79 +136,68 @@ class RunSpec:
             checks.flag(name, getattr(self, name))
         for name, known in KEYS.items():
             checked_keys(f"[{name}]", getattr(self, name), known)
-        self._check_paths()
-        self._check_words()
-
-    def _check_paths(self) -> None:
-        for name, path in (("input", self.input), ("output", self.output)):
-            check_name(name, path)
+        for name in ("input", "output"):
+            check_name(name, getattr(self, name))
         if self.delimiter == "\\t":  # shells pass it on as two characters
             object.__setattr__(self, "delimiter", "\t")
-        is_delimiter = self.delimiter is None or (
-            len(self.delimiter) == 1 and self.delimiter not in '"\r\n\0'
-        )
-        if not is_delimiter:
-            raise ArgumentError(
-                f"must be one character, such as ';', not {checks.shown(self.delimiter)}",
-                argument="delimiter",
-            )
-        try:
-            is_text = "a".encode(self.encoding).decode(self.encoding) == "a"
-        except (LookupError, UnicodeError, TypeError, ValueError):
-            is_text = False
-        if not is_text:
-            raise ArgumentError(
-                f"is not known: {checks.shown(self.encoding)}; try 'utf-8' or 'cp1252'",
-                argument="encoding",
-            )
+        for argument, problem, code in self._problems():
+            raise ArgumentError(problem, argument=argument, code=code)
+        self._check_task()
 
-    def _check_words(self) -> None:
-        if self.prompt is not None and self.column is not None:
-            raise ArgumentError(
-                "and column cannot be given together: use column if its texts are the "
-                "prompts, or prompt for a template with values of columns",
-                argument="prompt",
-                code="conflict",
+    def _problems(self) -> Iterator[tuple[str, str, str]]:
+        """Yield argument, problem and code of keys that cannot be used together."""
+        given = self.delimiter
+        if given is not None and (len(given) != 1 or given in '"\r\n\0'):
+            problem = f"must be one character, such as ';', not {checks.shown(given)}"
+            yield "delimiter", problem, "invalid_value"
+        if not _is_encoding(self.encoding):
+            problem = (
+                f"is not known: {checks.shown(self.encoding)}; try 'utf-8' or 'cp1252'"
             )
+            yield "encoding", problem, "invalid_value"
+        if self.prompt is not None and self.column is not None:
+            problem = "and column cannot be given together: use column if its texts are "
+            problem += "the prompts, or prompt for a template with values of columns"
+            yield "prompt", problem, "conflict"
         _ = self.template
         if self.system is not None and not self.chat:
-            raise ArgumentError("needs chat = true", argument="system", code="missing")
-        self._check_chat()
-        if self.task == "embed" and self.chat:
-            raise ArgumentError(
-                "= true cannot be combined with embed, which has no prompts",
-                argument="chat",
-            )
-        if self.task == "classify":
-            if not self.classify.get("labels"):
-                raise ArgumentError(
-                    "needs labels, such as ['yes', 'no']",
-                    argument="classify",
-                    code="missing",
-                )
-            checked_labels(self.classify["labels"])
-            normalize = self.classify.get("normalize", "sum")
-            checks.choice("[classify] normalize", normalize, NORMALIZE)
-            _check_several("[classify] labels", self.classify["labels"])
-        self._check_tables()
-        if self.task == "annotate":
-            self._check_annotate()
+            yield "system", "needs chat = true", "missing"
+        yield from self._problems_of_chat()
+        yield from self._problems_of_task()
         seed = self.sampling.get("seed", 0)
         if isinstance(seed, int) and seed < 0:
-            raise ArgumentError(
-                f"must be at least 0, not {seed}: a resumed run must draw the "
-                "same tokens again",
-                argument="[sampling] seed",
-                code="out_of_range",
-            )
-        if self.task == "generate":
-            params = SamplingParams(**self.settings)
-            if params.choices is not None:
-                _check_several("[sampling] choices", params.choices)
-            checks.real("[sampling] temperature", params.temperature, 0.0, 1e6)
-            self._check_schema(params)
+            problem = f"must be at least 0, not {seed}: a resumed run must draw the same "
+            yield "[sampling] seed", f"{problem}tokens again", "out_of_range"
 
-    def _check_chat(self) -> None:
+    def _problems_of_task(self) -> Iterator[tuple[str, str, str]]:
+        """Yield problems of keys that the task does not have, or needs."""
+        if self.task == "embed" and self.chat:
+            problem = "= true cannot be combined with embed, which has no prompts"
+            yield "chat", problem, "invalid_value"
+        if self.task == "classify" and not self.classify.get("labels"):
+            yield "classify", "needs labels, such as ['yes', 'no']", "missing"
+        # A table that belongs to another task would have no effect.
+        is_annotate = self.task == "annotate"
+        for name in ("sampling", "classify", "embed") if is_annotate else ():
+            if getattr(self, name):
+                problem = (
+                    "cannot be combined with task = 'annotate'; its table is [annotate]"
+                )
+                yield f"[{name}]", problem, "not_together"
+        for name in () if is_annotate else ("codebook", "annotate"):
+            if getattr(self, name):
+                problem = f"needs task = 'annotate', but task is {self.task!r}"
+                yield f"[{name}]", problem, "not_together"
+        if is_annotate and self.codebook is None:
+            problem = (
+                "annotate needs a codebook: a file such as codebook = 'topics.yaml' "
+            )
+            yield "", f"{problem}(--codebook), or a table [codebook]", "missing"
+        if is_annotate and self.system is not None:
+            problem = "cannot be combined with annotate: a codebook has a system message"
+            yield "system", problem, "not_together"
+
+    def _problems_of_chat(self) -> Iterator[tuple[str, str, str]]:
         """Check the keys for the chat template before a model is loaded."""
         for key, option in CHAT_KEYS.items():
             value = getattr(self, key)
@@ -222,54 +207,33 @@ class RunSpec:
             if value in (None, False):
                 continue
             if not self.chat:
-                raise ArgumentError("needs chat = true", argument=key, code="missing")
+                yield key, "needs chat = true", "missing"
             if self.task == "annotate" and option not in AnnotateOptions.declared:
+                problem = "cannot be combined with annotate: a codebook makes the prompts"
+                yield key, problem, "not_together"
+
+    def _check_task(self) -> None:
+        """Check the table of the task before a model is loaded."""
+        if self.task == "classify":
+            checked_labels(self.classify["labels"])
+            normalize = self.classify.get("normalize", "sum")
+            checks.choice("[classify] normalize", normalize, NORMALIZE)
+            _check_several("[classify] labels", self.classify["labels"])
+        elif self.task == "annotate":
+            book = self.book
+            for name in idle_settings(book, self.annotate):
                 raise ArgumentError(
-                    "cannot be combined with annotate: a codebook makes the prompts",
-                    argument=key,
+                    "has an effect only with method = 'generate'",
+                    argument=f"[annotate] {name}",
                     code="not_together",
                 )
-
-    def _check_tables(self) -> None:
-        """Refuse a TOML table that belongs to another task and would have no effect."""
-        if self.task != "annotate":
-            for name in ("codebook", "annotate"):
-                if getattr(self, name):
-                    raise ArgumentError(
-                        f"needs task = 'annotate', but task is {self.task!r}",
-                        argument=f"[{name}]",
-                        code="not_together",
-                    )
-            return
-        for name in ("sampling", "classify", "embed"):
-            if getattr(self, name):
-                raise ArgumentError(
-                    "cannot be combined with task = 'annotate'; its table is [annotate]",
-                    argument=f"[{name}]",
-                    code="not_together",
-                )
-
-    def _check_annotate(self) -> None:
-        if self.codebook is None:
-            raise ArgumentError(
-                "annotate needs a codebook: a file such as codebook = 'topics.yaml' "
-                "(--codebook), or a table [codebook]",
-                code="missing",
-            )
-        if self.system is not None:
-            raise ArgumentError(
-                "cannot be combined with annotate: a codebook has a system message",
-                argument="system",
-                code="not_together",
-            )
-        book = self.book
-        for name in idle_settings(book, self.annotate):
-            raise ArgumentError(
-                "has an effect only with method = 'generate'",
-                argument=f"[annotate] {name}",
-                code="not_together",
-            )
-        _ = self._made(book)
+            _ = self._made(book)
+        elif self.task == "generate":
+            params = SamplingParams(**self.settings)
+            if params.choices is not None:
+                _check_several("[sampling] choices", params.choices)
+            checks.real("[sampling] temperature", params.temperature, 0.0, 1e6)
+            self._check_schema(params)
 
     def _check_schema(self, params: SamplingParams) -> None:
         """Check the schema before a model is loaded."""
@@ -305,11 +269,7 @@ class RunSpec:
 
     @property
     def book(self) -> Codebook:
-        """Codebook of the task "annotate".
-
-        Raises:
-            ValueError: The file cannot be read, or is not a codebook.
-        """
+        """Codebook of the task "annotate"."""
         given = self.codebook
         if isinstance(given, Mapping):
             try:
@@ -437,17 +397,12 @@ class RunSpec:
         found["prompt"] = self.template.canonical()
         if self.chat_template is not None:
             found["chat_template"] = self.template_text
-        used = {
-            "generate": "sampling",
-            "classify": "classify",
-            "annotate": "annotate",
-            "embed": "embed",
-        }
+        used = "sampling" if self.task == "generate" else self.task
         if self.task == "annotate":
             book = self.book
             found["codebook"] = {**book.to_dict(), "hash": book.hash}
-        is_embed = self.task == "embed"
-        for name in ("model", *([] if is_embed else ["context"]), used[self.task]):
+        contexts = () if self.task == "embed" else ("context",)
+        for name in ("model", *contexts, used):
             own = {**getattr(self, name)}
             if name == "sampling" and own.get("schema") is not None:
                 own["schema"] = self.schema
@@ -465,6 +420,13 @@ class RunSpec:
     def hash(self) -> str:
         """SHA-256 of `canonical`, in hexadecimal."""
         return hashlib.sha256(canonical_json(self.canonical()).encode()).hexdigest()
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        return "a".encode(name).decode(name) == "a"
+    except (LookupError, UnicodeError, TypeError, ValueError):
+        return False
 
 
 def canonical_json(value: object) -> str:

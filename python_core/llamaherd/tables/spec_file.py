@@ -31,12 +31,7 @@ _KNOWN: dict[str, object] = {
 
 
 def read_spec(path: str | os.PathLike[str]) -> RunSpec:
-    """Read the description of a run; relative paths refer to the file's folder.
-
-    Raises:
-        TypeError: A key has a value of the wrong type.
-        ValueError: The file cannot be read, is not TOML, or does not describe a run.
-    """
+    """Read the description of a run; relative paths refer to the file's folder."""
     file = Path(path).absolute()
     try:
         with file.open("rb") as stream:
@@ -62,12 +57,7 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
 
 
 def line_of(text: str, argument: str) -> int | None:
-    """Return the number of the line that sets a key; None if no line is found.
-
-    Args:
-        text: Content of the file.
-        argument: Key, with or without the table: "[sampling] seed" or "seed".
-    """
+    """Return the number of the line that sets a key; None if no line is found."""
     wanted, _, key = argument.rpartition(" ")
     own = key.split(".", maxsplit=1)[0]
     table = ""
@@ -90,23 +80,13 @@ def _check_size(content: bytes) -> None:
 
 
 def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
-    """Create the run that the keys of a file describe.
-
-    Raises:
-        TypeError: A key has a value of the wrong type.
-        ValueError: The keys do not describe a run.
-    """
+    """Create the run that the keys of a file describe."""
     checked_keys("a run", found, _KNOWN)
     return RunSpec(**found, folder=folder)
 
 
 def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
-    """Return a copy of a run with some keys changed, such as "sampling.seed".
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A key is unknown, or its value is out of range.
-    """
+    """Return a copy of a run with some keys changed, such as "sampling.seed"."""
     found = _plain(spec)
     for key, value in changes.items():
         table, dot, name = key.partition(".")
@@ -126,11 +106,7 @@ def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """Split `KEY=VALUE`. A value that is not valid TOML is read as text.
-
-    Raises:
-        ValueError: The text is not of the form KEY=VALUE.
-    """
+    """Split `KEY=VALUE`. A value that is not valid TOML is read as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ArgumentError(
@@ -145,11 +121,7 @@ def parsed_setting(text: str) -> tuple[str, Any]:
 
 
 def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
-    """Write the TOML file of a run, with paths relative to the file's folder.
-
-    Raises:
-        ValueError: The file exists already, or its folder does not exist.
-    """
+    """Write the TOML file of a run, with paths relative to the file's folder."""
     file = Path(path).absolute()
     found = _plain(spec)
     _make_relative(found, spec, file.parent)

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def _names(function: object, without: str = "") -> dict[str, object]:
-    """Return the defaults of a function's optional arguments, by name.
-
-    Args:
-        function: Function or class.
-        without: Name of an argument that is not a key of a file.
-    """
+    """Return the defaults of a function's optional arguments, by name."""
     parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {
         name: each.default
@@ -77,17 +72,7 @@ _TABLES = frozenset(f"[{name}]" for name in KEYS)
 
 
 def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None:
-    """Check that a table has only known keys.
-
-    Args:
-        where: Name of the table in messages.
-        table: Table read from TOML.
-        known: Known keys.
-
-    Raises:
-        TypeError: `table` is not a mapping.
-        ValueError: A key is unknown; the message suggests a known key.
-    """
+    """Check that a table has only known keys."""
     if not isinstance(table, Mapping):
         raise ArgumentTypeError(
             f"must be a table of keys, not {checks.shown(table)}", argument=where
@@ -122,15 +107,7 @@ def is_template_file(template: str) -> bool:
 
 
 def read_template(path: Path, name: str) -> str:
-    """Return the chat template in a file.
-
-    Args:
-        path: Path of the file.
-        name: Name of the argument in messages.
-
-    Raises:
-        ArgumentError: The file cannot be read.
-    """
+    """Return the chat template in a file."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from llamaherd.tables.asking import Values
+    from llamaherd.tables.table import Values
 
 # Each start time is later than all earlier ones, even if the clock was set back.
 _BEGIN = """
@@ -37,15 +37,10 @@ PERIOD_S = 10.0  # seconds between two transactions of a running call
 
 
 class Store:
-    """Rows of one run in a journal file, which may be open elsewhere in the process.
-
-    Args:
-        path: Path of the journal.
-        record: Record of the run.
-    """
+    """Rows of one run in a journal file, which may be open elsewhere in the process."""
 
     def __init__(self, path: Path, record: Record) -> None:
-        self._path = path
+        self.path = path
         self._record = record
         self._id = record.identity()
 
@@ -54,13 +49,9 @@ class Store:
         self.add([], [])
 
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
-        """Store rows in one transaction; rows stored earlier are replaced.
-
-        Raises:
-            JournalError: The rows cannot be stored.
-        """
+        """Store rows in one transaction; rows stored earlier are replaced."""
         rows = [_row(i, own) for i, own in zip(positions, values, strict=True)]
-        with refusals("journal", self._path), closing(self._connect()) as db:
+        with refusals("journal", self.path), closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")
             db.execute(_BEGIN, (self._id, self._record.to_json(), time.time(), self._id))
             db.executemany(
@@ -71,7 +62,7 @@ class Store:
 
     def find(self, first: int, last: int) -> dict[int, Values]:
         """Return the stored rows in a range of positions, without failed rows."""
-        with refusals("journal", self._path), closing(self._connect()) as db:
+        with refusals("journal", self.path), closing(self._connect()) as db:
             query = f"{_ROWS} AND place BETWEEN ? AND ?"
             rows = db.execute(query, (self._id, first, last)).fetchall()
             found = {row[0]: values_of(_checked(row)) for row in rows}
@@ -80,13 +71,13 @@ class Store:
     @property
     def n_rows(self) -> int:
         """Number of stored rows."""
-        with refusals("journal", self._path), closing(self._connect()) as db:
+        with refusals("journal", self.path), closing(self._connect()) as db:
             query = "SELECT count(*) FROM run_row WHERE run = ?"
             (number,) = db.execute(query, (self._id,)).fetchone()
         return int(number)
 
     def _connect(self) -> sqlite3.Connection:
-        db = connect(self._path, "mode=rw")
+        db = connect(self.path, "mode=rw")
         db.execute("PRAGMA synchronous = FULL")
         for statement in RUN_TABLES.split(";\n"):
             db.execute(statement)
@@ -94,28 +85,16 @@ class Store:
 
 
 class RowKeeper:
-    """Stores rows of a running call every few seconds, so that a crash loses few rows.
-
-    Args:
-        store: Rows of the run.
-        positions: Position in the table of each row of the call.
-
-    Attributes:
-        stored: Positions of the rows that were stored.
-    """
+    """Stores rows of a running call every few seconds, so that a crash loses few rows."""
 
     def __init__(self, store: Store, positions: Sequence[int]) -> None:
         self._store = store
         self._positions = positions
         self._next_s = time.monotonic() + PERIOD_S
-        self.stored: set[int] = set()
+        self.stored: set[int] = set()  # positions of rows
 
     def __call__(self, take: Callable[[], Mapping[int, Values]]) -> None:
-        """Store the rows that `take` returns, unless rows were stored recently.
-
-        Raises:
-            JournalError: The rows cannot be stored.
-        """
+        """Store the rows that `take` returns, unless rows were stored recently."""
         if time.monotonic() < self._next_s:
             return
         rows = {self._positions[i]: own for i, own in take().items()}
@@ -130,17 +109,7 @@ def read_run(
     name: str,
     use: Callable[[Record, Iterator[Stored]], None],
 ) -> None:
-    """Read the last started run in a journal.
-
-    Args:
-        path: Path of the journal, which is not changed.
-        name: Name of the journal in messages.
-        use: Function that is called with the run and its rows in order. If the journal
-            changes meanwhile, the function is called again with all rows.
-
-    Raises:
-        JournalError: The file is not a journal, is damaged, or contains no run.
-    """
+    """Read the last started run in a journal."""
     file = journal_file.checked_path(name, path)
 
     def read(db: sqlite3.Connection) -> None:

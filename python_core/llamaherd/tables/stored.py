@@ -33,17 +33,11 @@ _NAMES = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) or .parquet"
 
 
 class Readable(NamedTuple):
-    """A table that can be read twice.
+    """A table that can be read twice."""
 
-    Attributes:
-        file: The file, or a copy of a stream or of a compressed file.
-        format: Format.
-        name: Name for messages, without folders.
-    """
-
-    file: Path
-    format: Format
-    name: str
+    file: Path  # the file, or a copy of a stream or of a compressed file
+    format: Format  # format
+    name: str  # name for messages, without folders
 
 
 def _suffixes(path: str) -> tuple[str, str]:
@@ -72,11 +66,7 @@ def is_stream(path: str) -> bool:
 
 
 def check_name(argument: str, path: str) -> None:
-    """Check the name of a table.
-
-    Raises:
-        ValueError: The name says no known format, and is no stream.
-    """
+    """Check the name of a table."""
     suffix, compression = _suffixes(path)
     is_known = suffix in _FORMATS and not (suffix == ".parquet" and compression)
     if is_known or is_stream(path):
@@ -99,10 +89,6 @@ def readable(path: str) -> Iterator[Readable]:
     """Open a table for reading; copy streams and compressed files, which are read twice.
 
     The format of a stream is that of its content.
-
-    Raises:
-        OSError: The file cannot be read.
-        ImportError: The file is compressed by zstd, and pyarrow is not installed.
     """
     if not is_stream(path) and not _suffixes(path)[1]:
         yield Readable(Path(path), format_of(path), Path(path).name)
@@ -150,11 +136,7 @@ def _reader(file: Path, method: str) -> IO[bytes]:
 
 @contextmanager
 def compressed_to(path: str, stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Yield a stream that compresses into another one, if the name of the file says so.
-
-    Raises:
-        ImportError: The name ends in .zst, and pyarrow is not installed.
-    """
+    """Yield a stream that compresses into another one if the file's name says so."""
     method = _COMPRESSED.get(_suffixes(path)[1], "")
     if not method:
         yield stream

@@ -12,37 +12,29 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.structured.columns import Column
 
+    # Cells of a row's new columns; the last cell is the reason for a failure.
+    Values = list[object]
+
 _FIRST_ROWS = 32  # rows of the first block of a stream
 METADATA_KEY = b"llamaherd"  # key of llamaherd's record in Parquet metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table.
+    """A row of a table."""
 
-    Attributes:
-        values: Values by column. In JSON lines, a row has only the keys of its own
-            object.
-        problem: Reason why the row cannot be used; "" if it is valid.
-    """
-
+    # Values by column. In JSON lines, a row has only the keys of its own object.
     values: Mapping[str, object]
-    problem: str = ""
+    problem: str = ""  # reason why the row cannot be used; "" if it is valid
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows of a table.
+    """Consecutive rows of a table."""
 
-    Attributes:
-        start: Position of the first row in the table, from 0.
-        rows: The rows.
-        arrow: The same rows as an Arrow table, with unchanged types; None for a text
-            file.
-    """
-
-    start: int
-    rows: Sequence[Row]
+    start: int  # position of the first row in the table, from 0
+    rows: Sequence[Row]  # the rows
+    # The same rows as an Arrow table, with unchanged types; None for a text file.
     arrow: pa.RecordBatch | None = None
 
 
@@ -65,12 +57,7 @@ class Table(Protocol):
 
 
 class FirstRows:
-    """The first rows of a table.
-
-    Args:
-        table: The table.
-        n: Maximum number of rows.
-    """
+    """The first rows of a table."""
 
     def __init__(self, table: Table, n: int) -> None:
         self._table = table
@@ -93,12 +80,7 @@ class FirstRows:
 
 
 def growing(table: Table, most: int) -> Iterator[Block]:
-    """Yield the rows in blocks that grow from a few rows to at most `most`.
-
-    Args:
-        table: The table.
-        most: Maximum number of rows of a block.
-    """
+    """Yield the rows in blocks that grow from a few rows to at most `most`."""
     rows: list[Row] = []
     start, step = 0, min(_FIRST_ROWS, most)
     size = step

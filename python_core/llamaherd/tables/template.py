@@ -20,21 +20,14 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Parsed template. Braces in the values of a row are not interpreted.
+    """Parsed template. Braces in the values of a row are not interpreted."""
 
-    Attributes:
-        parts: Pairs of a text and False, or of a column name and True.
-    """
-
+    # Pairs of a text and False, or of a column name and True.
     parts: tuple[tuple[str, bool], ...]
 
     @classmethod
     def parsed(cls, text: str) -> Template:
-        """Parse the text of a template; `{{` and `}}` are literal braces.
-
-        Raises:
-            ValueError: A brace is unmatched, or the template names no column.
-        """
+        """Parse the text of a template; `{{` and `}}` are literal braces."""
         parts: list[tuple[str, bool]] = []
         literal, end = "", 0
         for match in _PART.finditer(text):
@@ -98,9 +91,6 @@ class Template:
 
         If the only column is a header with another delimiter that contains the name, the
         error suggests this delimiter.
-
-        Raises:
-            ValueError: The table lacks a column.
         """
         for name in self.columns:
             if name not in columns:

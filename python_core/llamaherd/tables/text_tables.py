@@ -36,20 +36,7 @@ _ENCODING_HINT = "; set the file's encoding (--encoding)"
 
 
 class CsvTable:
-    """A CSV file. A decoding error makes only its own row invalid.
-
-    Args:
-        file: Path of the file.
-        encoding: Encoding of the text.
-        delimiter: Character between cells.
-        has_header: Whether the first row has the names of the columns. Without it, they
-            are "column_1" and so on; a single column is "text", the usual name.
-
-    Raises:
-        ValueError: The file has no header or two columns of one name, or misplaced quotes
-            make the ends of rows ambiguous.
-        OSError: The file cannot be read.
-    """
+    """A CSV file. A decoding error makes only its own row invalid."""
 
     def __init__(
         self, file: Path, encoding: str, delimiter: str, *, has_header: bool = True
@@ -126,16 +113,7 @@ class CsvTable:
 
 
 class JsonlTable:
-    """A file with one JSON object per line. Any other line is an invalid row.
-
-    Args:
-        file: Path of the file.
-        encoding: Encoding of the text.
-
-    Raises:
-        ValueError: No line contains a JSON object.
-        OSError: The file cannot be read.
-    """
+    """A file with one JSON object per line. Any other line is an invalid row."""
 
     def __init__(self, file: Path, encoding: str) -> None:
         self._file = file
@@ -189,13 +167,7 @@ class JsonlTable:
 
 
 def _unusable(problem: str, *, code: str, line: int | None = None) -> ArgumentError:
-    """Return the error of a file that is not a usable table.
-
-    Args:
-        problem: Sentence about the file.
-        code: Kind of the problem.
-        line: Line of the file, from 1; None for the whole file.
-    """
+    """Return the error of a file that is not a usable table."""
     return ArgumentError(
         problem, argument="input", code=code, form="{problem}", line=line
     )

@@ -30,18 +30,7 @@ _BLOCK = 10_000  # rows read at a time
 
 
 def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 - of pyarrow, or a dict
-    """Read a table: Parquet as an Arrow table, CSV and JSON lines as a dict of lists.
-
-    Args:
-        path: Path of a .csv, .tsv, .jsonl, .ndjson or .parquet file, text files also with
-            .gz or .zst; "-" for stdin; or a pipe.
-        numbers: Names of CSV columns that contain numbers; "p_*" stands for all names
-            that begin with "p_".
-
-    Raises:
-        ValueError: The file cannot be read, a row is invalid, or a cell is not a number.
-        OSError: The file cannot be read.
-    """
+    """Read a table: Parquet as an Arrow table, CSV and JSON lines as a dict of lists."""
     with readable(path) as source:
         if source.format == "parquet":
             import pyarrow.parquet as pq  # noqa: PLC0415 - optional dependency
@@ -77,17 +66,7 @@ def _columns(table: Table, numbers: Sequence[str] | None) -> dict[str, list[Any]
 
 
 def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN401 - of any kind
-    """Write a table. The file appears at its path only when it is complete.
-
-    Args:
-        frame: A data frame; an Arrow table for Parquet.
-        path: Path, as for `read_whole`; "-" writes CSV to stdout.
-        overwrite: True to replace an existing file.
-
-    Raises:
-        ValueError: The file exists.
-        OSError: The file cannot be written.
-    """
+    """Write a table. The file appears at its path only when it is complete."""
     if path == STREAM:
         _write_text(frame, sys.stdout.buffer, ",")
         return
@@ -107,11 +86,7 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
 
 
 def check_free(path: str, *, overwrite: bool) -> None:
-    """Check that an output does not exist yet, or may be replaced.
-
-    Raises:
-        ValueError: The output exists.
-    """
+    """Check that an output does not exist yet, or may be replaced."""
     if path != STREAM:
         check_name("out", path)
         files.check_free(Path(path), overwrite=overwrite, argument="out")

@@ -42,18 +42,10 @@ class Annotate(Task["Coded"]):
 
     Random draws for a text depend only on `seed` and the prompt. A part of a table
     therefore has the same results as the whole table.
-
-    Attributes:
-        codebook: The codebook.
-        settings: Further arguments of `annotate`.
-
-    Raises:
-        TypeError: `codebook` is not a codebook, or a setting has the wrong type.
-        ValueError: A setting is out of range.
     """
 
-    codebook: Codebook
-    settings: Mapping[str, Any]
+    codebook: Codebook  # the codebook
+    settings: Mapping[str, Any]  # further arguments of `annotate`
     _steps: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

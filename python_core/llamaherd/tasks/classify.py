@@ -34,13 +34,9 @@ _NUMBERS = ("prob", "margin", "entropy", "coverage")
 
 @dataclass(frozen=True)
 class Classify(Task["ClassifyResults"]):
-    """Probabilities of labels as continuations of each prompt.
+    """Probabilities of labels as continuations of each prompt."""
 
-    Attributes:
-        options: Options of `classify_parallel`.
-    """
-
-    options: ClassifyOptions
+    options: ClassifyOptions  # options of `classify_parallel`
 
     @property
     def chat(self) -> bool:

@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Embed(Task["Embeddings"]):
-    """Embeddings of texts.
+    """Embeddings of texts."""
 
-    Attributes:
-        settings: Arguments of `embed_parallel`.
-    """
-
-    settings: EmbedSettings
+    settings: EmbedSettings  # arguments of `embed_parallel`
     is_journalled: ClassVar[bool] = False
 
     @property

@@ -42,20 +42,11 @@ class Generate(Task["Results"]):
     only if the schema allows further fields. Files always contain the text and the
     finish reason; the column of the text is called "answer", because the column of
     prompts is often called "text".
-
-    Attributes:
-        options: Options of `generate_parallel`.
-        in_file: Whether to use the columns of files.
-        model_thinks: Whether the model thinks by default before answers.
-
-    Raises:
-        TypeError: A setting has the wrong type.
-        ValueError: A setting is out of range.
     """
 
-    options: GenerateOptions
-    in_file: bool = False
-    model_thinks: bool = False
+    options: GenerateOptions  # options of `generate_parallel`
+    in_file: bool = False  # whether to use the columns of files
+    model_thinks: bool = False  # whether the model thinks by default before answers
 
     def __post_init__(self) -> None:
         _ = self._params

@@ -20,18 +20,7 @@ if TYPE_CHECKING:
 def make_task(
     kind: Kind, settings: Mapping[str, Any], *, in_file: bool = False
 ) -> Task[Any]:
-    """Create a task.
-
-    Args:
-        kind: Kind of the task.
-        settings: Arguments of `generate_parallel`, `classify_parallel`, `annotate` or
-            `embed_parallel`, without texts and the context.
-        in_file: Whether to use the columns of files, see `Generate`.
-
-    Raises:
-        TypeError: A setting has the wrong type.
-        ValueError: A setting is out of range.
-    """
+    """Create a task."""
     if kind == "generate":
         options = GenerateOptions.of(GenerateSettings, settings)
         return Generate(options, in_file=in_file)

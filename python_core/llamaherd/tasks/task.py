@@ -41,14 +41,9 @@ class MissingText(str):
 
 
 class Task(ABC, Generic[_R]):
-    """Task on texts, independent of the source of the texts and of the output.
+    """Task on texts, independent of the source of the texts and of the output."""
 
-    Attributes:
-        is_journalled: Whether a journal stores the results, so that an interruption
-            loses no results.
-        reads_all: Whether the result for a text depends on all texts of the table.
-    """
-
+    # Whether a journal stores the results, so that an interruption loses none.
     is_journalled: ClassVar[bool] = True
 
     @property
@@ -76,12 +71,7 @@ class Task(ABC, Generic[_R]):
         return False
 
     def prompt(self, text: str, model: Model | None) -> str:  # noqa: ARG002 - as above
-        """Return the prompt for a text as the model reads it.
-
-        Args:
-            text: Text of a row.
-            model: Model of the run; may be None without `chat`.
-        """
+        """Return the prompt for a text as the model reads it."""
         return text
 
     def record(self, host: Host | Model) -> dict[str, Any]:  # noqa: ARG002 - as above
@@ -104,14 +94,7 @@ class Task(ABC, Generic[_R]):
         places: Sequence[int],
         journal: Journal | None,
     ) -> Runnable[_R]:
-        """Create the call for some texts, for a `Job` to run.
-
-        Args:
-            host: Context in which the call runs; for embeddings, a model.
-            texts: Texts, one per row.
-            places: Positions of the rows, from which seeds are derived.
-            journal: Open journal that stores the results; None without one.
-        """
+        """Create the call for some texts, for a `Job` to run."""
 
     @abstractmethod
     def rows(self, results: _R) -> Cells:
@@ -127,22 +110,7 @@ class Task(ABC, Generic[_R]):
         report: Report = False,
         keep: Keep | None = None,  # noqa: ARG002 - used by tasks without a journal
     ) -> Cells:
-        """Run the call for some texts.
-
-        Args:
-            host: Context in which the call runs; for embeddings, a model.
-            texts: Texts, one per row.
-            places: Positions of the rows, from which seeds are derived.
-            journal: Open journal that stores the results; None without one.
-            report: Progress callback.
-            keep: Function that stores finished rows; a task with a journal ignores it.
-
-        Returns:
-            Cells of each column.
-
-        Raises:
-            Interrupted: The call was interrupted by Ctrl-C.
-        """
+        """Run the call for some texts."""
         return self.rows(
             run_to_end(
                 lambda: self.requests(host, texts, places, journal),  # type: ignore[arg-type]

@@ -110,8 +110,9 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 @pytest.mark.long(reason="a process for each case")
-def test_ctrl_c_ends_the_answer_and_then_the_command(
-    smollm2_path: Path, terminals: list[Terminal]
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_ends_the_answer_and_sigterm_the_command(
+    smollm2_path: Path, terminals: list[Terminal], name: str
 ) -> None:
     terminals.append(Terminal(str(smollm2_path), *ENDLESS))
     (terminal,) = terminals
@@ -119,25 +120,15 @@ def test_ctrl_c_ends_the_answer_and_then_the_command(
     terminal.type("Name a river.\n")
     terminal.wait_for("Name a river.\r\n")
     terminal.wait_for(" ")  # pieces of the answer
+    if name == "SIGTERM":
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.ended() == 143
+        return
     terminal.type("\x03")
     terminal.wait_for("(interrupted; the text so far is kept)")
     terminal.wait_for_prompt()
     terminal.type("\x03")
     assert terminal.ended() == -signal.SIGINT
-
-
-@pytest.mark.long(reason="a process for each case")
-def test_sigterm_ends_the_command_in_the_middle_of_an_answer(
-    smollm2_path: Path, terminals: list[Terminal]
-) -> None:
-    terminals.append(Terminal(str(smollm2_path), *ENDLESS))
-    (terminal,) = terminals
-    terminal.wait_for("> ")
-    terminal.type("Name a river.\n")
-    terminal.wait_for("Name a river.\r\n")
-    terminal.wait_for(" ")
-    terminal.process.send_signal(signal.SIGTERM)
-    assert terminal.ended() == 143
 
 
 def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:

@@ -27,47 +27,6 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert text in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["serve"],
-        ["nonsense"],
-        ["serve", "m.gguf", "--port", "70000"],
-        ["serve", "m.gguf", "--queue", "-1"],
-        ["serve", "m.gguf", "--timeout", "0"],
-        ["serve", "m.gguf", "--timeout", "nan"],
-        ["serve", "m.gguf", "--n-ctx", "much"],
-    ],
-)
-def test_wrong_arguments_are_told(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert all(argument in error for argument in arguments[2:])
-
-
-def test_a_number_that_is_none_is_told_in_words(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["run", "in.csv", "--max-tokens", "abc"]) == 2
-    assert "'abc' is not a whole number of at least 1." in capsys.readouterr().err
-    assert main(["serve", "m.gguf", "--port", "-5"]) == 2
-    assert "'-5' is not a whole number from 0 to 65535." in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "meant"),
-    [(["serv"], "serve"), (["serve", "m.gguf", "--timeouts", "3"], "--timeout")],
-)
-def test_misspelt_words_get_a_suggestion(
-    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
-
-
 def test_all_commands_can_be_loaded_and_teach_by_examples(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -272,23 +231,6 @@ BAD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("key", "message"), BAD_KEYS)
-def test_keys_that_no_header_can_have(
-    capsys: pytest.CaptureFixture[str],
-    no_key: pytest.MonkeyPatch,
-    key: str,
-    message: str,
-) -> None:
-    assert main([*EVERYWHERE, "--api-key", key]) == 2
-    error = capsys.readouterr().err
-    assert "--api-key must" in error
-    assert message in error
-    if key and not key.endswith("\ud800"):
-        no_key.setenv(KEY_VARIABLE, key)
-        assert main(EVERYWHERE) == 2
-        assert f"{KEY_VARIABLE} must" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "key", ["trail ", " lead", "secret\n", "\r\nsecret\r\n", "sécret"]
 )
@@ -296,24 +238,6 @@ def test_keys_are_stripped(key: str, no_key: pytest.MonkeyPatch) -> None:
     assert serve._key(key) == key.strip()
     no_key.setenv(KEY_VARIABLE, key)
     assert serve._key(None) == key.strip()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--alias", ""],
-        ["--alias", "a", "--alias", " "],
-        ["--allowed-host", ""],
-        ["--allowed-host", "http://a"],
-        ["--allowed-host", "a:80"],
-        ["--connections", "0"],
-    ],
-)
-def test_names_that_are_none(
-    capsys: pytest.CaptureFixture[str], options: list[str]
-) -> None:
-    assert main(["serve", "no.gguf", "--port", "0", *options]) == 2
-    assert options[-2] in capsys.readouterr().err
 
 
 def test_the_package_needs_nothing_of_the_server() -> None:
@@ -336,21 +260,3 @@ def test_a_missing_extra_is_told() -> None:
     assert done.returncode == 1
     assert 'pip install "llamaherd[server] @ git' in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("command", "instead"),
-    [
-        ("slurm run.toml --tasks 50 --submit", "--shard I/N"),
-        ("slurm --help", "--shard I/N"),
-        ("keep-journal a b", "`cp` copies a journal"),
-    ],
-)
-def test_a_removed_command_says_what_to_use(
-    command: str, instead: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = command.split()
-    assert main(words) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert f"`llamaherd {words[0]}` was removed" in told
-    assert instead in told

@@ -8,40 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
-import pandas as pd
 import pytest
+from coded_texts import coded_texts
 from llamaherd.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-N, NAMES = 300, ["no", "yes"]
+    import pandas as pd
+
+N = 300
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """Create files of coded texts, and a coded gold sample."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(2)
-    code = rng.integers(0, 2, N)
-    yes = 1 / (1 + np.exp(-(1 + 2 * (code - 0.5) + rng.normal(size=N))))
-    data = pd.DataFrame(
-        {
-            "text": [f"text {i}" for i in range(N)],
-            "label": np.where(yes > 0.5, "yes", "no"),
-            "p_no": 1 - yes,
-            "p_yes": yes,
-            "party": rng.choice(["a", "b"], N),
-            "year": rng.integers(1990, 2000, N),
-        }
-    )
+    rng = np.random.default_rng(3)
+    data = coded_texts([f"text {i}" for i in range(N)], 80)
+    data["party"], data["year"] = rng.choice(["a", "b"], N), rng.integers(1990, 2000, N)
     data.to_csv("coded.csv", index=False)
     data.to_parquet("coded.parquet")
-    gold = lh.gold_sample(data, 80, text="text", label="label", names=NAMES, seed=1)
-    gold.write("gold.csv", coders=["anna"])
-    sheet = pd.read_csv("gold.csv", dtype=str, encoding="utf-8-sig")
-    sheet["anna"] = [NAMES[code[int(each) - 1]] for each in sheet["id"]]
-    sheet.to_csv("gold.csv", index=False)
     return data
 
 

@@ -115,20 +115,6 @@ def test_no_command_loads_a_model_without_them() -> None:
     assert loading == {"model_flags.py", *OTHERWISE}
 
 
-@pytest.mark.parametrize("text", ["all", "1.5", "", "-"])
-def test_layers_that_are_no_number(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    assert main(["bench", "no.gguf", "--n-gpu-layers", text]) == 2
-    assert "--n-gpu-layers" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["a", "1,,2", ""])
-def test_shares_that_are_no_numbers(
-    capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    assert main(["bench", "no.gguf", "--tensor-split", text]) == 2
-    assert "--tensor-split" in capsys.readouterr().err
-
-
 def test_auto_loads_on_the_processor_without_a_gpu(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,43 +164,6 @@ def test_set_gives_the_server_any_other_argument(
     with contextlib.suppress(LoadedError):
         main([*serve, "--set", "context.type_k=q8_0", "--set", "context.n_batch=64"])
     assert given == [{"n_ctx": 64, "type_k": "q8_0", "n_batch": 64}]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("context.type_k", "is not KEY=VALUE"),
-        ("type_k=q8_0", "a key is model.NAME or context.NAME"),
-        ("sampling.top_p=1", "a key is model.NAME or context.NAME"),
-        ("model.path=x", "give it as MODEL or --model"),
-        ("model.lora=x", "give it as --lora"),
-        ("context.typ_k=q8_0", "did you mean 'type_k'?"),
-        ("model.interrupt=1", "[model] has no key 'interrupt'"),
-    ],
-)
-def test_set_refuses_other_keys(
-    capsys: pytest.CaptureFixture[str], text: str, shown: str
-) -> None:
-    assert main(["serve", "no.gguf", "--port", "0", "--set", text]) == 2
-    assert shown in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "text", "by"),
-    [
-        (["--n-ctx", "64"], "context.n_ctx=64", "--n-ctx"),
-        (["--deterministic"], "context.deterministic=false", "--deterministic"),
-        (["--n-gpu-layers", "0"], "model.n_gpu_layers=1", "--n-gpu-layers"),
-        (["--set", "context.n_batch=64"], "context.n_batch=64", "another --set"),
-    ],
-)
-def test_an_argument_is_given_once(
-    capsys: pytest.CaptureFixture[str], flags: list[str], text: str, by: str
-) -> None:
-    assert main(["serve", "no.gguf", "--port", "0", *flags, "--set", text]) == 2
-    shown = " ".join(capsys.readouterr().err.split())
-    assert f"{by} already sets it" in shown
-    assert text.partition("=")[0] in shown
 
 
 def test_set_accepts_arguments_that_have_a_flag(
@@ -331,12 +280,3 @@ def test_a_run_file_with_auto_runs(
     )
     assert main(["run", "run.toml", "-q"]) == 0
     assert len(Path("o.csv").read_text().splitlines()) == 3
-
-
-@pytest.mark.parametrize("flag", [["--n-gpu-layers", "1"], ["--main-gpu", "0"]])
-def test_recalibrate_refuses_flags_without_effect(
-    capsys: pytest.CaptureFixture[str], flag: list[str]
-) -> None:
-    run = ["recalibrate", "t.csv", "--gold", "g.csv", "-o", "o.csv"]
-    assert main([*run, *flag]) == 2
-    assert f"{flag[0]} is for the model of --embeddings" in capsys.readouterr().err

@@ -8,41 +8,24 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+from coded_texts import coded_texts
 from llamaherd.cli.main import main
 from llamaherd.tables.whole import read_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-N, NAMES = 200, ["no", "yes"]
-
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create files of coded texts in three formats, and a coded gold sample."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(2)
-    code = rng.integers(0, 2, N)
-    yes = 1 / (1 + np.exp(-(2.5 + 2 * (code - 0.5) + rng.normal(size=N))))
-    data = pd.DataFrame(
-        {
-            "text": [f'Grüße, "{i}"\nzwei' for i in range(N)],
-            "label": np.where(yes > 0.5, "yes", "no"),
-            "p_no": 1 - yes,
-            "p_yes": yes,
-            "error": None,
-        }
-    )
+    texts = [f'Grüße, "{i}"\nzwei' for i in range(200)]
+    data = coded_texts(texts, 60, shift=2.5).assign(error=None)
     data.to_csv("coded.csv", index=False)
     data.to_csv("coded.tsv", index=False, sep="\t")
     data.to_parquet("coded.parquet")
     data.to_json("coded.jsonl", orient="records", lines=True, double_precision=15)
-    gold = lh.gold_sample(data, 60, text="text", label="label", names=NAMES, seed=1)
-    gold = gold.with_codes([NAMES[code[row]] for row in gold.rows])
-    gold.write("gold.csv", coders=["anna"])
-    sheet = pd.read_csv("gold.csv", dtype=str, encoding="utf-8-sig")
-    sheet["anna"] = [NAMES[code[int(each) - 1]] for each in sheet["id"]]
-    sheet.to_csv("gold.csv", index=False)
     return tmp_path
 
 
@@ -89,35 +72,18 @@ def test_stdout_and_options(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["coded.csv", "-o", "x.csv"], "Missing option '--gold'"),
-        (["coded.csv", "--gold", "none.csv", "-o", "x.csv"], "no file 'none.csv'"),
-        (["none.csv", "--gold", "gold.csv", "-o", "x.csv"], "none.csv"),
-        (
-            [
-                "coded.csv",
-                "--gold",
-                "gold.csv",
-                "-o",
-                "x.csv",
-                "--features",
-                "embeddings",
-            ],
-            "embeddings must be",
-        ),
-        (
-            ["coded.csv", "--gold", "gold.csv", "-o", "x.csv", "--label", "topic"],
-            "topic",
-        ),
-        (
-            ["coded.csv", "--gold", "gold.csv", "-o", "x.csv", "--folds", "1"],
-            "from 2 to 20",
-        ),
+        ("coded.csv", "Missing option '--gold'"),
+        ("coded.csv --gold none.csv", "no file 'none.csv'"),
+        ("none.csv --gold gold.csv", "none.csv"),
+        ("coded.csv --gold gold.csv --features embeddings", "embeddings must be"),
+        ("coded.csv --gold gold.csv --label topic", "topic"),
+        ("coded.csv --gold gold.csv --folds 1", "from 2 to 20"),
     ],
 )
 def test_wrong_use(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["recalibrate", *arguments]) == 2
+    assert main(["recalibrate", *arguments.split(), "-o", "x.csv"]) == 2
     assert message in capsys.readouterr().err
 
 

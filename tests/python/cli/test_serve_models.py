@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
 import pytest
+from llamaherd.cli.kinds import size
 from llamaherd.cli.main import main
-from llamaherd.cli.serve_models import given_loras, given_models, size
+from llamaherd.cli.serve_models import given_loras, given_models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_sizes(text: str, n_bytes: int) -> None:
-    context = click.Context(click.Command("serve"))
-    assert size(context, click.Option(["--memory"]), text) == n_bytes
-
-
-@pytest.mark.parametrize("text", ["", "0", "much", "-1GB", "1GiB", "GB", "nan", "0.1"])
-def test_sizes_that_are_none(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    assert main(["serve", "no.gguf", "--port", "0", "--memory", text]) == 2
-    assert "--memory" in capsys.readouterr().err
+    assert size(text) == n_bytes
 
 
 def test_names_of_models(tmp_path: Path) -> None:
@@ -47,15 +40,15 @@ def test_names_of_models(tmp_path: Path) -> None:
         str(odd): ("a=b", str(odd)),
         f"c={odd}": ("c", str(odd)),
     }
-    assert given_models(None, list(texts))[:4] == list(texts.values())[:4]
-    assert given_models(None, list(texts)) == list(texts.values())
-    assert given_models("first.gguf", ["x.gguf"])[0] == ("first", "first.gguf")
+    assert given_models([], list(texts))[:4] == list(texts.values())[:4]
+    assert given_models([], list(texts)) == list(texts.values())
+    assert given_models(["first.gguf"], ["x.gguf"])[0] == ("first", "first.gguf")
 
 
 def test_names_of_adapters(tmp_path: Path) -> None:
     odd = tmp_path / "a@b.gguf"
     odd.touch()
-    models = given_models(None, ["one.gguf", "two.gguf"])
+    models = given_models([], ["one.gguf", "two.gguf"])
     texts = ["x=x.gguf", "y=y.gguf@two", f"z={odd}", f"w={odd}@two"]
     assert given_loras(texts, models) == [
         ("x", "x.gguf", "one"),
@@ -63,30 +56,6 @@ def test_names_of_adapters(tmp_path: Path) -> None:
         ("z", str(odd), "one"),
         ("w", str(odd), "two"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["a.gguf", "b.gguf", "c.gguf"], "add more with --model b.gguf --model c.gguf"),
-        ([], "MODEL.gguf"),
-        (["a.gguf", "--model", "b/a.gguf"], "two models have the name 'a'"),
-        (["--model", "=a.gguf"], "neither FILE nor NAME=FILE"),
-        (["--model", "a="], "neither FILE nor NAME=FILE"),
-        (["a.gguf", "--lora", "x.gguf"], "is not NAME=FILE"),
-        (["a.gguf", "--lora", "a=x.gguf"], "two models have the name 'a'"),
-        (["a.gguf", "--lora", "x=x.gguf@b"], "the models are a."),
-        (["a.gguf", "--model", "b.gguf", "--alias", "c"], "--model NAME=FILE"),
-        (["a.gguf", "--lora", "b=b.gguf", "--template", "t"], "--template is for one"),
-        (["a.gguf", "--model", "b.gguf", "--embedding-model", "c"], "another --model"),
-        (["a.gguf", "--model-wait", "0"], "--model-wait"),
-    ],
-)
-def test_wrong_use(
-    capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    assert main(["serve", "--port", "0", *options]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_missing_file_is_known_at_the_start(

@@ -39,7 +39,7 @@ def test_a_byte_order_mark_is_no_part_of_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", ["a=x a.gguf=y", "a.gguf=x a=y", "a=x x/a.gguf"])
 def test_names_that_requests_cannot_tell_apart_are_refused(names: str) -> None:
     with pytest.raises(click.UsageError, match="two models have the name"):
-        given_models(None, names.split())
+        given_models([], names.split())
 
 
 @pytest.mark.parametrize(

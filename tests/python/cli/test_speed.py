@@ -51,14 +51,6 @@ def test_bench_stops_when_its_time_is_up(
     assert "2, 4" in seen.err
 
 
-@pytest.mark.parametrize("sizes", ["", "0", "1,x", "9999", "1,,2"])
-def test_bench_refuses_what_is_no_number_of_prompts(
-    sizes: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "x.gguf", "--n-seq-max", sizes]) == 2
-    assert "such as 1,8,32" in capsys.readouterr().err
-
-
 def test_throughput_refuses_more_than_the_model_takes(
     tiny_path: Callable[[str], Path],
 ) -> None:

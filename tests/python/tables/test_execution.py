@@ -25,7 +25,7 @@ from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import changed
 
 if TYPE_CHECKING:
-    from llamaherd.tables.asking import RunProgress
+    from llamaherd.tables.progress import RunProgress
 
 Tiny = Callable[[str], Path]
 TEXTS = [f"{'abc'[i % 3] * 6} text number {i // 2}" for i in range(60)]
@@ -170,7 +170,7 @@ def test_vectors_are_kept_and_taken_from_the_journal(
         embed={"deterministic": True},
     )
     n_asked: list[int] = []
-    ask = execution.Asker.ask
+    ask = execution._Run._asked
 
     def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         if len(n_asked) == 2:
@@ -178,7 +178,7 @@ def test_vectors_are_kept_and_taken_from_the_journal(
         n_asked.append(len(prompts))
         return ask(self, prompts, places, *more)
 
-    monkeypatch.setattr(execution.Asker, "ask", stopping)
+    monkeypatch.setattr(execution._Run, "_asked", stopping)
     with pytest.raises(KeyboardInterrupt):
         do_run(spec, block=3)
     assert not (tmp_path / "out.parquet").exists()
@@ -214,7 +214,7 @@ def test_a_crash_within_a_block_loses_few_vectors(
     n_stored = _n_rows(tmp_path / "out.parquet.journal")
     assert n_stored > 0
     n_asked: list[int] = []
-    ask = execution.Asker.ask
+    ask = execution._Run._asked
 
     def counting(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         n_asked.append(len(prompts))
@@ -227,7 +227,7 @@ def test_a_crash_within_a_block_loses_few_vectors(
         added.extend(positions)
         add(self, positions, values)
 
-    monkeypatch.setattr(execution.Asker, "ask", counting)
+    monkeypatch.setattr(execution._Run, "_asked", counting)
     monkeypatch.setattr(store.Store, "add", counted)
     assert do_run(spec).n_failed == 1
     assert n_asked == ([301 - n_stored] if n_stored < 301 else [])
@@ -501,7 +501,7 @@ def test_a_shard_that_did_not_end_says_so_and_goes_on(
 ) -> None:
     table(tmp_path, TEXTS)
     spec = described(tmp_path, tiny_path("llama"))
-    ask = execution.Asker.ask
+    ask = execution._Run._asked
     n_asked: list[int] = []
 
     def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
@@ -511,7 +511,7 @@ def test_a_shard_that_did_not_end_says_so_and_goes_on(
         return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution.Asker, "ask", stopping)
+        patch.setattr(execution._Run, "_asked", stopping)
         with pytest.raises(KeyboardInterrupt):
             do_run(spec, shard=(1, 2), block=7)
     do_run(spec, shard=(2, 2))
@@ -552,7 +552,7 @@ def test_a_journal_that_goes_away_during_a_shard_is_told(
 ) -> None:
     table(tmp_path, TEXTS)
     spec = described(tmp_path, tiny_path("llama"))
-    ask = execution.Asker.ask
+    ask = execution._Run._asked
 
     def removing(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         path = Path(str(journal_path(spec, (1, 1))))
@@ -562,7 +562,7 @@ def test_a_journal_that_goes_away_during_a_shard_is_told(
         return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution.Asker, "ask", removing)
+        patch.setattr(execution._Run, "_asked", removing)
         with (
             pytest.raises(JournalError, match="30 of 60 rows: run the shard again"),
             pytest.warns(lh.JournalWarning),

@@ -122,7 +122,7 @@ def test_an_interrupted_run_goes_on(
     tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(tiny_path("llama"))
-    ask = execution.Asker.ask
+    ask = execution._Run._asked
     asked: list[int] = []
 
     def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
@@ -132,7 +132,7 @@ def test_an_interrupted_run_goes_on(
         return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution.Asker, "ask", stopping)
+        patch.setattr(execution._Run, "_asked", stopping)
         with pytest.raises(KeyboardInterrupt):
             do_run(spec, block=8)
     n_stored = len(lh.journal_read("out.csv.journal"))

@@ -17,7 +17,7 @@ from llamaherd.cli.merge import spans as spans_command
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.spans import distinct_passages
 from llamaherd.coding.annotation.texts import parts_of
-from llamaherd.tables.coded_table import SpanFile
+from llamaherd.tables.coded_table import write_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +210,7 @@ def test_the_command_makes_a_long_table(tmp_path: Path) -> None:
     table, out = tmp_path / "t.jsonl", tmp_path / "long.jsonl"
     rows = [{"id": "x", "s": [SPAN, SPAN]}, {"id": "y", "s": None}, {"id": "z", "s": []}]
     table.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    assert SpanFile(source=str(table), output=str(out), column="s", id="id").write() == 2
+    assert write_spans(str(table), str(out), column="s", id="id") == 2
     lines = out.read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [{"id": "x", **SPAN}] * 2
     csv = tmp_path / "t.csv"
@@ -235,4 +235,4 @@ def test_wrong_tables(tmp_path: Path, options: dict[str, Any], message: str) -> 
     csv.write_text("label,spans\nx,[]\n", encoding="utf-8")
     given = {"output": str(tmp_path / "o.csv"), **options}
     with pytest.raises(ValueError, match=message):
-        SpanFile(source=str(csv), **given).write()
+        write_spans(str(csv), **given)

@@ -1,0 +1,227 @@
+"""Kinds of values on the command line, by the word that stands for them in the help."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.plain import DuplicateKeyError, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _ParamType = click.ParamType[Any, Any]
+else:
+    _ParamType = click.ParamType
+
+_SWITCHES = {"on": True, "off": False, "true": True, "false": False}
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
+
+
+class Kind(_ParamType):
+    """Values that a function reads; it raises a click.BadParameter with the reason."""
+
+    name = "value"
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self._read = read
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - types of click
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - types of click
+        """Return the value that a text stands for."""
+        del param, ctx  # click adds them to an error
+        return self._read(value) if isinstance(value, str) else value
+
+
+def whole(low: int, high: int | None = None) -> Kind:
+    """Return the kind of integers in [low, high]."""
+    wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
+
+    def read(text: str) -> int:
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text.strip()) else low - 1
+        if number < low or (high is not None and number > high):
+            raise click.BadParameter(f"{text!r} is not a whole number {wanted}.")
+        return number
+
+    return Kind(read)
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number.") from None
+
+
+def _seconds(text: str) -> float:
+    value = _real(text)
+    if not (math.isfinite(value) and value > 0):
+        raise click.BadParameter(f"{value:g} is not a positive number.")
+    return value
+
+
+def size(text: str) -> int:
+    """Return a number of bytes, from a number with or without a unit."""
+    match = _SIZE.fullmatch(text.strip())
+    n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    if n < 1:
+        raise click.BadParameter(
+            f"{text!r} is not a size, such as 16GB, 500MB or a number of bytes."
+        )
+    return n
+
+
+def _layers(text: str) -> int | str:
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a whole number or 'auto'.") from None
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(share) for share in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a list of numbers such as 3,1."
+        ) from None
+
+
+def _thinking(text: str) -> bool | int:
+    number = _SWITCHES.get(text.lower(), checks.digits(text))
+    if number is None:
+        raise click.BadParameter(f"{text!r} is neither a number nor on or off.")
+    return number
+
+
+def _variable(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE; the value is read as JSON, or as text if that fails."""
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals or not name.isidentifier():
+        raise click.BadParameter(
+            f"{text!r} is not NAME=VALUE, such as reasoning_effort=low."
+        )
+    try:
+        return name, read_json(value)
+    except DuplicateKeyError as error:
+        raise click.BadParameter(f"{name}: {error}.") from None
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def merged_variables(
+    _context: click.Context,
+    _parameter: click.Parameter,
+    value: Any,  # noqa: ANN401 - of click
+) -> dict[str, Any] | None:
+    """Return the variables of all `--var` by name; None without one."""
+    return dict(value) or None
+
+
+def _shard(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("/")
+    i, n = checks.digits(first), checks.digits(last)
+    if i is None or n is None or not 1 <= i <= n:
+        raise click.BadParameter(f"{text!r} is not a part such as 1/50 or 50/50.")
+    return i, n
+
+
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise click.BadParameter("a name must not be empty.")
+    return text.strip()
+
+
+def _host_name(text: str) -> str:
+    from llamaherd.server.settings import allowed_host  # noqa: PLC0415 - optional dependency
+
+    try:
+        return allowed_host(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
+
+
+def _content(path: str) -> str:
+    """Return the content of a text file."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{path} is not UTF-8: {error}") from None
+    except OSError as error:
+        raise click.BadParameter(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _labels(text: str) -> list[str]:
+    """Parse labels: separated by commas, or a file with one label per line."""
+    lines = text.split(",")
+    if len(lines) == 1:
+        if not os.path.isfile(text):  # noqa: PTH113 - never raises
+            raise click.BadParameter(
+                f"there is no file {checks.quoted(text)}, and a single label "
+                "leaves no choice: give A,B,C or a file with one label per line."
+            )
+        try:
+            lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
+        except ValueError as error:
+            raise click.BadParameter(f"the file {text} is not UTF-8: {error}") from None
+        return [line.strip() for line in lines if line.strip()]
+    labels = [line.strip() for line in lines]
+    for label in labels:
+        if label.startswith('"') != label.endswith('"'):  # parts of one quoted label
+            raise click.BadParameter(
+                f"{checks.quoted(text)} would have the label {checks.quoted(label)}: "
+                "commas divide labels, also between quotation marks. Write labels with "
+                "commas into a file, one per line."
+            )
+    if "" in labels:
+        raise click.BadParameter(
+            f"label {labels.index('') + 1} of {checks.quoted(text)} is empty: remove "
+            "the comma, or write the labels into a file, one per line."
+        )
+    return labels
+
+
+KINDS: dict[str, Kind] = {
+    "SEED": whole(0),
+    "PORT": whole(0, 65535),
+    "BYTES": whole(1),
+    "X": Kind(_real),
+    "GB": Kind(_real),
+    "NATS": Kind(_real),
+    "S": Kind(_seconds),
+    "SIZE": Kind(size),
+    "LAYERS": Kind(_layers),
+    "X,X,...": Kind(_shares),
+    "NAME,NAME": Kind(lambda text: [name.strip() for name in text.split(",")]),
+    "A,B,C": Kind(_labels),
+    "N|on|off": Kind(_thinking),
+    "NAME=VALUE": Kind(_variable),
+    "I/N": Kind(_shard),
+    "ALIAS": Kind(_not_empty),
+    "HOST": Kind(_host_name),
+    "FILE.txt": Kind(_content),
+    "FILE.jinja": Kind(_content),
+}
+
+
+def type_of(word: str) -> tuple[_ParamType, str]:
+    """Return the type of values for a word of the help, and the word as it is shown."""
+    if word in KINDS:
+        return KINDS[word], word
+    if match := re.fullmatch(r"N(?:>=(\d+))?(?:<=(\d+))?", word):
+        return whole(int(match[1] or 1), int(match[2]) if match[2] else None), "N"
+    if "|" in word:
+        return click.Choice(word.split("|"), case_sensitive=False), ""
+    return click.STRING, word
