@@ -88,7 +88,6 @@ document_end <- function() {
   now <- Sys.time()
   took <- as.double(difftime(now, the$document$start, units = "secs"))
   path <- the$document$path
-  before <- size_of(path)
   lines <- c(
     sprintf("- [%s] document_end", stamp(now)),
     "    {}",
@@ -96,17 +95,8 @@ document_end <- function() {
     paste("Ended:", stamp(now)),
     sprintf("Duration: %.1f s", took)
   )
-  ended <- write_log(lines)
-  sums <- paste0(path, ".sha256")
-  hash <- if (ended) py_call("file_sha256", path)
-  if (!ended || !replace_lines(sums, paste0(hash, "  ", base_name(path)))) {
-    # Lines that another process has added since stay.
-    if (size_of(path) == before + length(bytes_of_lines(lines)) && !is_stream(path)) {
-      cut_file(path, before)
-    }
-    rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
-    abort_unwritten(if (ended) sums else path, rest)
-  }
+  rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
+  hash <- written(path, rest, "end_log", as.list(lines))
   the$document <- NULL
   cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
   invisible(structure(path, hash = hash))
@@ -226,7 +216,29 @@ stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
 
 # Writes to the log, all lines or none; returns FALSE if they cannot be written. Opens and closes
 # the file for each event, so that a crash of R loses nothing.
-write_log <- function(...) append_lines(the$document$path, c(...))
+write_log <- function(...) {
+  rlang::try_fetch(
+    is.null(py_call("append_lines", the$document$path, as_py_list(c(...)))),
+    llamaherd_error_argument = \(cnd) FALSE
+  )
+}
+
+# Calls a Python function that writes a file whole or not at all. `rest` says what became of the
+# file if it cannot be written.
+written <- function(path, rest, fun, ...) {
+  rlang::try_fetch(
+    py_call(fun, path, ...),
+    llamaherd_error_argument = \(cnd) abort_unwritten(path, rest)
+  )
+}
+
+abort_unwritten <- function(path, rest) {
+  abort(c(
+    "{.path {path}} cannot be written.",
+    x = rest,
+    i = "Is the disk full, or the folder read-only? Free space and try again."
+  ))
+}
 
 check_new_file <- function(path, append) {
   if (!append && file_exists(path)) {

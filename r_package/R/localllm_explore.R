@@ -361,7 +361,7 @@ annotation_sink_csv <- function(path, append = FALSE) {
   append <- check_flag(append)
   check_folder(path)
   path <- full_path(path) # the working directory may change before the next chunk
-  has_header <- append && file.exists(path) && file.size(path) > 0
+  has_header <- append && file_exists(path) && file.size(native_path(path)) > 0
   is_begun <- append
   function(chunk, model_id) {
     if (!is.data.frame(chunk)) {
@@ -369,11 +369,9 @@ annotation_sink_csv <- function(path, append = FALSE) {
     }
     rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
     header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
-    write <- if (is_begun) append_lines else replace_lines
-    if (!write(path, c(header, if (nrow(chunk) > 0) rows))) {
-      rest <- "The rows of this chunk are not in the file, those before are."
-      abort_unwritten(path, rest)
-    }
+    write <- if (is_begun) "append_lines" else "replace_lines"
+    rest <- "The rows of this chunk are not in the file, those before are."
+    written(path, rest, write, as_py_list(c(header, if (nrow(chunk) > 0) rows)))
     is_begun <<- TRUE
     has_header <<- TRUE
     invisible(model_id)

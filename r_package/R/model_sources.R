@@ -45,18 +45,19 @@ download_model <- function(
   if (verify) {
     check_gguf(path)
   }
-  if (!is.null(output_path) && output_path != path) {
-    if (!copy_whole(path, output_path)) {
-      abort(
-        c(
-          "{.arg output_path} cannot be written: {.path {output_path}}.",
-          i = "Is the disk full, or the folder read-only? Free space and try again."
-        ),
-        "model"
-      )
-    }
-    is_folder <- dir_exists(output_path)
-    path <- if (is_folder) file.path(output_path, base_name(path)) else output_path
+  if (!is.null(output_path)) {
+    path <- rlang::try_fetch(
+      r_path(py_call("copy_whole", path, output_path)),
+      llamaherd_error_argument = \(cnd) {
+        abort(
+          c(
+            "{.arg output_path} cannot be written: {.path {output_path}}.",
+            i = "Is the disk full, or the folder read-only? Free space and try again."
+          ),
+          "model"
+        )
+      }
+    )
   }
   invisible(path)
 }
@@ -233,9 +234,8 @@ set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
       lines <- readLines(native_path(renviron_path), warn = FALSE)
     }
     lines <- c(lines[!startsWith(lines, "HF_TOKEN=")], paste0("HF_TOKEN=", token))
-    if (!replace_lines(renviron_path, lines)) {
-      abort_unwritten(renviron_path, "The file is as it was before.")
-    }
+    rest <- "The file is as it was before."
+    written(renviron_path, rest, "replace_lines", as_py_list(lines))
     Sys.chmod(renviron_path, "600")
   }
   Sys.setenv(HF_TOKEN = token)

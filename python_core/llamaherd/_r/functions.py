@@ -35,6 +35,7 @@ _FILES = (
     "comparison",
     "composites",
     "estimation",
+    "files",
     "gold",
     "hosts",
     "models",

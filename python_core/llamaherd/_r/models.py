@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,6 @@ import llamaherd as lh
 from llamaherd._r.boundary import clean, form_of, renamed
 from llamaherd._r.forms import Part, fields, parts, r_object, table_of, vector
 from llamaherd.calls.chat.chat import swap_date, template_date
-from llamaherd.engine.core import files
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
@@ -133,19 +131,6 @@ def chat_date_leave(before: str | None) -> None:
 def schema_prompt(schemas: Sequence[str]) -> list[str]:
     """Return an instruction for each JSON Schema."""
     return [clean(lh.structured.schema_prompt(schema)) for schema in schemas]
-
-
-def sha256(texts: Sequence[str | None]) -> list[str | None]:
-    """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
-    return [
-        None if text is None else hashlib.sha256(text.encode()).hexdigest()
-        for text in texts
-    ]
-
-
-def file_sha256(path: str) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal."""
-    return files.sha256_of(Path(path))
 
 
 def lib_path() -> str:

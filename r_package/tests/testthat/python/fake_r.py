@@ -30,13 +30,14 @@ from threading import Event
 import llamaherd as lh
 import numpy as np
 from llamaherd import _r
-from llamaherd._r import hosts, models
+from llamaherd._r import files, hosts, models
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
 from llamaherd.calls.asks.thoughts import Thought
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
 from llamaherd.coding.annotation.columns import roles_of
 from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.engine.core import files as core_files
 from llamaherd.engine.core.errors import ClusterError, DownloadError
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.progress import JobProgress
@@ -661,6 +662,19 @@ class FastestFiles:
     @staticmethod
     def keep(path, *rest):
         return path
+
+
+# ---- files ----
+
+
+def _no_room(path, *_):
+    raise OSError(28, "No space left on device", str(path))
+
+
+def fill_disk(is_full):
+    """Make all files of R fail to be written, or let them be written again."""
+    for name in ("append_whole", "write_whole"):
+        setattr(files, name, _no_room if is_full else getattr(core_files, name))
 
 
 # ---- the interface ----
