@@ -60,19 +60,16 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
     abort_unwritten(path, "No log is being written.")
   }
   info <- Sys.info()
-  document_event("document_start", \() {
-    c(
-      list(
-        package_version = as.character(utils::packageVersion("llamaherd")),
-        r_version = R.version.string,
-        platform = R.version$platform,
-        os = info[["sysname"]],
-        release = info[["release"]],
-        working_directory = log_path(getwd())
-      ),
-      metadata
-    )
-  })
+  document_event(
+    "document_start",
+    package_version = as.character(utils::packageVersion("llamaherd")),
+    r_version = R.version.string,
+    platform = R.version$platform,
+    os = info[["sysname"]],
+    release = info[["release"]],
+    working_directory = log_path(getwd()),
+    metadata
+  )
   invisible(path)
 }
 
@@ -102,14 +99,20 @@ document_end <- function() {
   invisible(structure(path, hash = hash))
 }
 
-# Records an event if a log is being written. The function `details`, which returns a named list, is
-# called only if a log is being written.
-document_event <- function(event, details) {
+# Records an event if a log is being written; otherwise the details in `...` are not evaluated. A
+# list without a name contains several details.
+document_event <- function(event, ...) {
   if (is.null(the$document)) {
     return(invisible())
   }
+  given <- list(...)
+  details <- Map(
+    \(value, name) if (nzchar(name)) rlang::set_names(list(value), name) else value,
+    unname(given),
+    rlang::names2(given)
+  )
   text <- jsonlite::toJSON(
-    details(),
+    do.call(c, details),
     auto_unbox = TRUE,
     null = "null",
     na = "null",
@@ -135,19 +138,16 @@ document_event <- function(event, details) {
 # Returns details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
 document_answers <- function(event, context, prompts, result, output, settings) {
   settings <- c(settings, prompts$options) # how a chat was rendered, thoughts
-  document_event(event, \() {
-    c(
-      list(
-        model = base_name(context$model$path),
-        n_prompts = length(prompts$values),
-        n_failed = sum(attr(result, "finish_reason") == "error"),
-        input_hash = lines_sha256(prompts$text),
-        output_hash = lines_sha256(output)
-      ),
-      sizes_of(attr(result, "stats")),
-      list(settings = settings[lengths(settings) > 0])
-    )
-  })
+  document_event(
+    event,
+    model = base_name(context$model$path),
+    n_prompts = length(prompts$values),
+    n_failed = sum(attr(result, "finish_reason") == "error"),
+    input_hash = lines_sha256(prompts$text),
+    output_hash = lines_sha256(output),
+    sizes_of(attr(result, "stats")),
+    settings = settings[lengths(settings) > 0]
+  )
 }
 
 # Returns the values that "auto" chose.
@@ -157,21 +157,18 @@ sizes_of <- function(stats) {
 
 # Records the details of annotate_texts().
 document_coding <- function(result) {
-  document_event("annotate_texts", \() {
-    coding <- attr(result, "llamaherd")
-    run <- coding$run
-    c(
-      list(
-        model = run$model[intersect(c("file", "sha256"), names(run$model))],
-        codebook = coding$codebook$hash,
-        n_texts = nrow(result),
-        input_hash = run$texts_sha256,
-        output_hash = lines_sha256(labels_of_coding(result, coding))
-      ),
-      sizes_of(coding$stats),
-      list(settings = run$settings)
-    )
-  })
+  coding <- attr(result, "llamaherd")
+  run <- coding$run
+  document_event(
+    "annotate_texts",
+    model = run$model[intersect(c("file", "sha256"), names(run$model))],
+    codebook = coding$codebook$hash,
+    n_texts = nrow(result),
+    input_hash = run$texts_sha256,
+    output_hash = lines_sha256(labels_of_coding(result, coding)),
+    sizes_of(coding$stats),
+    settings = run$settings
+  )
 }
 
 # Returns the labels as texts, fields as JSON; NULL if the columns do not exist.

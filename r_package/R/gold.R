@@ -229,14 +229,13 @@ gold_sample <- function(
     weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )
   drawn <- call_python("gold_draw", arguments)
-  document_event("gold_sample", \() {
-    list(
-      n_texts = nrow(data),
-      n = length(drawn$rows),
-      design = drawn$design,
-      rows_hash = lines_sha256(drawn$rows)
-    )
-  })
+  document_event(
+    "gold_sample",
+    n_texts = nrow(data),
+    n = length(drawn$rows),
+    design = drawn$design,
+    rows_hash = lines_sha256(drawn$rows)
+  )
   drawn
 }
 
@@ -339,7 +338,7 @@ write_gold <- function(
   options <- py_arguments("blind", "shuffle", "bom", "delimiter", "overwrite", "uncoded")
   options <- c(options, py_arguments("spreadsheet"), list(coders = py_values(coders)))
   rlang::exec("py_call", "write_gold", sample, py_path(path), !!!options)
-  document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
+  document_event("write_gold", path = log_path(path), n = length(gold$ids))
   invisible(path)
 }
 
@@ -360,12 +359,11 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
   names <- as_py_list(as_utf8(rlang::names2(path)))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   read <- py_call("gold_read", as_py_list(paths), sample, coders, names)
-  document_event("read_gold", \() {
-    list(
-      paths = lapply(paths, log_path),
-      sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
-      n_coded = sum(!is.na(read$gold))
-    )
-  })
+  document_event(
+    "read_gold",
+    paths = lapply(paths, log_path),
+    sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
+    n_coded = sum(!is.na(read$gold))
+  )
   read
 }

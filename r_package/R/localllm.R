@@ -215,14 +215,13 @@ quick_llama <- function(
     !!!dots
   )
   keeping(result, {
-    document_event("quick_llama", \() {
-      list(
-        model = log_path(context$model$path),
-        n_prompts = length(prompt),
-        input_hash = lines_sha256(prompt),
-        output_hash = lines_sha256(plain(result))
-      )
-    })
+    document_event(
+      "quick_llama",
+      model = log_path(context$model$path),
+      n_prompts = length(prompt),
+      input_hash = lines_sha256(prompt),
+      output_hash = lines_sha256(plain(result))
+    )
   })
   names(result) <- names(prompt) %||%
     if (length(prompt) > 1) sprintf("prompt_%d", seq_along(prompt))

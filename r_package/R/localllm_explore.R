@@ -38,7 +38,7 @@ explore <- function(
   )
   specs <- explore_specs(models, defaults)
   inputs <- lapply(specs, explore_input)
-  document_event("explore_start", \() list(models = names(specs)))
+  document_event("explore_start", models = names(specs))
   runs <- list()
   interrupted <- NULL # results of the model that Ctrl-C interrupted
   is_over <- FALSE
@@ -54,7 +54,7 @@ explore <- function(
     llamaherd_interrupt = \(cnd) interrupted <<- cnd$results
   )
   result <- explore_result(runs, hash, keep = is.null(sink))
-  document_event("explore_complete", \() list(models = names(specs)))
+  document_event("explore_complete", models = names(specs))
   is_over <- TRUE
   result
 }
@@ -164,11 +164,15 @@ explore_model <- function(spec, input, sink, settings) {
     input_hash = lines_sha256(input$prompts),
     output_hash = lines_sha256(rows$label)
   )
-  document_event("explore_model", \() {
-    engine <- if (is_single) "single" else "parallel"
-    engine <- if (is.function(spec$predictor)) "predictor" else engine
-    c(list(model_id = spec$id, n_prompts = n, engine = engine), hashes)
-  })
+  engine <- if (is_single) "single" else "parallel"
+  engine <- if (is.function(spec$predictor)) "predictor" else engine
+  document_event(
+    "explore_model",
+    model_id = spec$id,
+    n_prompts = n,
+    engine = engine,
+    hashes
+  )
   list(rows = rows, hashes = data.frame(model_id = spec$id, hashes))
 }
 

@@ -116,7 +116,7 @@ compare_models <- function(
     of_reliability = c(read$columns[both], levels, list(method = py_value(method)))
   )
   result <- call_python("compare_models", arguments)
-  document_event("validate", \() list(models = names(result$confusion$vs_gold)))
+  document_event("validate", models = names(result$confusion$vs_gold))
   result
 }
 

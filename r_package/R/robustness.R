@@ -91,21 +91,11 @@ robustness <- function(
   }
   settings <- check_dots(
     list(...),
-    c(
-      "method",
-      "calibrate",
-      "normalize",
-      "chat",
-      "split",
-      "part_tokens",
-      "temperature",
-      "max_tokens",
-      "n_thoughts",
-      "variables",
-      "template",
-      "merge_system",
-      "date"
-    )
+    strsplit(
+      "method calibrate normalize chat split part_tokens temperature max_tokens n_thoughts
+       variables template merge_system date",
+      "\\s+"
+    )[[1]]
   )
   own <- attr(data, "llamaherd")
   text <- rlang::enquo(text)
@@ -157,19 +147,19 @@ robustness <- function(
       with_estimates(result, frame, name, gold, formula, outcome, several)
     )
   }
-  keeping(result, {
-    document_event("robustness", \() {
-      list(
-        n_texts = nrow(result$labels),
-        variants = result$summary$variant,
-        agreement = result$agreement,
-        alpha = result$alpha,
-        input_hash = lines_sha256(given$texts[result$labels$row]),
-        output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
-        settings = settings
-      )
-    })
-  })
+  keeping(
+    result,
+    document_event(
+      "robustness",
+      n_texts = nrow(result$labels),
+      variants = result$summary$variant,
+      agreement = result$agreement,
+      alpha = result$alpha,
+      input_hash = lines_sha256(given$texts[result$labels$row]),
+      output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
+      settings = settings
+    )
+  )
   result
 }
 
