@@ -239,14 +239,6 @@ gold_sample <- function(
   drawn
 }
 
-# Returns the sample with new `rows`: the rows of `data` that contain the sample's texts.
-joined_gold <- function(gold, data, label, text) {
-  sample <- gold_for_python(gold)
-  frame <- frame_for_python(data, c(label, text, gold_columns(gold, data)))
-  rows <- py_call("gold_rows", frame, sample, label, text, nrow(data))
-  with_element(gold, "rows", rows)
-}
-
 # Returns the columns of data that identify the texts of a sample.
 gold_columns <- function(gold, data) {
   known <- c(unlist(gold$design[c("id", "text", "label")]), names(gold$design$columns))

@@ -107,24 +107,14 @@ run_fetch <- function(source, options, progress, verbosity) {
 
 # Returns the fastest file for this computer. The search for the fastest file runs only once.
 optimized_path <- function(path, cache_dir, progress, verbosity) {
-  found <- py_call("optimized_look", path, cache_dir)
-  if (!is.null(found[["path"]])) {
-    return(r_path(found[["path"]]))
-  }
   if (verbosity >= 0) {
     cli::cli_inform(
-      "Looking for the fastest file of {.file {base_name(path)}} on this computer, once."
+      "Looking for the fastest file of {.file {base_name(path)}} on this computer."
     )
   }
-  work <- found[["work"]]
-  on.exit(py_call("optimized_drop", work))
-  report <- run_optimize(path, work, list(max_kl = 0.01), progress)
-  if (verbosity >= 0) {
-    cli::cli_inform("{attr(report, 'verdict')}")
-  }
-  best <- attr(report, "path")
-  verdict <- attr(report, "verdict")
-  r_path(py_call("optimized_keep", path, work, best, verdict, cache_dir))
+  arguments <- list(source = path, cache_dir = cache_dir)
+  ended <- "Interrupted: no file was made."
+  r_path(call_python("optimized_model", arguments, progress, verbosity, ended = ended))
 }
 
 #' List models on this computer

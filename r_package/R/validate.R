@@ -123,14 +123,8 @@ validate <- function(
       truth_col = truth_col
     )
     own <- models[setdiff(names(models), names(columns))]
-    quos <- lapply(columns, rlang::new_quosure)
-    return(rlang::exec(
-      compare_models,
-      annotations,
-      quos,
-      label_levels = label_levels,
-      !!!own
-    ))
+    given <- list(annotations, label_levels = label_levels)
+    return(rlang::exec("validate_models", !!!c(given, columns, own)))
   }
   of_columns <- if (is.data.frame(annotations)) annotations else data.frame()
   weights <- column_or_values(rlang::enquo(weights), of_columns, "weights")

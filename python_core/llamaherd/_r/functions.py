@@ -19,6 +19,8 @@ from llamaherd._r.forms import table_of
 from llamaherd.calls.api.classify import check_contextual
 from llamaherd.coding.annotation.codebook_file import ready_dicts
 from llamaherd.coding.annotation.columns import names_of_columns
+from llamaherd.coding.estimation.given_matrices import estimate_of_matrices, limits_at
+from llamaherd.coding.validation.reliability import compare_models
 from llamaherd.engine.native import shim
 from llamaherd.remote.engine import connected
 
@@ -52,7 +54,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "check_contextual": check_contextual,
     "codebook_make": codebook,
     "column_names": names_of_columns,
+    "compare_models": compare_models,
     "engine_connect": connected,
+    "estimate_limits": limits_at,
+    "estimate_regression": estimate_of_matrices,
     "integer64_texts": integer64_texts,
     "list_ready_codebooks": ready_dicts,
     "remote_server": remote.server_named,

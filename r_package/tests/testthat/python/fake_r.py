@@ -252,6 +252,8 @@ def _sample(prompt, j):
 
 
 def start_parallel(context, prompts, *, params=None, n=1, logprobs=None, **options):
+    if options.get("system") == "no template":
+        raise lh.ChatTemplateError("the model has no chat template")
     asked = [_sample(prompt, j) for prompt in prompts for j in range(n)]
     thinks = bool(options.get("thinking"))
 
@@ -648,20 +650,8 @@ def model_cache_dir():
     return "/cache"
 
 
-class FastestFiles:
-    """Results of earlier searches for the fastest file."""
-
-    @staticmethod
-    def look(path, cache):
-        return path if cache == Path("/known") else None
-
-    @staticmethod
-    def work_folder(cache):
-        return cache / "optimized" / ".new-1"
-
-    @staticmethod
-    def keep(path, *rest):
-        return path
+def optimized_model(source, *, cache_dir=None, progress=None):
+    return f"{cache_dir}/fast.gguf"
 
 
 # ---- files ----
@@ -681,7 +671,13 @@ def fill_disk(is_full):
 
 _OF_MODEL = [Model, Context, tokenize, detokenize, apply_chat_template, start_parallel]
 _OF_MODEL += [start_classify, start_score, start_perplexity, start_embed, start_optimize]
-_OF_MODEL += [start_annotate, list_cached_models, list_ollama_models, model_cache_dir]
+_OF_MODEL += [
+    optimized_model,
+    start_annotate,
+    list_cached_models,
+    list_ollama_models,
+    model_cache_dir,
+]
 for _each in _OF_MODEL:
     del globals()[_each.__name__]  # R finds the function of the interface by this name
 
@@ -721,7 +717,6 @@ def begin():
         pairs = [(lh, each.__name__, each) for each in _OF_MODEL]
         pairs += [(lh, "chat", Chat), (hosts, "Cluster", Cluster)]
         pairs += [(models, "FetchWork", FetchWork)]
-        pairs += [(models, "fastest_files", FastestFiles)]
         metadata = {"general.architecture": "fake", "größe": "ä"}
         pairs += [(lh, "model_metadata", lambda _: metadata)]
         for owner, name, value in pairs:
