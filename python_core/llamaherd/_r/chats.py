@@ -51,11 +51,6 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
     }
 
 
-def chat_cancel(reply: lh.Reply) -> None:
-    """Request the end of an answer, which stops within one step; return at once."""
-    reply.cancel()
-
-
 def chat_result(reply: lh.Reply) -> dict[str, Any]:
     """Wait for the end of an answer and return its result."""
     result = reply.result()

@@ -51,16 +51,6 @@ def context_plan(context: lh.Context) -> str | None:
     return None if context.plan is None else str(context.plan)
 
 
-def is_closed(thing: lh.Model | lh.Context) -> bool:
-    """Check whether a model or context is closed."""
-    return thing.closed
-
-
-def close(thing: lh.Model | lh.Context) -> None:
-    """Close a model or context and free its memory."""
-    thing.close()
-
-
 def tokenize(
     model: lh.Model, texts: Sequence[str], add_special: bool, parse_special: bool
 ) -> list[list[int]]:
@@ -114,11 +104,6 @@ def chat_date_enter(date: str | None) -> str | None:
     """Set a fixed date for chat templates, see `chat_date`; return the previous date."""
     before = swap_date(template_date(date).date())
     return None if before is None else before.isoformat()
-
-
-def chat_date_leave(before: str | None) -> None:
-    """Restore the date that `chat_date_enter` returned."""
-    swap_date(before)
 
 
 def schema_prompt(schemas: Sequence[str]) -> list[str]:

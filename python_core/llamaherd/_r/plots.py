@@ -32,7 +32,9 @@ def plot_description(
     kind: str, given: Given, width: float, height: float
 ) -> dict[str, Any]:
     """Return the description of a plot, with texts that fit a size in inches."""
-    return cleaned(fitting.described(_MAKERS[kind](given), width, height))
+    plot = fitting.described(_MAKERS[kind](given), width, height)
+    made: dict[str, Any] = cleaned(plot)
+    return made
 
 
 def _labels(given: Given) -> Plot:

@@ -223,8 +223,13 @@ def _of_texts(found: lh.Validation, some: Sequence[Agreement]) -> Part | None:
     """Return the coefficients of a validation; None without any."""
     if not some:
         return None
-    how = {"level": found.level, "scale": found.scale, "is_weighted": False}
-    return _agreement_table(CoderAgreement(coefficients=tuple(some), **how))
+    made = CoderAgreement(
+        coefficients=tuple(some),
+        level=found.level,
+        scale=found.scale,
+        is_weighted=False,
+    )
+    return _agreement_table(made)
 
 
 def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | None:

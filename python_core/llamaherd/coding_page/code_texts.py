@@ -88,13 +88,16 @@ def code_texts(
             has codes of other texts.
         ImportError: The extra "server" is not installed.
     """
-    given = {"path": path, "text": text, "id": id, "seed": seed, "host": host}
     started = start_coding(
         data,
         codebook,
         coders,
         tie_coder,
-        **given,
+        path=path,
+        text=text,
+        id=id,
+        seed=seed,
+        host=host,
         port=port,
         allowed_hosts=allowed_hosts,
         keys=keys,

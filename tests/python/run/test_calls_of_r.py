@@ -14,6 +14,7 @@ from llamaherd import _r
 from llamaherd._r import forms, functions, jobs
 from llamaherd._r.arguments import given
 from llamaherd._r.boundary import form_of
+from llamaherd.calls.run import function_work
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.stats import Progress
 from plain_forms import plain
@@ -313,7 +314,7 @@ def test_a_call_without_reports_ends_as_by_ctrl_c(
     *,
     reports: bool,
 ) -> None:
-    monkeypatch.setattr(jobs, "_GRACE_S", 0.01)
+    monkeypatch.setattr(function_work, "_GRACE_S", 0.01)
     running = Event()
 
     def endless() -> None:

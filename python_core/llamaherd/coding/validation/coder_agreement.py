@@ -59,11 +59,11 @@ def coder_agreement(
     scale: Scale | None,
     levels: Sequence[Hashable] | None,
     known: Sequence[Sequence[Hashable]],
-    weights: Sequence[float] | None,
+    weights: Any,  # noqa: ANN401 - numbers, or None
     kappa_weights: Any,  # noqa: ANN401 - see `cohen_kappa`
     level: float,
-    n_bootstrap: object,
-    seed: object,
+    n_bootstrap: int | None,
+    seed: int | None,
     coders: Sequence[str] = (),
 ) -> CoderAgreement:
     """Compute the coefficients of codes; kappa only for two coders.
