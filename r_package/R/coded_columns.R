@@ -75,7 +75,7 @@ plain_integers <- function(x) {
   if (any(nchar(text) > 15L, na.rm = TRUE)) text else as.double(text)
 }
 
-# Returns the names of columns that an expression names without quotes, as in c(a, b); otherwise NULL.
+# Returns the columns that an expression names without quotes, as in c(a, b); otherwise NULL.
 unquoted_columns <- function(quo, data) {
   expr <- rlang::quo_get_expr(quo)
   parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)

@@ -114,7 +114,11 @@ optimized_path <- function(path, cache_dir, progress, verbosity) {
   }
   arguments <- list(source = path, cache_dir = cache_dir)
   ended <- "Interrupted: no file was made."
-  r_path(call_python("optimized_model", arguments, progress, verbosity, ended = ended))
+  best <- call_python("optimized_model", arguments, progress, verbosity, ended = ended)
+  if (verbosity >= 0 && best != path) {
+    cli::cli_inform("Using {.file {base_name(best)}}.")
+  }
+  r_path(best)
 }
 
 #' List models on this computer

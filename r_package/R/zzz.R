@@ -38,7 +38,8 @@ passed_by_r <- function(name) {
 
 local({
   package <- topenv()
-  generics <- "print|format|summary|plot|close|as[.]data[.]frame|t|coef|confint|vcov|nobs|tidy|glance"
+  generics <- "print|format|summary|plot|close|as[.]data[.]frame|t"
+  generics <- paste0(generics, "|coef|confint|vcov|nobs|tidy|glance")
   methods <- grep(
     sprintf("^(%s)[.](summary[.])?llamaherd_", generics),
     ls(package),

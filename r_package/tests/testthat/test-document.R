@@ -144,6 +144,7 @@ test_that("sha256sum agrees", {
 })
 
 test_that("a log survives the end of R, and is found from another folder", {
+  skip_if_no_llamaherd()
   path <- local_log()
   program <- withr::local_tempfile(
     lines = c(

@@ -106,6 +106,7 @@ test_that("a sink gets rows as they come, and nothing is kept", {
 })
 
 test_that("CSV files are read back as they were", {
+  skip_if_no_llamaherd()
   path <- withr::local_tempfile(fileext = ".csv")
   sink <- annotation_sink_csv(path)
   chunk <- data.frame(
@@ -174,6 +175,7 @@ test_that("wrong arguments are explained", {
 })
 
 test_that("a sink writes to the same file after setwd()", {
+  skip_if_no_llamaherd()
   folder <- withr::local_tempdir()
   dir.create(file.path(folder, "other"))
   withr::local_dir(folder)

@@ -83,6 +83,7 @@ test_that("a token is set and never shown", {
     set_hf_token(NA)
     set_hf_token("hf_secret", persist = TRUE)
   })
+  skip_if_no_llamaherd()
   path <- withr::local_tempfile(lines = c("A=1", "HF_TOKEN=old"))
   set_hf_token("hf_new", persist = TRUE, renviron_path = path)
   expect_identical(readLines(path), c("A=1", "HF_TOKEN=hf_new"))
