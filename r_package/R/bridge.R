@@ -121,37 +121,22 @@ version_message <- function(of) {
 }
 
 # Classes of R's conditions for Python's exceptions; all other exceptions are "internal".
-error_classes <- c(
-  ArgumentError = "argument",
-  ArgumentTypeError = "argument",
-  TypeError = "argument",
-  ValueError = "argument",
-  SamplerError = "argument",
-  FileNotFoundError = "argument",
-  FileExistsError = "argument",
-  IsADirectoryError = "argument",
-  NotADirectoryError = "argument",
-  PermissionError = "argument",
-  OSError = "argument",
-  ModelLoadError = "model",
-  DownloadError = "model",
-  ModelClosedError = "model",
-  QuantizeError = "model",
-  ChatTemplateError = "model",
-  NoSpaceError = "context",
-  ContextError = "context",
-  ClusterError = "context",
-  ContextClosedError = "context",
-  JournalError = "journal",
-  ServerError = "server",
-  GenerationError = "generation",
-  PromptError = "generation",
-  AnswerError = "generation",
-  CutOffError = "generation",
-  ChatFullError = "generation",
-  AbiMismatchError = "python",
-  ForkError = "process"
-)
+error_classes <- local({
+  kinds <- c(
+    argument = "ArgumentError ArgumentTypeError TypeError ValueError SamplerError
+      FileNotFoundError FileExistsError IsADirectoryError NotADirectoryError
+      PermissionError OSError",
+    model = "ModelLoadError DownloadError ModelClosedError QuantizeError ChatTemplateError",
+    context = "NoSpaceError ContextError ClusterError ContextClosedError",
+    journal = "JournalError",
+    server = "ServerError",
+    generation = "GenerationError PromptError AnswerError CutOffError ChatFullError",
+    python = "AbiMismatchError",
+    process = "ForkError"
+  )
+  names <- strsplit(kinds, "\\s+")
+  rlang::set_names(rep(names(names), lengths(names)), unlist(names))
+})
 
 abort_python <- function(status, error_call) {
   type <- status[["error_type"]]

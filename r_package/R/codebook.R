@@ -106,35 +106,34 @@ codebook <- function(
     }
   kinds <- c("label", "ordinal", "scale", "multiple", "fields", "spans")
   type <- check_choice(type, kinds)
-  if (inherits(labels, "llamaherd_scale") && type != "scale") {
-    hint <- "`labels` is a number_scale(); NULL chooses the type."
-    abort_argument("type", "\"scale\"", type, hint = hint)
-  }
-  scale <- if (type == "scale") check_scale_of(labels)
-  if (is.null(labels) && type != "fields") {
-    must <- "a character vector of labels, or of definitions with labels as names"
+  is_scale <- inherits(labels, "llamaherd_scale")
+  if (is_scale != (type == "scale") || is.null(labels) && type != "fields") {
+    must <- if (type == "scale") {
+      "a scale, such as number_scale(0, 10)"
+    } else {
+      "a character vector of labels, or of definitions with labels as names"
+    }
     abort_argument("labels", must, labels)
   }
   content <- list(
-    question = value_json(question, "question"),
-    labels = if (type != "scale") labels_json(labels),
-    scale = scale,
-    type = value_json(type, "type"),
-    schema = if (!is.null(schema)) schema_text(schema, "schema"),
-    examples = examples_json(examples, type),
-    text_role = string_json(text_role, "text_role"),
-    answer_role = string_json(answer_role, "answer_role"),
-    language = string_json(language, "language"),
-    words = words_json(words),
-    system = string_json(system, "system"),
-    max_spans = if (!is.null(max_spans)) {
-      value_json(py_value(max_spans), "max_spans")
+    question = question,
+    labels = if (!is_scale && !is.null(labels)) definitions_by_label(labels),
+    scale = if (is_scale) structure(labels$content, class = "json"),
+    type = type,
+    schema = if (!is.null(schema)) {
+      structure(schema_text(schema, "schema"), class = "json")
     },
-    quote = if (!is.null(quote)) {
-      value_json(check_quote_type(quote), "quote")
-    }
+    examples = if (is.data.frame(examples)) example_rows(examples, type) else examples,
+    text_role = text_role,
+    answer_role = answer_role,
+    language = language,
+    words = words,
+    system = system,
+    max_spans = max_spans,
+    quote = if (!is.null(quote)) check_quote_type(quote)
   )
-  json <- json_object(Filter(Negate(is.null), content))
+  content <- Filter(Negate(is.null), content)
+  json <- json_object(Map(value_json, content, names(content)))
   py_call("codebook_make", json)
 }
 
@@ -168,98 +167,59 @@ check_quote_type <- function(x) {
   x$rule
 }
 
-# ---- converting parts of a codebook to JSON
-# -----------------------------------------------------------
-
-string_json <- function(x, arg) {
-  if (is.null(x)) {
-    return(NULL)
-  }
-  value_json(check_string(x, arg), arg)
-}
+# ---- parts of a codebook ----------------------------------------------------------------
 
 # Returns definitions by label; a label without a name has no definition.
-labels_json <- function(x) {
-  if (is.null(x)) {
-    return(NULL)
-  }
+definitions_by_label <- function(x) {
   x <- label_set(x)
-  if (!is.character(x)) {
+  if (is.list(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
-    hint <- if (is.data.frame(x)) {
-      "For a data frame: setNames(x$definition, x$label), with the names of its columns."
-    } else if (is.list(x)) {
-      "unlist() converts a list to such a vector."
-    } else {
-      "as.character() makes labels of values."
-    }
+    hint <- "unlist() makes one of a list, setNames(x$definition, x$label) of a data frame."
     abort_argument("labels", must, x, hint = hint)
   }
+  if (!is.character(x) || is.null(names(x))) {
+    return(as.list(x))
+  }
   texts <- check_text(x, "labels")
-  given <- as_utf8(rlang::names2(x))
-  is_named <- nzchar(given)
-  names <- ifelse(is_named, given, texts)
+  names <- as_utf8(names(x))
+  is_named <- nzchar(names)
+  names <- ifelse(is_named, names, texts)
   if (anyNA(names) || anyDuplicated(names)) {
     abort_argument("labels", "different texts", x)
   }
-  definitions <- as.list(ifelse(is_named, texts, ""))
-  json_object(lapply(stats::setNames(definitions, names), value_json, "labels"))
+  as.list(rlang::set_names(ifelse(is_named, texts, ""), names))
 }
 
-words_json <- function(x) {
-  if (is.null(x)) {
-    return(NULL)
-  }
-  if (!is.character(x) || is.null(names(x))) {
-    abort_argument("words", "a named character vector", x)
-  }
-  words <- as.list(check_text(x, "words"))
-  json_object(lapply(stats::setNames(words, names(x)), value_json, "words"))
-}
-
-examples_json <- function(x, type) {
-  if (is.null(x)) {
-    return(NULL)
-  }
-  fits <- is.data.frame(x) && all(c("text", "label") %in% names(x))
-  extra <- setdiff(names(x), c("text", "label", "reason"))
-  if (!fits || length(extra) > 0) {
-    must <- "a data frame with columns `text`, `label` and perhaps `reason`"
-    meant <- if (length(extra) > 0) closest(extra[[1]], c("text", "label", "reason"))
-    hint <- if (!is.null(meant)) {
-      sprintf("It has a column `%s`; did you mean `%s`?", extra[[1]], meant)
-    }
-    abort_argument("examples", must, x, hint = hint)
-  }
-  texts <- check_text(as_plain(x[["text"]]), "examples$text")
-  labels <- x[["label"]]
-  if (!is.list(labels)) {
-    labels <- as_plain(label_values(labels))
-    labels <- as.list(check_text(labels, "examples$label"))
-  } else if (type == "multiple") {
-    labels <- lapply(labels, label_values)
-  }
-  reasons <- as_utf8(x[["reason"]] %||% rep(NA_character_, nrow(x)))
-  one <- function(text, label, reason) {
-    # R has no scalars, so only the codebook's `type` shows whether one label is a single label or a
-    # list of length 1.
-    label <- if (type == "multiple") as.list(as_plain(label)) else label
-    if (type == "spans" && is.data.frame(label)) {
-      rows <- lapply(as.list(label), \(x) as.list(as_plain(x)))
-      label <- lapply(seq_len(nrow(label)), \(i) lapply(rows, `[[`, i))
+# Returns a list for each example. R has no scalars, so only the codebook's `type` shows whether one
+# label is a single label or a list of length 1.
+example_rows <- function(x, type) {
+  label_of <- function(label) {
+    if (type == "multiple") {
+      as.list(as_plain(label_values(label)))
+    } else if (type == "spans" && is.data.frame(label)) {
+      rows_as_lists(label)
+    } else if (type == "fields") {
+      label
     } else {
-      label <- unname_unless(label, type == "fields")
+      unname(label)
     }
-    parts <- list(text = text, label = label)
-    if (!is.na(reason)) {
-      parts$reason <- reason
-    }
-    value_json(parts, "examples")
   }
-  json_array(Map(one, texts, labels, reasons))
+  if (!is.list(x[["label"]])) {
+    x[["label"]] <- label_values(x[["label"]])
+  }
+  lapply(rows_as_lists(x), \(row) {
+    row$label <- label_of(row$label)
+    if (is.atomic(row$reason) && anyNA(row$reason)) {
+      row$reason <- NULL
+    }
+    row
+  })
 }
 
-unname_unless <- function(x, keep) if (keep) x else unname(x)
+rows_as_lists <- function(x) {
+  columns <- lapply(as.list(x), as_plain)
+  lapply(seq_len(nrow(x)), \(i) lapply(columns, `[[`, i))
+}
 
 # Ready codebooks, which this project wrote on the basis of published definitions.
 
@@ -327,27 +287,10 @@ number_scale <- function(low, high, step = 1, names = NULL) {
 }
 
 scale_names <- function(x) {
-  if (is.null(x)) {
-    return(NULL)
+  if (!is.character(x) || is.null(names(x))) {
+    return(py_values(x, "names"))
   }
-  is_pair <- is.null(names(x)) && length(x) == 2
-  if (!is.character(x) || !(is_pair || all(nzchar(rlang::names2(x))))) {
-    must <- "two names, or names named by numbers, as c(\"0\" = \"not at all\")"
-    abort_argument("names", must, x)
-  }
-  texts <- check_text(x, "names")
-  if (is_pair) {
-    return(as_py_list(texts))
-  }
-  as.list(stats::setNames(texts, names(x)))
-}
-
-# Returns a scale as JSON, for types of codebooks that need a scale in `labels`.
-check_scale_of <- function(labels) {
-  if (!inherits(labels, "llamaherd_scale")) {
-    abort_argument("labels", "a scale, such as number_scale(0, 10)", labels)
-  }
-  labels$content
+  as.list(rlang::set_names(check_text(x, "names"), names(x)))
 }
 
 #' Show the prompt for a text
@@ -375,15 +318,9 @@ prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   check_class(codebook, "llamaherd_codebook")
   text <- py_value(text)
   chat <- check_flag(chat)
-  if (is.null(model)) {
-    if (chat) {
-      abort("{.code chat = TRUE} needs {.arg model}, whose chat template is used.")
-    }
-    object <- NULL
-  } else if (inherits(model, "llamaherd_context")) {
-    object <- check_context(model)
-  } else {
-    object <- check_model(model)
+  if (is.null(model) && chat) {
+    abort("{.code chat = TRUE} needs {.arg model}, whose chat template is used.")
   }
+  object <- if (!is.null(model)) check_model_or_context(model)
   py_call("prompt_preview", as_python(codebook), text, object, chat = chat)
 }

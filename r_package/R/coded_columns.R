@@ -75,6 +75,16 @@ plain_integers <- function(x) {
   if (any(nchar(text) > 15L, na.rm = TRUE)) text else as.double(text)
 }
 
+# Returns the columns that an expression names without quotes, as in c(a, b); otherwise NULL.
+unquoted_columns <- function(quo, data) {
+  expr <- rlang::quo_get_expr(quo)
+  parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
+  is_column <- \(part) rlang::is_symbol(part) && as.character(part) %in% names(data)
+  if (length(parts) > 0 && all(vapply(parts, is_column, NA))) {
+    vapply(unname(parts), as.character, "")
+  }
+}
+
 # Returns names of columns given as strings or unquoted; NULL if none are given.
 columns_named <- function(quo, data, arg) {
   check_quo_given(quo, arg)
@@ -82,24 +92,14 @@ columns_named <- function(quo, data, arg) {
   if (is.null(expr)) {
     return(NULL)
   }
-  parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
-  is_column <- vapply(
-    parts,
-    \(part) rlang::is_symbol(part) && as.character(part) %in% names(data),
-    logical(1)
-  )
-  found <- if (all(is_column)) {
-    vapply(parts, as.character, "")
-  } else {
-    rlang::try_fetch(
+  found <- unquoted_columns(quo, data)
+  if (is.null(found)) {
+    found <- rlang::try_fetch(
       rlang::eval_tidy(quo),
       error = \(cnd) selected(quo, data) %||% rlang::as_label(expr)
     )
   }
-  if (is.null(found)) {
-    return(NULL)
-  }
-  if (!is.character(found) || !all(found %in% names(data))) {
+  if (!is.null(found) && !(is.character(found) && all(found %in% names(data)))) {
     abort_argument(arg, columns_of_data(data), found)
   }
   unname(found)
@@ -127,24 +127,16 @@ check_quo_given <- function(quo, arg) {
 # `is_object` returns TRUE for a value, other than a column, that the argument accepts.
 column_or_object <- function(quo, data, arg, is_object = \(x) FALSE) {
   check_quo_given(quo, arg)
-  expr <- rlang::quo_get_expr(quo)
-  parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
-  is_column <- \(part) rlang::is_symbol(part) && as.character(part) %in% names(data)
-  if (
-    !is.data.frame(data) || length(parts) == 0 || !all(vapply(parts, is_column, TRUE))
-  ) {
+  named <- if (is.data.frame(data)) unquoted_columns(quo, data)
+  if (is.null(named)) {
     return(evaluated(quo, data, arg))
   }
-  named <- vapply(unname(parts), as.character, "")
   for (name in named) {
-    variable <- variable_of(name, rlang::quo_get_env(quo))
-    if (is_object(variable)) {
+    if (is_object(variable_of(name, rlang::quo_get_env(quo)))) {
       return(rlang::eval_tidy(quo))
     }
-    if (has_other_values(variable, data[[name]])) {
-      abort_ambiguous(arg, name)
-    }
   }
+  check_unambiguous(named, quo, data, arg)
   named
 }
 
@@ -186,15 +178,21 @@ has_other_values <- function(variable, column) {
     !identical(as.character(variable), as.character(column))
 }
 
-# `column` is what the user may write to name the column.
-abort_ambiguous <- function(arg, name, column = encodeString(name, quote = "\"")) {
-  abort(
-    c(
-      "{.arg {arg}} is ambiguous: {.code {name}} is a column and a variable with other values.",
-      i = "Write {.code {column}} for the column, or {.code !!{name}} for the variable."
-    ),
-    argument = arg
-  )
+# Refuses names of columns that are also variables with other values. `column` formats what the user
+# may write to name the column.
+check_unambiguous <- function(names, quo, data, arg, column = "%s") {
+  for (name in names) {
+    if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
+      column <- sprintf(column, encodeString(name, quote = "\""))
+      abort(
+        c(
+          "{.arg {arg}} is ambiguous: {.code {name}} is a column and a variable with other values.",
+          i = "Write {.code {column}} for the column, or {.code !!{name}} for the variable."
+        ),
+        argument = arg
+      )
+    }
+  }
 }
 
 # TRUE for human codes that are not columns: a gold sample, a data frame or a list of coders.
@@ -238,19 +236,10 @@ one_column <- function(quo, data, arg) {
 
 # Requires the name of a column, or one number per row.
 column_or_values <- function(quo, data, arg) {
-  expr <- rlang::quo_get_expr(quo)
-  is_column <- rlang::is_symbol(expr) && as.character(expr) %in% names(data)
-  if (is_column) {
-    name <- as.character(expr)
-    if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
-      abort_ambiguous(arg, name)
-    }
-  }
-  values <- if (!is_column) expression_of_columns(quo, data, arg)
-  if (is.numeric(values)) {
-    return(values)
-  }
-  one_column(quo, data, arg)
+  named <- unquoted_columns(quo, data)
+  check_unambiguous(named, quo, data, arg)
+  values <- if (is.null(named)) expression_of_columns(quo, data, arg)
+  if (is.numeric(values)) values else one_column(quo, data, arg)
 }
 
 # Returns the value of an argument that is no column: an expression may contain columns, such as
@@ -260,12 +249,7 @@ expression_of_columns <- function(quo, data, arg) {
   if (!any(used %in% c(names(data), ".data"))) {
     return(rlang::eval_tidy(quo))
   }
-  for (name in intersect(used, names(data))) {
-    if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
-      column <- sprintf(".data[[%s]]", encodeString(name, quote = "\""))
-      abort_ambiguous(arg, name, column)
-    }
-  }
+  check_unambiguous(intersect(used, names(data)), quo, data, arg, ".data[[%s]]")
   rlang::try_fetch(rlang::eval_tidy(quo, without_groups(data)), error = \(cnd) NULL)
 }
 

@@ -149,41 +149,16 @@ vec_restore.llamaherd_coded <- function(x, to, ...) {
 }
 
 # Verbs that keep rows but would lose the class, by package. They operate on the plain data frame.
-row_verbs <- list(
-  dplyr = c(
-    "do",
-    "dplyr_col_modify",
-    "dplyr_row_slice",
-    "group_by",
-    "group_modify",
-    "intersect",
-    "rowwise",
-    "setdiff",
-    "ungroup",
-    "union",
-    "union_all"
+row_verbs <- strsplit(
+  c(
+    dplyr = "do dplyr_col_modify dplyr_row_slice group_by group_modify intersect rowwise
+      setdiff ungroup union union_all",
+    tidyr = "complete drop_na extract fill pivot_longer pivot_wider replace_na separate
+      separate_longer_delim separate_longer_position separate_rows
+      separate_wider_delim separate_wider_position separate_wider_regex uncount
+      unite unnest unnest_longer unnest_wider"
   ),
-  tidyr = c(
-    "complete",
-    "drop_na",
-    "extract",
-    "fill",
-    "pivot_longer",
-    "pivot_wider",
-    "replace_na",
-    "separate",
-    "separate_longer_delim",
-    "separate_longer_position",
-    "separate_rows",
-    "separate_wider_delim",
-    "separate_wider_position",
-    "separate_wider_regex",
-    "uncount",
-    "unite",
-    "unnest",
-    "unnest_longer",
-    "unnest_wider"
-  )
+  "\\s+"
 )
 
 # Registers a method for each verb when its package is loaded; versions of a package differ in their

@@ -153,15 +153,14 @@ compare_codebooks <- function(
     check_whole(verbosity)
   )
   keeping(found, {
-    document_event("compare_codebooks", \() {
-      list(
-        n_texts = found$n,
-        candidates = names(tried),
-        measure = found$measure,
-        values = found$summary[[found$measure]],
-        best = found$best
-      )
-    })
+    document_event(
+      "compare_codebooks",
+      n_texts = found$n,
+      candidates = names(tried),
+      measure = found$measure,
+      values = found$summary[[found$measure]],
+      best = found$best
+    )
   })
   found
 }
@@ -230,14 +229,13 @@ evaluate_codebook <- function(
     ended = "Interrupted: the part evaluate was not unlocked."
   )
   keeping(found, {
-    document_event("evaluate_codebook", \() {
-      list(
-        choice = choice$hash,
-        n_texts = found$n,
-        value = found$value,
-        first = found$first
-      )
-    })
+    document_event(
+      "evaluate_codebook",
+      choice = choice$hash,
+      n_texts = found$n,
+      value = found$value,
+      first = found$first
+    )
   })
   found
 }

@@ -116,25 +116,12 @@ context_create <- function(
 }
 
 # Further arguments of Context in Python.
-context_options <- c(
-  "n_ubatch",
-  "n_threads_batch",
-  "flash_attn",
-  "type_k",
-  "type_v",
-  "offload_kqv",
-  "swa_full",
-  "keep_prefixes",
-  "deterministic",
-  "rope_scaling_type",
-  "rope_freq_base",
-  "rope_freq_scale",
-  "yarn_ext_factor",
-  "yarn_attn_factor",
-  "yarn_beta_fast",
-  "yarn_beta_slow",
-  "yarn_orig_ctx"
-)
+context_options <- strsplit(
+  "n_ubatch n_threads_batch flash_attn type_k type_v offload_kqv swa_full keep_prefixes
+   deterministic rope_scaling_type rope_freq_base rope_freq_scale yarn_ext_factor
+   yarn_attn_factor yarn_beta_fast yarn_beta_slow yarn_orig_ctx",
+  "\\s+"
+)[[1]]
 
 context_dots <- function(dots) {
   check_dots(dots, context_options)

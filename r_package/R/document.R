@@ -60,19 +60,16 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
     abort_unwritten(path, "No log is being written.")
   }
   info <- Sys.info()
-  document_event("document_start", \() {
-    c(
-      list(
-        package_version = as.character(utils::packageVersion("llamaherd")),
-        r_version = R.version.string,
-        platform = R.version$platform,
-        os = info[["sysname"]],
-        release = info[["release"]],
-        working_directory = log_path(getwd())
-      ),
-      metadata
-    )
-  })
+  document_event(
+    "document_start",
+    package_version = as.character(utils::packageVersion("llamaherd")),
+    r_version = R.version.string,
+    platform = R.version$platform,
+    os = info[["sysname"]],
+    release = info[["release"]],
+    working_directory = log_path(getwd()),
+    metadata
+  )
   invisible(path)
 }
 
@@ -88,7 +85,6 @@ document_end <- function() {
   now <- Sys.time()
   took <- as.double(difftime(now, the$document$start, units = "secs"))
   path <- the$document$path
-  before <- size_of(path)
   lines <- c(
     sprintf("- [%s] document_end", stamp(now)),
     "    {}",
@@ -96,30 +92,27 @@ document_end <- function() {
     paste("Ended:", stamp(now)),
     sprintf("Duration: %.1f s", took)
   )
-  ended <- write_log(lines)
-  sums <- paste0(path, ".sha256")
-  hash <- if (ended) py_call("file_sha256", path)
-  if (!ended || !replace_lines(sums, paste0(hash, "  ", base_name(path)))) {
-    # Lines that another process has added since stay.
-    if (size_of(path) == before + length(bytes_of_lines(lines)) && !is_stream(path)) {
-      cut_file(path, before)
-    }
-    rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
-    abort_unwritten(if (ended) sums else path, rest)
-  }
+  rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
+  hash <- written(path, rest, "end_log", as.list(lines))
   the$document <- NULL
   cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
   invisible(structure(path, hash = hash))
 }
 
-# Records an event if a log is being written. The function `details`, which returns a named list, is
-# called only if a log is being written.
-document_event <- function(event, details) {
+# Records an event if a log is being written; otherwise the details in `...` are not evaluated. A
+# list without a name contains several details.
+document_event <- function(event, ...) {
   if (is.null(the$document)) {
     return(invisible())
   }
+  given <- list(...)
+  details <- Map(
+    \(value, name) if (nzchar(name)) rlang::set_names(list(value), name) else value,
+    unname(given),
+    rlang::names2(given)
+  )
   text <- jsonlite::toJSON(
-    details(),
+    do.call(c, details),
     auto_unbox = TRUE,
     null = "null",
     na = "null",
@@ -145,19 +138,16 @@ document_event <- function(event, details) {
 # Returns details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
 document_answers <- function(event, context, prompts, result, output, settings) {
   settings <- c(settings, prompts$options) # how a chat was rendered, thoughts
-  document_event(event, \() {
-    c(
-      list(
-        model = base_name(context$model$path),
-        n_prompts = length(prompts$values),
-        n_failed = sum(attr(result, "finish_reason") == "error"),
-        input_hash = lines_sha256(prompts$text),
-        output_hash = lines_sha256(output)
-      ),
-      sizes_of(attr(result, "stats")),
-      list(settings = settings[lengths(settings) > 0])
-    )
-  })
+  document_event(
+    event,
+    model = base_name(context$model$path),
+    n_prompts = length(prompts$values),
+    n_failed = sum(attr(result, "finish_reason") == "error"),
+    input_hash = lines_sha256(prompts$text),
+    output_hash = lines_sha256(output),
+    sizes_of(attr(result, "stats")),
+    settings = settings[lengths(settings) > 0]
+  )
 }
 
 # Returns the values that "auto" chose.
@@ -167,21 +157,18 @@ sizes_of <- function(stats) {
 
 # Records the details of annotate_texts().
 document_coding <- function(result) {
-  document_event("annotate_texts", \() {
-    coding <- attr(result, "llamaherd")
-    run <- coding$run
-    c(
-      list(
-        model = run$model[intersect(c("file", "sha256"), names(run$model))],
-        codebook = coding$codebook$hash,
-        n_texts = nrow(result),
-        input_hash = run$texts_sha256,
-        output_hash = lines_sha256(labels_of_coding(result, coding))
-      ),
-      sizes_of(coding$stats),
-      list(settings = run$settings)
-    )
-  })
+  coding <- attr(result, "llamaherd")
+  run <- coding$run
+  document_event(
+    "annotate_texts",
+    model = run$model[intersect(c("file", "sha256"), names(run$model))],
+    codebook = coding$codebook$hash,
+    n_texts = nrow(result),
+    input_hash = run$texts_sha256,
+    output_hash = lines_sha256(labels_of_coding(result, coding)),
+    sizes_of(coding$stats),
+    settings = run$settings
+  )
 }
 
 # Returns the labels as texts, fields as JSON; NULL if the columns do not exist.
@@ -226,7 +213,29 @@ stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
 
 # Writes to the log, all lines or none; returns FALSE if they cannot be written. Opens and closes
 # the file for each event, so that a crash of R loses nothing.
-write_log <- function(...) append_lines(the$document$path, c(...))
+write_log <- function(...) {
+  rlang::try_fetch(
+    is.null(py_call("append_lines", the$document$path, as_py_list(c(...)))),
+    llamaherd_error_argument = \(cnd) FALSE
+  )
+}
+
+# Calls a Python function that writes a file whole or not at all. `rest` says what became of the
+# file if it cannot be written.
+written <- function(path, rest, fun, ...) {
+  rlang::try_fetch(
+    py_call(fun, path, ...),
+    llamaherd_error_argument = \(cnd) abort_unwritten(path, rest)
+  )
+}
+
+abort_unwritten <- function(path, rest) {
+  abort(c(
+    "{.path {path}} cannot be written.",
+    x = rest,
+    i = "Is the disk full, or the folder read-only? Free space and try again."
+  ))
+}
 
 check_new_file <- function(path, append) {
   if (!append && file_exists(path)) {

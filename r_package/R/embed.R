@@ -96,17 +96,16 @@ embed_parallel <- function(
   })
   keeping(vectors, {
     report_vectors(vectors, verbosity)
-    document_event("embed_parallel", \() {
-      loaded <- if (inherits(model, "llamaherd_context")) model$model else model
-      list(
-        model = base_name(loaded$path),
-        n_texts = nrow(vectors),
-        n_failed = sum(!is.na(attr(vectors, "errors"))),
-        n_embd = ncol(vectors),
-        input_hash = lines_sha256(texts$text),
-        settings = options[lengths(options) > 0]
-      )
-    })
+    loaded <- if (inherits(model, "llamaherd_context")) model$model else model
+    document_event(
+      "embed_parallel",
+      model = base_name(loaded$path),
+      n_texts = nrow(vectors),
+      n_failed = sum(!is.na(attr(vectors, "errors"))),
+      n_embd = ncol(vectors),
+      input_hash = lines_sha256(texts$text),
+      settings = options[lengths(options) > 0]
+    )
   })
   vectors
 }

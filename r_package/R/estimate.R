@@ -229,16 +229,13 @@ estimate <- function(
     environment(formula) <- globalenv()
   }
   result <- with_element(result, "formula", formula)
-  document_event("estimate", \() {
-    c(
-      result[c("model", "methods", "level", "target", "n_texts", "n_gold", "design")],
-      list(
-        formula = if (!is.null(formula)) deparse1(formula),
-        input_hash = lines_sha256(value_text(coded[[label]])),
-        gold_hash = lines_sha256(value_text(unlist(codes$content %||% codes)))
-      )
-    )
-  })
+  document_event(
+    "estimate",
+    result[c("model", "methods", "level", "target", "n_texts", "n_gold", "design")],
+    formula = if (!is.null(formula)) deparse1(formula),
+    input_hash = lines_sha256(coded[[label]]),
+    gold_hash = lines_sha256(unlist(codes$content %||% codes))
+  )
   result
 }
 

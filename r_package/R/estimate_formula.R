@@ -38,18 +38,9 @@ without_has_label <- function(expr, label) {
 
 # Terms of other packages' formulas, which a regression on texts cannot have. lm() knows offset(),
 # but stats::model.matrix() leaves it out without a word.
-foreign_terms <- c(
-  "offset",
-  "weights",
-  "Error",
-  "strata",
-  "cluster",
-  "frailty",
-  "s",
-  "te",
-  "ti",
-  "t2"
-)
+foreign_terms <- strsplit("offset weights Error strata cluster frailty s te ti t2", " ")[[
+  1
+]]
 
 # Refuses terms that would be left out, or would mean something else than in the model they are
 # from.

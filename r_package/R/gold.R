@@ -229,23 +229,14 @@ gold_sample <- function(
     weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )
   drawn <- call_python("gold_draw", arguments)
-  document_event("gold_sample", \() {
-    list(
-      n_texts = nrow(data),
-      n = length(drawn$rows),
-      design = drawn$design,
-      rows_hash = lines_sha256(drawn$rows)
-    )
-  })
+  document_event(
+    "gold_sample",
+    n_texts = nrow(data),
+    n = length(drawn$rows),
+    design = drawn$design,
+    rows_hash = lines_sha256(drawn$rows)
+  )
   drawn
-}
-
-# Returns the sample with new `rows`: the rows of `data` that contain the sample's texts.
-joined_gold <- function(gold, data, label, text) {
-  sample <- gold_for_python(gold)
-  frame <- frame_for_python(data, c(label, text, gold_columns(gold, data)))
-  rows <- py_call("gold_rows", frame, sample, label, text, nrow(data))
-  with_element(gold, "rows", rows)
 }
 
 # Returns the columns of data that identify the texts of a sample.
@@ -339,7 +330,7 @@ write_gold <- function(
   options <- py_arguments("blind", "shuffle", "bom", "delimiter", "overwrite", "uncoded")
   options <- c(options, py_arguments("spreadsheet"), list(coders = py_values(coders)))
   rlang::exec("py_call", "write_gold", sample, py_path(path), !!!options)
-  document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
+  document_event("write_gold", path = log_path(path), n = length(gold$ids))
   invisible(path)
 }
 
@@ -360,12 +351,11 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
   names <- as_py_list(as_utf8(rlang::names2(path)))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   read <- py_call("gold_read", as_py_list(paths), sample, coders, names)
-  document_event("read_gold", \() {
-    list(
-      paths = lapply(paths, log_path),
-      sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
-      n_coded = sum(!is.na(read$gold))
-    )
-  })
+  document_event(
+    "read_gold",
+    paths = lapply(paths, log_path),
+    sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
+    n_coded = sum(!is.na(read$gold))
+  )
   read
 }

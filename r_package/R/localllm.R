@@ -178,51 +178,55 @@ quick_llama <- function(
   model_path <- check_string(model_path, null = TRUE) %||%
     default_model(verbosity)
   context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
-  prompts <- prompt
-  if (auto_format && any(names(dots) %in% c(options_of_chat, "schema"))) {
-    # The call renders the chat itself, because it needs the position at which a thought begins.
-    chat <- list(
-      chat = TRUE,
-      system = system_prompt,
-      template = chat_template,
-      merge_system = TRUE
-    )
-    dots <- c(dots, chat[!names(chat) %in% names(dots)])
-  } else if (auto_format) {
-    prompts <- chat_prompts(
-      context$model,
+  answers <- function(chat) {
+    rlang::exec(
+      "generate_parallel",
+      context,
       prompt,
-      system_prompt,
-      chat_template,
-      verbosity
+      max_tokens = max_tokens,
+      top_k = top_k,
+      top_p = top_p,
+      temperature = temperature,
+      repeat_last_n = repeat_last_n,
+      penalty_repeat = penalty_repeat,
+      seed = seed,
+      progress = progress && length(prompt) > 1,
+      verbosity = min(verbosity, 0L),
+      clean = clean,
+      hash = hash,
+      !!!c(dots, chat[!names(chat) %in% names(dots)])
     )
   }
-  result <- rlang::exec(
-    "generate_parallel",
-    context,
-    prompts,
-    max_tokens = max_tokens,
-    top_k = top_k,
-    top_p = top_p,
-    temperature = temperature,
-    repeat_last_n = repeat_last_n,
-    penalty_repeat = penalty_repeat,
-    seed = seed,
-    progress = progress && length(prompts) > 1,
-    verbosity = min(verbosity, 0L),
-    clean = clean,
-    hash = hash,
-    !!!dots
+  chat <- list(
+    chat = TRUE,
+    system = system_prompt,
+    template = chat_template,
+    merge_system = TRUE
+  )
+  needs_chat <- !is.null(chat_template) || any(names(dots) %in% options_of_chat)
+  result <- rlang::try_fetch(
+    answers(if (auto_format) chat),
+    llamaherd_error_model = \(cnd) {
+      if (!auto_format || needs_chat) {
+        return(rlang::zap())
+      }
+      if (verbosity >= 0) {
+        cli::cli_inform(
+          "{.file {base_name(context$model$path)}} has no chat template: prompts are continued as
+           plain text."
+        )
+      }
+      answers(NULL)
+    }
   )
   keeping(result, {
-    document_event("quick_llama", \() {
-      list(
-        model = log_path(context$model$path),
-        n_prompts = length(prompt),
-        input_hash = lines_sha256(prompt),
-        output_hash = lines_sha256(plain(result))
-      )
-    })
+    document_event(
+      "quick_llama",
+      model = log_path(context$model$path),
+      n_prompts = length(prompt),
+      input_hash = lines_sha256(prompt),
+      output_hash = lines_sha256(plain(result))
+    )
   })
   names(result) <- names(prompt) %||%
     if (length(prompt) > 1) sprintf("prompt_%d", seq_along(prompt))
@@ -299,32 +303,6 @@ close_quick <- function() {
     close(context)
     close(context$model)
   }
-}
-
-# Formats prompts in the form on which the model was trained. If the template does not support
-# system messages, the system text is put before the user's message; a model without a template gets
-# the plain prompts.
-chat_prompts <- function(model, prompt, system, template, verbosity) {
-  apply <- function(prompt, system) {
-    rlang::try_fetch(
-      apply_chat_template(model, prompt, template = template, system = system),
-      llamaherd_error_model = \(cnd) NULL
-    )
-  }
-  joined <- ifelse(is.na(prompt), NA, paste0(system, "\n\n", prompt))
-  prompts <- apply(prompt, system) %||% if (!is.null(system)) apply(joined, NULL)
-  if (!is.null(prompts)) {
-    return(prompts)
-  }
-  if (!is.null(template)) {
-    return(apply_chat_template(model, prompt, template = template)) # shows the error
-  }
-  if (verbosity >= 0) {
-    cli::cli_inform(
-      "{.file {base_name(model$path)}} has no chat template: prompts are continued as plain text."
-    )
-  }
-  prompt
 }
 
 # ---- templates, tokens, backend ----------------------------------------------------------

@@ -38,7 +38,7 @@ explore <- function(
   )
   specs <- explore_specs(models, defaults)
   inputs <- lapply(specs, explore_input)
-  document_event("explore_start", \() list(models = names(specs)))
+  document_event("explore_start", models = names(specs))
   runs <- list()
   interrupted <- NULL # results of the model that Ctrl-C interrupted
   is_over <- FALSE
@@ -54,7 +54,7 @@ explore <- function(
     llamaherd_interrupt = \(cnd) interrupted <<- cnd$results
   )
   result <- explore_result(runs, hash, keep = is.null(sink))
-  document_event("explore_complete", \() list(models = names(specs)))
+  document_event("explore_complete", models = names(specs))
   is_over <- TRUE
   result
 }
@@ -164,11 +164,15 @@ explore_model <- function(spec, input, sink, settings) {
     input_hash = lines_sha256(input$prompts),
     output_hash = lines_sha256(rows$label)
   )
-  document_event("explore_model", \() {
-    engine <- if (is_single) "single" else "parallel"
-    engine <- if (is.function(spec$predictor)) "predictor" else engine
-    c(list(model_id = spec$id, n_prompts = n, engine = engine), hashes)
-  })
+  engine <- if (is_single) "single" else "parallel"
+  engine <- if (is.function(spec$predictor)) "predictor" else engine
+  document_event(
+    "explore_model",
+    model_id = spec$id,
+    n_prompts = n,
+    engine = engine,
+    hashes
+  )
   list(rows = rows, hashes = data.frame(model_id = spec$id, hashes))
 }
 
@@ -361,7 +365,7 @@ annotation_sink_csv <- function(path, append = FALSE) {
   append <- check_flag(append)
   check_folder(path)
   path <- full_path(path) # the working directory may change before the next chunk
-  has_header <- append && file.exists(path) && file.size(path) > 0
+  has_header <- append && file_exists(path) && file.size(native_path(path)) > 0
   is_begun <- append
   function(chunk, model_id) {
     if (!is.data.frame(chunk)) {
@@ -369,11 +373,9 @@ annotation_sink_csv <- function(path, append = FALSE) {
     }
     rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
     header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
-    write <- if (is_begun) append_lines else replace_lines
-    if (!write(path, c(header, if (nrow(chunk) > 0) rows))) {
-      rest <- "The rows of this chunk are not in the file, those before are."
-      abort_unwritten(path, rest)
-    }
+    write <- if (is_begun) "append_lines" else "replace_lines"
+    rest <- "The rows of this chunk are not in the file, those before are."
+    written(path, rest, write, as_py_list(c(header, if (nrow(chunk) > 0) rows)))
     is_begun <<- TRUE
     has_header <<- TRUE
     invisible(model_id)

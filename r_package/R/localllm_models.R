@@ -20,11 +20,7 @@ compute_confusion_matrices <- function(
     label_col = label_col,
     truth_col = truth_col
   )
-  read <- labels_of_models(annotations, quos)
-  options <- list(pairwise = py_value(pairwise))
-  options$label_levels <- check_levels(label_levels, "label_levels")
-  arguments <- list(annotations = read$frame, gold = read$gold)
-  call_python("compute_confusion_matrices", c(arguments, read$columns, options))
+  compare_models(annotations, quos, pairwise, label_levels, NULL)$confusion
 }
 
 #' @rdname localLLM
@@ -43,11 +39,8 @@ intercoder_reliability <- function(
     model_col = model_col,
     label_col = label_col
   )
-  read <- labels_of_models(annotations, quos)
-  options <- list(method = py_value(method))
-  options$label_levels <- check_levels(label_levels, "label_levels")
-  arguments <- c(list(annotations = read$frame), read$columns, options)
-  call_python("intercoder_reliability", arguments)
+  method <- py_value(method)
+  compare_models(annotations, quos, NULL, label_levels, method)$reliability
 }
 
 #' @rdname localLLM
@@ -73,51 +66,35 @@ validate_models <- function(
     label_col = label_col,
     truth_col = truth_col
   )
-  compare_models(
-    annotations,
-    quos,
-    pairwise,
-    label_levels,
-    method,
-    include_confusion,
-    include_reliability
-  )
-}
-
-# Computes confusion matrices and reliability, with the page that shows them.
-compare_models <- function(
-  annotations,
-  quos,
-  pairwise = TRUE,
-  label_levels = NULL,
-  method = "auto",
-  include_confusion = TRUE,
-  include_reliability = TRUE
-) {
-  confusion <- check_flag(include_confusion)
-  reliability <- check_flag(include_reliability)
-  if (!confusion && !reliability) {
+  method <- py_value(method)
+  pairwise <- if (check_flag(include_confusion)) pairwise
+  method <- if (check_flag(include_reliability)) method
+  if (is.null(pairwise) && is.null(method)) {
     abort(
       "At least one of {.arg include_confusion} and {.arg include_reliability} must be TRUE."
     )
   }
+  result <- compare_models(annotations, quos, pairwise, label_levels, method)
+  document_event("validate", models = names(result$confusion$vs_gold))
+  result
+}
+
+# Computes confusion matrices unless `pairwise` is NULL, and reliability unless `method` is NULL.
+compare_models <- function(annotations, quos, pairwise, label_levels, method) {
   read <- labels_of_models(annotations, quos)
   levels <- list(label_levels = check_levels(label_levels, "label_levels"))
-  both <- setdiff(names(read$columns), "truth_col")
+  of_both <- setdiff(names(read$columns), "truth_col")
   arguments <- list(
     annotations = read$frame,
-    confusion = confusion,
-    reliability = reliability,
-    of_confusion = c(
-      read$columns,
-      levels,
-      list(gold = read$gold, pairwise = py_value(pairwise))
-    ),
-    of_reliability = c(read$columns[both], levels, list(method = py_value(method)))
+    of_confusion = if (!is.null(pairwise)) {
+      own <- list(gold = read$gold, pairwise = py_value(pairwise))
+      c(read$columns, levels, own)
+    },
+    of_reliability = if (!is.null(method)) {
+      c(read$columns[of_both], levels, list(method = method))
+    }
   )
-  result <- call_python("compare_models", arguments)
-  document_event("validate", \() list(models = names(result$confusion$vs_gold)))
-  result
+  call_python("compare_models", arguments)
 }
 
 # Returns the labels of models for Python: the data frame, its columns by argument, human codes.

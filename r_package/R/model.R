@@ -111,23 +111,22 @@ model_load <- function(
 
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
   model <- fixed(c(value, list(path = path)), class = "llamaherd_model")
-  document_event("model_load", \() {
-    list(
-      source = log_source(model_path),
-      path = log_path(path),
-      size_bytes = file.size(native_path(path)),
-      sha256 = py_call("file_sha256", path),
-      description = value[["description"]],
-      settings = options[setdiff(names(options), "lora")],
-      lora = lapply(options$lora, \(one) {
-        list(
-          path = log_path(one[[1]]),
-          sha256 = py_call("file_sha256", one[[1]]),
-          scale = one[[2]]
-        )
-      })
-    )
-  })
+  document_event(
+    "model_load",
+    source = log_source(model_path),
+    path = log_path(path),
+    size_bytes = file.size(native_path(path)),
+    sha256 = py_call("file_sha256", path),
+    description = value[["description"]],
+    settings = options[setdiff(names(options), "lora")],
+    lora = lapply(options$lora, \(one) {
+      list(
+        path = log_path(one[[1]]),
+        sha256 = py_call("file_sha256", one[[1]]),
+        scale = one[[2]]
+      )
+    })
+  )
   if (verbosity >= 2) {
     cli::cli_inform(format(model))
   }

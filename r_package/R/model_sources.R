@@ -45,18 +45,19 @@ download_model <- function(
   if (verify) {
     check_gguf(path)
   }
-  if (!is.null(output_path) && output_path != path) {
-    if (!copy_whole(path, output_path)) {
-      abort(
-        c(
-          "{.arg output_path} cannot be written: {.path {output_path}}.",
-          i = "Is the disk full, or the folder read-only? Free space and try again."
-        ),
-        "model"
-      )
-    }
-    is_folder <- dir_exists(output_path)
-    path <- if (is_folder) file.path(output_path, base_name(path)) else output_path
+  if (!is.null(output_path)) {
+    path <- rlang::try_fetch(
+      r_path(py_call("copy_whole", path, output_path)),
+      llamaherd_error_argument = \(cnd) {
+        abort(
+          c(
+            "{.arg output_path} cannot be written: {.path {output_path}}.",
+            i = "Is the disk full, or the folder read-only? Free space and try again."
+          ),
+          "model"
+        )
+      }
+    )
   }
   invisible(path)
 }
@@ -106,24 +107,18 @@ run_fetch <- function(source, options, progress, verbosity) {
 
 # Returns the fastest file for this computer. The search for the fastest file runs only once.
 optimized_path <- function(path, cache_dir, progress, verbosity) {
-  found <- py_call("optimized_look", path, cache_dir)
-  if (!is.null(found[["path"]])) {
-    return(r_path(found[["path"]]))
-  }
   if (verbosity >= 0) {
     cli::cli_inform(
-      "Looking for the fastest file of {.file {base_name(path)}} on this computer, once."
+      "Looking for the fastest file of {.file {base_name(path)}} on this computer."
     )
   }
-  work <- found[["work"]]
-  on.exit(py_call("optimized_drop", work))
-  report <- run_optimize(path, work, list(max_kl = 0.01), progress)
-  if (verbosity >= 0) {
-    cli::cli_inform("{attr(report, 'verdict')}")
+  arguments <- list(source = path, cache_dir = cache_dir)
+  ended <- "Interrupted: no file was made."
+  best <- call_python("optimized_model", arguments, progress, verbosity, ended = ended)
+  if (verbosity >= 0 && best != path) {
+    cli::cli_inform("Using {.file {base_name(best)}}.")
   }
-  best <- attr(report, "path")
-  verdict <- attr(report, "verdict")
-  r_path(py_call("optimized_keep", path, work, best, verdict, cache_dir))
+  r_path(best)
 }
 
 #' List models on this computer
@@ -233,9 +228,8 @@ set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
       lines <- readLines(native_path(renviron_path), warn = FALSE)
     }
     lines <- c(lines[!startsWith(lines, "HF_TOKEN=")], paste0("HF_TOKEN=", token))
-    if (!replace_lines(renviron_path, lines)) {
-      abort_unwritten(renviron_path, "The file is as it was before.")
-    }
+    rest <- "The file is as it was before."
+    written(renviron_path, rest, "replace_lines", as_py_list(lines))
     Sys.chmod(renviron_path, "600")
   }
   Sys.setenv(HF_TOKEN = token)

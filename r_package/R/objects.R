@@ -10,6 +10,10 @@ check_context <- function(x, arg = rlang::caller_arg(x)) {
   check_object(x, "context", "context_create", arg)
 }
 
+check_model_or_context <- function(x, arg = rlang::caller_arg(x)) {
+  if (inherits(x, "llamaherd_context")) check_context(x, arg) else check_model(x, arg)
+}
+
 check_object <- function(x, kind, maker, arg) {
   check_given(x, arg = arg)
   if (!inherits(x, paste0("llamaherd_", kind))) {

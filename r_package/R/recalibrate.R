@@ -136,16 +136,13 @@ recalibrate <- function(
   }
   found <- call_python("recalibrate", arguments)
   result <- recalibrated_frame(coded, label, found)
-  document_event("recalibrate", \() {
-    c(
-      recalibration(result)[c("features", "n_codes", "n_folds", "seed")],
-      list(
-        n_texts = nrow(coded),
-        input_hash = lines_sha256(value_text(coded[[label]])),
-        gold_hash = lines_sha256(value_text(unlist(codes$content %||% codes)))
-      )
-    )
-  })
+  document_event(
+    "recalibrate",
+    recalibration(result)[c("features", "n_codes", "n_folds", "seed")],
+    n_texts = nrow(coded),
+    input_hash = lines_sha256(coded[[label]]),
+    gold_hash = lines_sha256(unlist(codes$content %||% codes))
+  )
   result
 }
 

@@ -66,9 +66,11 @@ report <- function(
   }
   options <- py_arguments("title", "texts", "n_examples")
   written <- r_path(py_call("report", coded_for_report(x), path, parts, options))
-  document_event("report", \() {
-    list(path = log_path(written), sha256 = py_call("file_sha256", written))
-  })
+  document_event(
+    "report",
+    path = log_path(written),
+    sha256 = py_call("file_sha256", written)
+  )
   invisible(written)
 }
 
@@ -329,11 +331,14 @@ reproduce <- function(
     check_flag(progress),
     ended = "Interrupted: not all texts were coded again."
   )
-  keeping(result, {
-    document_event("reproduce", \() {
-      c(list(report = log_path(path)), result[c("same", "n", "n_same", "n_same_labels")])
-    })
-  })
+  keeping(
+    result,
+    document_event(
+      "reproduce",
+      report = log_path(path),
+      result[c("same", "n", "n_same", "n_same_labels")]
+    )
+  )
   result
 }
 

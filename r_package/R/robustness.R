@@ -91,21 +91,11 @@ robustness <- function(
   }
   settings <- check_dots(
     list(...),
-    c(
-      "method",
-      "calibrate",
-      "normalize",
-      "chat",
-      "split",
-      "part_tokens",
-      "temperature",
-      "max_tokens",
-      "n_thoughts",
-      "variables",
-      "template",
-      "merge_system",
-      "date"
-    )
+    strsplit(
+      "method calibrate normalize chat split part_tokens temperature max_tokens n_thoughts
+       variables template merge_system date",
+      "\\s+"
+    )[[1]]
   )
   own <- attr(data, "llamaherd")
   text <- rlang::enquo(text)
@@ -157,19 +147,19 @@ robustness <- function(
       with_estimates(result, frame, name, gold, formula, outcome, several)
     )
   }
-  keeping(result, {
-    document_event("robustness", \() {
-      list(
-        n_texts = nrow(result$labels),
-        variants = result$summary$variant,
-        agreement = result$agreement,
-        alpha = result$alpha,
-        input_hash = lines_sha256(given$texts[result$labels$row]),
-        output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
-        settings = settings
-      )
-    })
-  })
+  keeping(
+    result,
+    document_event(
+      "robustness",
+      n_texts = nrow(result$labels),
+      variants = result$summary$variant,
+      agreement = result$agreement,
+      alpha = result$alpha,
+      input_hash = lines_sha256(given$texts[result$labels$row]),
+      output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
+      settings = settings
+    )
+  )
   result
 }
 
@@ -182,27 +172,28 @@ check_judge <- function(gold, data, text, arguments, formula, outcome) {
     }
     return(NULL)
   }
-  # Removes the labels from the sample, because the labels of variants differ from the labels by
-  # which it was drawn.
-  json <- py_call("gold_unlabelled", gold_for_python(gold))
-  gold <- with_element(gold, "json", json)
-  gold <- joined_gold(gold, data, NULL, text)
-  drawn <- call_python(
-    "drawn_rows",
+  sample <- gold_for_python(gold)
+  # The sample loses its labels, because the labels of variants differ from the labels by which it
+  # was drawn.
+  found <- call_python(
+    "gold_of_variants",
     list(
+      data = frame_for_python(data, c(text, gold_columns(gold, data))),
+      gold = sample,
+      text = text,
       texts = arguments$frame$content[[1]] %||% arguments$frame$frame[[1]],
       n_texts = arguments$n_texts,
       seed = arguments$seed
     )
   )
-  if (sum(gold$rows %in% drawn & !is.na(gold$gold)) < 2) {
+  if (found$n_codes < 2) {
     must <- "a sample with codes of at least two of the texts to be coded"
     abort_argument("gold", must, gold)
   }
   if (!is.null(formula) && !rlang::is_formula(formula)) {
     abort_argument("formula", "a formula, such as label == \"x\" ~ age", formula)
   }
-  gold
+  with_element(gold, "json", found$json)
 }
 
 # Computes the estimates with the labels of each variant. Formulas are R's, so R evaluates them.

@@ -93,58 +93,24 @@ check_json <- function(text, arg) {
 
 # Keywords by the type of their values: a schema, an array of schemas, schemas by name, or an array
 # of any values. R has no scalars, so only the keyword shows that `required = "a"` means ["a"].
-schema_keywords <- list(
-  schema = c(
-    "items",
-    "additionalItems",
-    "contains",
-    "additionalProperties",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "not",
-    "if",
-    "then",
-    "else"
+schema_keywords <- strsplit(
+  c(
+    schema = "items additionalItems contains additionalProperties propertyNames
+      unevaluatedItems unevaluatedProperties not if then else",
+    schemas = "anyOf oneOf allOf prefixItems",
+    named = "properties patternProperties $defs definitions dependentSchemas",
+    array = "required enum examples"
   ),
-  schemas = c("anyOf", "oneOf", "allOf", "prefixItems"),
-  named = c(
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "dependentSchemas"
-  ),
-  array = c("required", "enum", "examples")
+  "\\s+"
 )
 
 # Further keywords of schemas.
-other_keywords <- c(
-  "type",
-  "const",
-  "$ref",
-  "$schema",
-  "$id",
-  "$comment",
-  "title",
-  "description",
-  "format",
-  "pattern",
-  "minLength",
-  "maxLength",
-  "minItems",
-  "maxItems",
-  "uniqueItems",
-  "minimum",
-  "maximum",
-  "exclusiveMinimum",
-  "exclusiveMaximum",
-  "multipleOf",
-  "minProperties",
-  "maxProperties",
-  "dependentRequired",
-  "quote"
-)
+other_keywords <- strsplit(
+  "type const $ref $schema $id $comment title description format pattern minLength
+   maxLength minItems maxItems uniqueItems minimum maximum exclusiveMinimum
+   exclusiveMaximum multipleOf minProperties maxProperties dependentRequired quote",
+  "\\s+"
+)[[1]]
 
 schema_json <- function(x, arg) {
   below <- function(value, name) {

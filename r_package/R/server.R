@@ -237,16 +237,8 @@ server_stop <- function(name = "default") {
 #' @export
 server_status <- function() {
   servers <- remote_call("remote_servers")
-  column <- function(field, kind) vapply(servers, \(each) each[[field]], kind)
-  data.frame(
-    name = column("name", ""),
-    running = column("running", NA),
-    url = column("url", ""),
-    pid = column("pid", 0L),
-    model = column("model", ""),
-    stay = column("stays", NA),
-    folder = r_path(column("folder", ""))
-  )
+  servers$folder <- r_path(servers$folder)
+  servers
 }
 
 #' @export

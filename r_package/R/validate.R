@@ -123,14 +123,8 @@ validate <- function(
       truth_col = truth_col
     )
     own <- models[setdiff(names(models), names(columns))]
-    quos <- lapply(columns, rlang::new_quosure)
-    return(rlang::exec(
-      compare_models,
-      annotations,
-      quos,
-      label_levels = label_levels,
-      !!!own
-    ))
+    given <- list(annotations, label_levels = label_levels)
+    return(rlang::exec("validate_models", !!!c(given, columns, own)))
   }
   of_columns <- if (is.data.frame(annotations)) annotations else data.frame()
   weights <- column_or_values(rlang::enquo(weights), of_columns, "weights")
@@ -181,30 +175,23 @@ validate <- function(
     options = options
   )
   result <- call_python("validate", arguments)
-  document_event("validate", \() {
-    overall <- result$table[result$table$part == "accuracy", ]
-    c(
-      result[c("n_texts", "n_gold", "is_weighted", "scale", "level")],
-      list(
-        n_coders = length(result$coders),
-        input_hash = lines_sha256(value_text(coded$labels)),
-        gold_hash = lines_sha256(unlist(lapply(gold$codes, as.character)))
-      ),
-      stats::setNames(as.list(overall$value), overall$measure)
-    )
-  })
+  overall <- result$table[result$table$part == "accuracy", ]
+  document_event(
+    "validate",
+    result[c("n_texts", "n_gold", "is_weighted", "scale", "level")],
+    n_coders = length(result$coders),
+    input_hash = lines_sha256(coded$labels),
+    gold_hash = lines_sha256(unlist(lapply(gold$codes, as.character))),
+    stats::setNames(as.list(overall$value), overall$measure)
+  )
   result
 }
 
 # Names of the arguments that apply only to labels of several models.
-models_arguments <- c(
-  "pairwise",
-  "sample_col",
-  "model_col",
-  "method",
-  "include_confusion",
-  "include_reliability"
-)
+models_arguments <- strsplit(
+  "pairwise sample_col model_col method include_confusion include_reliability",
+  " "
+)[[1]]
 
 # Names the positional arguments of a call in the argument order of localLLM's validate(). Before
 # validate_models() existed, validate() had localLLM's order of arguments.

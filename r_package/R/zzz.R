@@ -24,15 +24,8 @@ with_empty_dots <- function(method, known) {
 # summarises its columns.
 passed_by_r <- function(name) {
   if (startsWith(name, "as.data.frame.")) {
-    c(
-      "row.names",
-      "optional",
-      "stringsAsFactors",
-      "make.names",
-      "col.names",
-      "nm",
-      "check.names"
-    )
+    frame <- "row.names optional stringsAsFactors make.names col.names nm check.names"
+    strsplit(frame, " ")[[1]]
   } else if (name %in% c("format.llamaherd_result", "format.llamaherd_vectors")) {
     names(formals(format.default))
   } else if (name == "summary.llamaherd_result") {
@@ -42,26 +35,11 @@ passed_by_r <- function(name) {
   }
 }
 
-# Generics whose methods have no use for arguments that they do not name.
-closed_generics <- c(
-  "print",
-  "format",
-  "summary",
-  "plot",
-  "close",
-  "as.data.frame",
-  "t",
-  "coef",
-  "confint",
-  "vcov",
-  "nobs",
-  "tidy",
-  "glance"
-)
 
 local({
   package <- topenv()
-  generics <- paste(closed_generics, collapse = "|")
+  generics <- "print|format|summary|plot|close|as[.]data[.]frame|t"
+  generics <- paste0(generics, "|coef|confint|vcov|nobs|tidy|glance")
   methods <- grep(
     sprintf("^(%s)[.](summary[.])?llamaherd_", generics),
     ls(package),
@@ -81,43 +59,14 @@ local({
 
 # S4 generics, such as dbWriteTable() of DBI and the conversion to JSON of jsonlite, find methods
 # for data frames, texts and lists only if they know the classes.
-s4_classes <- c(
-  lapply(
-    c(
-      "llamaherd_agreement",
-      "llamaherd_coded",
-      "llamaherd_coverage",
-      "llamaherd_journal",
-      "llamaherd_optimize",
-      "llamaherd_pair_agreement",
-      "llamaherd_span_validation",
-      "llamaherd_spans",
-      "llamaherd_table"
-    ),
-    c,
-    "data.frame"
-  ),
-  lapply(
-    c(
-      "llamaherd_choice",
-      "llamaherd_codebook",
-      "llamaherd_codebooks",
-      "llamaherd_dawid_skene",
-      "llamaherd_estimates",
-      "llamaherd_evaluation",
-      "llamaherd_gold",
-      "llamaherd_gold_size",
-      "llamaherd_pairs",
-      "llamaherd_reproduction",
-      "llamaherd_robustness",
-      "llamaherd_stats",
-      "llamaherd_validation"
-    ),
-    c,
-    "list"
-  ),
-  list(c("llamaherd_result", "character"))
-)
+s4_classes <- local({
+  of <- \(names, base) lapply(paste0("llamaherd_", strsplit(names, "\\s+")[[1]]), c, base)
+  tables <- "agreement coded coverage journal optimize pair_agreement span_validation
+    spans table"
+  objects <- "choice codebook codebooks dawid_skene estimates evaluation gold gold_size
+    pairs reproduction robustness stats validation"
+  c(of(tables, "data.frame"), of(objects, "list"), of("result", "character"))
+})
 
 .onLoad <- function(libname, pkgname) {
   register_row_verbs()

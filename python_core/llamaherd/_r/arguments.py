@@ -79,11 +79,7 @@ def read(value: Any) -> Any:  # noqa: ANN401 - any argument
 
 
 class ColumnsOfR(dict[str, Any]):
-    """Columns of a data frame, with the codebook of its labels, as `Coded` has it.
-
-    Attributes:
-        codebook: The codebook; None if the labels have no record.
-    """
+    """Columns of a data frame, with the codebook of its labels, as `Coded` has it."""
 
     codebook: lh.Codebook | None = None
 

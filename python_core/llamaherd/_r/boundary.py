@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import traceback
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.engine.core.argument import Argument, Id
-from llamaherd.engine.core.caller import notes_of
+from llamaherd.engine.core.caller import notes_of, recorded_warnings
 from llamaherd.engine.core.errors import BadArgumentError, GenerationError
 from llamaherd.engine.core.files import is_full
 from llamaherd.engine.core.words import R, spoken_in
@@ -51,16 +50,6 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
         }
 
     return call
-
-
-@contextmanager
-def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Record the warnings that concern R's users, and ignore all others."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("always", RuntimeWarning)
-        yield caught
 
 
 def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
@@ -102,11 +91,7 @@ def form_of(found: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
 
 @contextmanager
 def renamed(**names: str) -> Iterator[None]:
-    """Give the arguments of errors within the block their names in R.
-
-    Args:
-        names: R's name of each argument that has another name in Python.
-    """
+    """Give the arguments of errors within the block their names in R."""
     try:
         yield
     except BadArgumentError as error:
@@ -183,6 +168,17 @@ def clean(text: str) -> str:
 def clean_or_none(text: str | None) -> str | None:
     """Return `clean(text)`, or None for None."""
     return None if text is None else clean(text)
+
+
+def cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
+    """Return plain data whose texts are clean, see `clean`."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {name: cleaned(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [cleaned(each) for each in value]
+    return value
 
 
 def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:

@@ -128,19 +128,12 @@ def calibration_fit(
 
 @form_of.register
 def _(found: lh.Calibration) -> Part:
-    names = [str(i + 1) for i in range(len(found.prior))]
-    shares = zip(found.names or names, found.prior, strict=True)
-    n = f"{found.n} {'text' if found.n == 1 else 'texts'}"
-    page = [
-        f"<Calibration: {found.method}, fitted to {n}>",
-        *(f"{name}: {share:.3g}" for name, share in shares),
-    ]
     made = {
         "names": found.names or None,
         "prior": vector("number", found.prior),
         **fields(found, "method n"),
     }
-    return r_object("calibration", made, page="\n".join(page), json=found.to_json())
+    return r_object("calibration", made, page=found, json=found.to_json())
 
 
 def calibration_apply(

@@ -25,15 +25,7 @@ def chat_create(
     turns: Sequence[Mapping[str, Any]],
     settings: Mapping[str, Any],
 ) -> dict[str, lh.Chat]:
-    """Start a conversation, and return it as `python`.
-
-    Args:
-        context: Context to run in, or a model, for which a new context is created.
-        system: Text of a system message; None without a system message.
-        turns: Messages of an earlier conversation with `role`, `content` and optionally
-            `reasoning_content` and `interrupted`; empty for a new conversation.
-        settings: Options of all questions, as for `chat_ask`.
-    """
+    """Start a conversation, and return it as `python`."""
     given = [{k: v for k, v in turn.items() if v is not None} for turn in turns]
     return {"python": lh.chat(context, system, turns=given, **_settings(settings))}
 
@@ -41,15 +33,7 @@ def chat_create(
 def chat_ask(
     chat: lh.Chat, text: str | None, settings: Mapping[str, Any]
 ) -> dict[str, lh.Reply]:
-    """Submit a question, and return its `reply` at once.
-
-    Args:
-        chat: Chat.
-        text: Question; None asks the last question again and replaces its answer.
-        settings: Options of this question, which override the options of the chat: fields
-            of `SamplingParams`, directly or in a mapping `sampling`, and other options of
-            `llamaherd.chat`, such as `thinking`.
-    """
+    """Submit a question, or the last one again for None; return its `reply` at once."""
     given = _settings(settings)
     if text is None:
         return {"reply": chat.retry(stream=True, **given)}
@@ -57,17 +41,7 @@ def chat_ask(
 
 
 def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
-    """Wait for new pieces of an answer for at most `timeout_s` seconds.
-
-    Args:
-        reply: Reply of `chat_ask`.
-        n_read: Number of pieces that were read before.
-        timeout_s: Maximum time to wait in seconds.
-
-    Returns:
-        `texts` of the new pieces; `kinds`, "thinking" or "answer" for each piece; and
-        `done`, True after the last piece.
-    """
+    """Wait for new pieces of an answer for at most `timeout_s` seconds."""
     done = reply.done()  # `done` is read before the pieces, so that no piece is missed
     pieces = reply.read(n_read, timeout_s)
     return {
@@ -77,18 +51,8 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
     }
 
 
-def chat_cancel(reply: lh.Reply) -> None:
-    """Request the end of an answer, which stops within one step; return at once."""
-    reply.cancel()
-
-
 def chat_result(reply: lh.Reply) -> dict[str, Any]:
-    """Wait for the end of an answer and return its result.
-
-    Returns:
-        Fields of `Result`. A cancelled answer has its text in `partial` and the finish
-        reason "cancelled"; a failed answer raises an error.
-    """
+    """Wait for the end of an answer and return its result."""
     result = reply.result()
     texts = ("text", "partial", "thinking")
     numbers = ("n_thinking_tokens", "n_prompt_tokens", "n_generated_tokens")
@@ -132,13 +96,7 @@ def chat_fork(chat: lh.Chat, n: int) -> dict[str, list[lh.Chat]]:
 def chat_ask_all(
     chat: lh.Chat, texts: Sequence[str | None], settings: Mapping[str, Any]
 ) -> lh.Job[lh.Results]:
-    """Start to answer many questions in one batch, each as a continuation of the chat.
-
-    Args:
-        chat: Chat, which is not changed.
-        texts: Questions; a missing question (None) fails.
-        settings: Options that override the options of the chat, as for `chat_ask`.
-    """
+    """Start to answer many questions in one batch, each as a continuation of the chat."""
     return chat.start_all(given_prompts(texts, chat=True), **_settings(settings))
 
 

@@ -49,9 +49,6 @@ def _(found: NumberScale) -> Part:
     content = found.to_dict()
     ends = [float(content[name]) for name in ("from", "to", "step")]
     names = {str(number): name for number, name in found.names.items()}
-    wide = max(map(len, names), default=0)
-    lines = ["<NumberScale: from {:g} to {:g} in steps of {:g}>".format(*ends)]
-    lines += [f"  {number:{wide}}  {name}" for number, name in names.items()]
     named = {**vector("text", names.values()), "names": list(names)}
     made = {
         **dict(zip(("low", "high", "step"), ends, strict=True)),
@@ -59,7 +56,7 @@ def _(found: NumberScale) -> Part:
         "values": vector("number", found.numbers),
         "content": json.dumps(content, ensure_ascii=False),
     }
-    return r_object("scale", made, page="\n".join(lines), is_fixed=True)
+    return r_object("scale", made, page=found, is_fixed=True)
 
 
 @form_of.register(PromptPreview)

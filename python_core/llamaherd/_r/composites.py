@@ -27,7 +27,6 @@ from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduction import Reproduction
-from llamaherd.coding.selection import robustness as checks_of_robustness
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
@@ -220,24 +219,11 @@ def _(_found: CodebookCandidate) -> None:
 
 
 def choose_examples(gold: Any, k: int, codebook: lh.Codebook, **options: Any) -> Any:  # noqa: ANN401
-    """Return a codebook with further examples, and a sentence on their effect, or None.
-
-    Args:
-        gold: As in `lh.choose_examples`.
-        k: As in `lh.choose_examples`.
-        codebook: As in `lh.choose_examples`.
-        options: `by`, `coded`, `embeddings`, `context`; others are those of `annotate`.
-    """
+    """Return a codebook with further examples, and their effect as a sentence or None."""
     own = {name: options.pop(name) for name in ("by", "coded", "embeddings", "context")}
     book, effect = chosen_examples(gold, k, codebook, **own, settings=options)
     note, is_gain = effect or (None, False)
     return parts(codebook=book, effect=note, is_gain=is_gain)
-
-
-def drawn_rows(**arguments: Any) -> Part:  # noqa: ANN401 - of the same function
-    """Return the rows that a robustness check draws, from 1."""
-    rows = checks_of_robustness.drawn_rows(**arguments)
-    return vector("integer", [row + 1 for row in rows])
 
 
 def named_journal(name: str, arguments: dict[str, Any]) -> str | None:

@@ -107,6 +107,7 @@ def counts(values: Iterable[Iterable[int]], names: Iterable[object]) -> Part:
     return {**matrix(values, labels, labels), "type": "counts"}
 
 
+@form_of.register(np.ndarray)
 def array(values: Any, columns: Sequence[str] | None = None) -> Part:  # noqa: ANN401 - numpy
     """Return an array of two dimensions as bytes, perhaps with names of columns."""
     size = 4 if values.dtype == np.float32 else 8

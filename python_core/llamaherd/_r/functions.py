@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from importlib import import_module
 from inspect import isfunction
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -17,8 +18,11 @@ from llamaherd._r.arguments import codebook, integer64_texts, read, unreadable
 from llamaherd._r.boundary import boundary
 from llamaherd._r.forms import table_of
 from llamaherd.calls.api.classify import check_contextual
+from llamaherd.calls.chat.chat import swap_date
 from llamaherd.coding.annotation.codebook_file import ready_dicts
 from llamaherd.coding.annotation.columns import names_of_columns
+from llamaherd.coding.estimation.given_matrices import estimate_of_matrices, limits_at
+from llamaherd.coding.validation.reliability import compare_models
 from llamaherd.engine.native import shim
 from llamaherd.remote.engine import connected
 
@@ -35,6 +39,7 @@ _FILES = (
     "comparison",
     "composites",
     "estimation",
+    "files",
     "gold",
     "hosts",
     "models",
@@ -48,11 +53,18 @@ _FILES = (
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "backend_free": shim.backend_free,
     "backend_init": shim.backend_init,
+    "chat_cancel": methodcaller("cancel"),
+    "chat_date_leave": swap_date,
     "check_contextual": check_contextual,
+    "close": methodcaller("close"),
     "codebook_make": codebook,
     "column_names": names_of_columns,
+    "compare_models": compare_models,
     "engine_connect": connected,
+    "estimate_limits": limits_at,
+    "estimate_regression": estimate_of_matrices,
     "integer64_texts": integer64_texts,
+    "is_closed": attrgetter("closed"),
     "list_ready_codebooks": ready_dicts,
     "remote_server": remote.server_named,
     "supports_gpu": shim.supports_gpu,

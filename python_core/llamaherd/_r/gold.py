@@ -10,16 +10,16 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import form_of, renamed
-from llamaherd._r.forms import Part, fields, r_object, table_of, value, vector
+from llamaherd._r.forms import Part, fields, parts, r_object, table_of, value, vector
 from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
-from llamaherd.coding.gold.draw import DESIGNS, warn_of_examples
+from llamaherd.coding.gold.draw import page_of, warn_of_examples
 from llamaherd.coding.gold.population import match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.sheets import read_files
 from llamaherd.coding.gold.size import GoldSize, PairedSize
+from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.engine.core.caller import one_warning
-from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,55 +42,32 @@ def gold_draw(
     confidence: str | Sequence[float] | None,
     **options: Any,  # noqa: ANN401 - of `gold_sample`
 ) -> GoldSample:
-    """Draw a gold sample from used columns of a data frame.
-
-    Args:
-        data: Columns, with the codebook of the labels.
-        n: Number of texts to draw.
-        each: Columns of probabilities if texts may have several labels, otherwise [].
-        confidence: As in `gold_sample`.
-        options: Other options of `gold_sample`.
-
-    Warns:
-        UserWarning: See `gold_sample`.
-    """
+    """Draw a gold sample from used columns of a data frame."""
     if each and confidence is None:
         probs = np.array([data[name] for name in each], dtype=np.float64).T  # None: NaN
         confidence = confidence_of(probs).tolist()
-    codebook = data.codebook
-    drawn = lh.gold_sample(dict(data), n, confidence=confidence, **options)
-    if codebook is not None:
-        warn_of_examples(drawn, codebook.examples)
-        if codebook.kind.is_ordered:
-            design = {**drawn.design, "scale": codebook.kind.measured}
-            drawn = replace(drawn, design=design)
+    drawn = lh.gold_sample(data, n, confidence=confidence, **options)
+    if data.codebook is not None:
+        warn_of_examples(drawn, data.codebook.examples)
     return drawn
 
 
-def gold_rows(
-    data: Mapping[str, Any], gold: GoldSample, label: str | None, text: str, n: int
+def gold_of_variants(
+    data: Mapping[str, Any],
+    gold: GoldSample,
+    text: str,
+    **drawn: Any,  # noqa: ANN401 - of `drawn_rows`
 ) -> Part:
-    """Return the rows of a sample's texts in a data frame, from 1.
-
-    Args:
-        data: Columns of the data frame that identify its texts.
-        gold: Sample.
-        label: Column of labels; None without one, and labels are then not compared.
-        text: Column of texts.
-        n: Number of rows.
-    """
-    known, given = gold, dict(data)
-    if label is None:
-        known, label = replace(known, labels=[None] * len(known)), ".label"
-        given[label] = [None] * n
-    known.design.pop("split", None)  # all texts of the sample are looked up
-    _, moved, _ = match_sample(given, known, label, text, several=known.several)
-    return vector("integer", [row + 1 for row in moved.rows])
-
-
-def gold_unlabelled(gold: GoldSample) -> str:
-    """Return the JSON of a sample without the model's labels."""
-    return replace(gold, labels=[None] * len(gold), label_marks=None).to_json()
+    """Return a sample without labels, as JSON, and its number of codes of drawn texts."""
+    bare = replace(gold, labels=[None] * len(gold), label_marks=None)
+    design = {name: own for name, own in bare.design.items() if name != "split"}
+    given = {**data, ".label": [None] * len(drawn["texts"])}
+    known = replace(bare, design=design)  # all texts of the sample are looked up
+    _, moved, _ = match_sample(given, known, ".label", text, several=known.several)
+    rows = set(drawn_rows(**drawn))
+    codes = zip(moved.rows, moved.gold, strict=True)
+    n = sum(row in rows and code is not None for row, code in codes)
+    return parts(json=bare.to_json(), n_codes=n)
 
 
 def gold_read(
@@ -99,15 +76,7 @@ def gold_read(
     coders: Sequence[str] | None,
     names: Sequence[str] = (),
 ) -> GoldSample:
-    """Read the codes of human coders.
-
-    Args:
-        source: Paths of files, or columns of a data frame.
-        names: Name of each file's coder, "" for a file without a name; or the names of
-            the columns.
-        sample: Sample; None to read it from the sidecar of the first file.
-        coders: Columns of codes; None for the default of `read_gold`.
-    """
+    """Read the codes of human coders."""
     with renamed(sample="gold"):
         check_names(names, "path")
         if isinstance(source, Mapping):
@@ -147,24 +116,7 @@ def _(found: GoldSample) -> Part:
             found.history, "wave kind n N seed n_coded", integer="wave", text="kind"
         ),
     }
-    return r_object("gold", made, page="\n".join(_page(found)), json=found.to_json())
-
-
-def _page(found: GoldSample) -> list[str]:
-    """Return the lines that R prints before the rows of a sample."""
-    n_coded = sum(code is not None for code in found.gold)
-    ends = (float(found.probs.min()), float(found.probs.max()))
-    n_decimals = max(len(f"{p:.3g}".partition(".")[2]) for p in ends)
-    least, most = (f"{p:.{n_decimals}f}" for p in ends)
-    sizes = ", ".join(str(each["n"]) for each in found.history)
-    n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
-    lines = [
-        f"<GoldSample: {n}, drawn {DESIGNS[found.design['kind']]}>",
-        f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
-    ]
-    if len(found.history) > 1:
-        lines.append(f"waves of {sizes} texts")
-    return [*lines, f"{n_coded} coded, by {count_of(len(found.coders), 'coder')}"]
+    return r_object("gold", made, page=page_of(found), json=found.to_json())
 
 
 def _plain(value: object) -> object:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.boundary import clean, form_of, renamed
 from llamaherd._r.forms import Part, table_of
-from llamaherd.engine.core.errors import ClusterError, ServerError
-from llamaherd.engine.core.progress import JobProgress
+from llamaherd.calls.run.function_work import StartWork
+from llamaherd.engine.core.errors import ClusterError
 from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster
 from llamaherd.ray.config import Config
@@ -22,70 +21,12 @@ from llamaherd.remote.engine import RemoteEngine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_Started = TypeVar("_Started")
-
 # Advice for R users that is appended to error messages, by error code.
 _REMEDIES = {
     "no_ray": ': reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R',
     "no_cluster": ': "local"',
 }
 _ARGUMENT = "cluster"  # name of the argument `address` in R
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartProgress(JobProgress):
-    """Progress of a start, without counts until the start is complete.
-
-    Attributes:
-        n_done: 1 when the start is complete, 0 before.
-        n_total: 0, because the duration is unknown.
-    """
-
-    n_done: int
-    n_total: int = 0
-
-    unit: ClassVar[str] = "starts"
-
-
-class StartWork(Generic[_Started]):
-    """Work of a `Job`: starts a server or a cluster, which may take minutes.
-
-    Args:
-        start: Function that starts it. Its argument `is_cancelled` is a function
-            that returns True after `cancel`.
-    """
-
-    problem = ""
-
-    def __init__(self, start: Callable[..., _Started]) -> None:
-        self._start = start
-        self._is_cancelled = False
-        self._is_complete = False
-
-    @property
-    def progress(self) -> StartProgress:
-        """Progress of the start; `n_done` is 1 when all is ready."""
-        return StartProgress(n_done=int(self._is_complete))
-
-    def cancel(self) -> None:
-        """End the processes that are starting."""
-        self._is_cancelled = True
-
-    def run(self) -> _Started | None:
-        """Start; return None if the start of a server was cancelled.
-
-        Raises:
-            ServerError: The server did not start.
-            ClusterError: The cluster did not start.
-        """
-        try:
-            made = self._start(is_cancelled=lambda: self._is_cancelled)
-        except ServerError:
-            if self._is_cancelled:
-                return None
-            raise
-        self._is_complete = True
-        return made
 
 
 @contextmanager
@@ -128,13 +69,7 @@ def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
 def cluster_start(
     model: lh.Model, cluster: str, options: Mapping[str, Any]
 ) -> lh.Job[Cluster | None]:
-    """Start the actors of a cluster.
-
-    Args:
-        model: Model of the actors, with its settings for GPUs.
-        cluster: "local", or the address of a cluster.
-        options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
-    """
+    """Start the actors of a cluster."""
     context = dict(options)
     with renamed(concurrency="n_actors"):
         config = Config(
@@ -150,11 +85,7 @@ def cluster_start(
 def _started(
     config: Config, address: str | None, *, is_cancelled: Callable[[], bool]
 ) -> Cluster:
-    """Start the actors.
-
-    Raises:
-        ClusterError: No cluster could be used; see `Cluster`.
-    """
+    """Start the actors."""
     try:
         with _own_libraries():
             return Cluster(config, address=address, is_cancelled=is_cancelled)
@@ -211,18 +142,7 @@ def remote_start(  # noqa: PLR0917 - R names none
     stay: bool,
     options: Sequence[str],
 ) -> lh.Job[remote.RemoteServer | None]:
-    """Start to start a server; the job returns the running server of this name, if any.
-
-    Args:
-        models: Models.
-        model_names: Names of the models; empty to use the names of the files.
-        loras: Adapters.
-        lora_names: Names of the adapters.
-        name: Name of the server.
-        port: Port; 0 for any free port.
-        stay: Whether the server continues after this process ends.
-        options: Further arguments of the command.
-    """
+    """Start a server; the job returns the running server of this name, if any."""
     model: remote.Models = list(models)
     if model_names:
         model = dict(zip(model_names, models, strict=True))
@@ -245,11 +165,15 @@ def remote_stop(name: str) -> bool:
     return remote.stop_server(remote.server_named(name))
 
 
-def remote_servers() -> list[dict[str, Any]]:
-    """Return all servers; `running` is True for running servers."""
-    return [
-        {**form_of(each), "running": each.is_running} for each in remote.list_servers()
+def remote_servers() -> Part:
+    """Return a table of all servers."""
+    rows = [
+        {**form_of(each), "running": each.is_running, "stay": each.stays}
+        for each in remote.list_servers()
     ]
+    columns = "name running url pid model stay folder"
+    texts = "name url model folder"
+    return table_of(rows, columns, text=texts, flag="running stay", integer="pid")
 
 
 @form_of.register(RemoteEngine)

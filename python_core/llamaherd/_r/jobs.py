@@ -7,13 +7,10 @@ collects the result.
 
 from __future__ import annotations
 
-import ctypes
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Lock, Timer, get_ident
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.arguments import given, read
@@ -22,41 +19,26 @@ from llamaherd._r.boundary import (
     clean,
     clean_or_none,
     form_of,
-    recorded_warnings,
     unrecorded,
 )
 from llamaherd._r.composites import named_journal
 from llamaherd._r.functions import function_of
 from llamaherd._r.results import labels_so_far
+from llamaherd.calls.run.function_work import FunctionWork
 from llamaherd.coding.annotation.record import called_from
 from llamaherd.engine.core.errors import ArgumentTypeError
-from llamaherd.engine.core.keeping import keep, kept
-from llamaherd.engine.core.progress import JobProgress
+from llamaherd.engine.core.keeping import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd._r.boundary import Status
-
-_GRACE_S = 0.5  # reports of progress follow each other in a shorter time
-
-
-class _NoProgress(JobProgress):
-    """Progress of a call that has not reported any, or cannot."""
-
-    unit: ClassVar[str] = "calls"
-    n_done, n_total = 0, 0
+    from llamaherd.engine.core.progress import JobProgress
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Results of a call that ended early.
-
-    Attributes:
-        finished: Results of the call for the finished parts; None without any.
-        running: Labels of the part that was running; None without any.
-        progress: Last report.
-    """
+    """Results of a call that ended early."""
 
     finished: Any
     running: lh.Coded | None
@@ -71,94 +53,12 @@ class Ended:
         return cls(finished, running, progress)
 
 
-class CallWork:
-    """Call of a function: the work of a `Job`.
+class CallWork(FunctionWork):
+    """Call of a function that R knows by its name."""
 
-    Cancelling raises KeyboardInterrupt in the thread: in the next report of progress,
-    which the functions turn into their finished results; or, if there is no report for
-    half a second or at all, at the thread's next instruction, as Ctrl-C does in Python.
-
-    Args:
-        function: Function of a function for reports of progress.
-        reports: True if the function reports its progress.
-    """
-
-    def __init__(self, function: Callable[[Any], Any], *, reports: bool) -> None:
-        self._function, self._reports = function, reports
-        self._lock = Lock()
-        self._thread: int | None = None  # of the running function
-        self._is_cancelled = self._is_told = False
-        self._caught: list[warnings.WarningMessage] = []
-        self.progress: JobProgress = _NoProgress()
-
-    @property
-    def problem(self) -> str:
-        """Problem of the call's journal, to be reported while the call runs."""
-        found = [str(w.message) for w in self._caught if w.category is lh.JournalWarning]
-        return found[-1].removeprefix("journal: ") if found else ""
-
-    def cancel(self) -> None:
-        """End the call soon; return at once."""
-        self._is_cancelled = True
-        if self._reports:
-            timer = Timer(_GRACE_S, self._insist)
-            timer.daemon = True
-            timer.start()
-        else:
-            self._insist()
-
-    def run(self) -> Any:  # noqa: ANN401 - results of any function
-        """Call the function; return its results, or those that Ctrl-C leaves of them."""
-        with recorded_warnings() as self._caught:
-            try:
-                return self._called()
-            except KeyboardInterrupt as error:
-                if not self._is_cancelled:
-                    raise
-                return Ended.of(error, self.progress)
-            except Exception as error:
-                if kept(error) is not None:
-                    keep(error, Ended.of(error, self.progress), converted=True)
-                raise
-
-    def tell(self, _results: object) -> None:
-        """Issue the recorded warnings again, in the thread that collects the results."""
-        caught, self._caught = self._caught, []
-        for each in caught:
-            warnings.warn_explicit(
-                each.message, each.category, each.filename, each.lineno
-            )
-
-    def _called(self) -> Any:  # noqa: ANN401 - results of any function
-        try:
-            with self._lock:
-                self._thread = get_ident()
-            if self._is_cancelled:
-                raise KeyboardInterrupt
-            return self._function(self._report)
-        finally:
-            with self._lock:
-                self._thread = None
-            _nothing()  # an interrupt that was requested is raised here at the latest
-
-    def _report(self, progress: JobProgress) -> None:
-        self.progress = progress
-        if self._is_cancelled and not self._is_told:
-            with self._lock:
-                self._is_told = True
-            raise KeyboardInterrupt
-
-    def _insist(self) -> None:
-        with self._lock:
-            if self._thread is not None and not self._is_told:
-                self._is_told = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(KeyboardInterrupt)
-                )
-
-
-def _nothing() -> None:
-    """Return; Python raises requested exceptions where a function begins."""
+    def ended(self, error: BaseException) -> Ended:
+        """Return the results that an exception keeps."""
+        return Ended.of(error, self.progress)
 
 
 @unrecorded

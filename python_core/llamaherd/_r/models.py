@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import clean, form_of, renamed
 from llamaherd._r.forms import Part, fields, parts, r_object, table_of, vector
 from llamaherd.calls.chat.chat import swap_date, template_date
-from llamaherd.engine.core import files
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
+from llamaherd.engine.hub.cache import cache_folder
 from llamaherd.engine.hub.fetch import FetchWork
 from llamaherd.engine.hub.progress import FetchOptions
 from llamaherd.engine.hub.repository import checked_token
 from llamaherd.engine.native import abi
-from llamaherd.optimize import fastest_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 
 def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Load a model and return it as `python`, with the fields that R prints.
-
-    Args:
-        path: Path of the model file.
-        options: Arguments of `Model`; `lora`, if given, has one pair per adapter.
-    """
+    """Load a model and return it as `python`, with the fields that R prints."""
     lora = [tuple(pair) for pair in options.get("lora", ())]
     model = lh.Model(path, **{**options, "lora": lora})
     return {
@@ -58,16 +49,6 @@ def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any
 def context_plan(context: lh.Context) -> str | None:
     """Return the plan of a context as text; None before its first call."""
     return None if context.plan is None else str(context.plan)
-
-
-def is_closed(thing: lh.Model | lh.Context) -> bool:
-    """Check whether a model or context is closed."""
-    return thing.closed
-
-
-def close(thing: lh.Model | lh.Context) -> None:
-    """Close a model or context and free its memory."""
-    thing.close()
 
 
 def tokenize(
@@ -125,27 +106,9 @@ def chat_date_enter(date: str | None) -> str | None:
     return None if before is None else before.isoformat()
 
 
-def chat_date_leave(before: str | None) -> None:
-    """Restore the date that `chat_date_enter` returned."""
-    swap_date(before)
-
-
 def schema_prompt(schemas: Sequence[str]) -> list[str]:
     """Return an instruction for each JSON Schema."""
     return [clean(lh.structured.schema_prompt(schema)) for schema in schemas]
-
-
-def sha256(texts: Sequence[str | None]) -> list[str | None]:
-    """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
-    return [
-        None if text is None else hashlib.sha256(text.encode()).hexdigest()
-        for text in texts
-    ]
-
-
-def file_sha256(path: str) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal."""
-    return files.sha256_of(Path(path))
 
 
 def lib_path() -> str:
@@ -154,12 +117,7 @@ def lib_path() -> str:
 
 
 def fetch_start(source: str, options: Mapping[str, Any]) -> lh.Job[Path | None]:
-    """Start to search for a model's file and, if necessary, to download it.
-
-    Args:
-        source: Source, as in `download_model`.
-        options: `force` and `check_memory`; optionally `cache_dir` and `token`.
-    """
+    """Start to search for a model's file and, if necessary, to download it."""
     checked = FetchOptions(
         cache=cache_folder(options.get("cache_dir")),
         token=checked_token(options.get("token")),
@@ -167,29 +125,6 @@ def fetch_start(source: str, options: Mapping[str, Any]) -> lh.Job[Path | None]:
         check_memory=options["check_memory"],
     )
     return lh.Job(FetchWork(source, checked, "model_path"))
-
-
-def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
-    """Return the fastest file of an earlier search, or a folder for a new search."""
-    cache = cache_folder(folder)
-    known = fastest_files.look(Path(path), cache)
-    work = None if known is not None else str(fastest_files.work_folder(cache))
-    return {"path": None if known is None else str(known), "work": work}
-
-
-def optimized_keep(
-    path: str, work: str, best: str, verdict: str, folder: str | None
-) -> str:
-    """Store the result of a search; see `optimize.fastest_files.keep`."""
-    cache = cache_folder(folder)
-    return str(fastest_files.keep(Path(path), Path(work), Path(best), verdict, cache))
-
-
-def optimized_drop(work: str) -> None:
-    """Remove the folder of an unfinished search."""
-    folder = Path(work)
-    if folder.parent.name == OPTIMIZED and folder.name.startswith(".new-"):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @form_of.register

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.boundary import clean
+from llamaherd._r.boundary import cleaned
 from llamaherd._r.quotes import spans_label
 from llamaherd._r.reports import rows_of
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, fitting, intervals, planes
 from llamaherd.coding.plots.counts import label_summary
-from llamaherd.coding.plots.description import NEUTRAL
 from llamaherd.coding.plots.plot import OF_SPANS, OF_VALIDATION
 from llamaherd.coding.selection.comparison import CodebookComparison
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.stats import RequestStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,29 +28,13 @@ if TYPE_CHECKING:
     Given = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Timing:
-    queue_s: float
-    first_token_s: float | None
-    wall_s: float
-
-
 def plot_description(
     kind: str, given: Given, width: float, height: float
 ) -> dict[str, Any]:
-    """Return the description of a plot, with texts that fit a size in inches.
-
-    Args:
-        kind: Key of `_MAKERS`.
-        given: Content of the object to plot; see the functions in `_MAKERS`.
-        width: Width of the graphics device.
-        height: Height of the graphics device.
-
-    Returns:
-        The fields of `FittedTexts`; "marks", each with the name of its class as "mark"
-        and its fields; names, colours and symbols of the series; limits of the axes.
-    """
-    return _plain(_MAKERS[kind](given), width, height)
+    """Return the description of a plot, with texts that fit a size in inches."""
+    plot = fitting.described(_MAKERS[kind](given), width, height)
+    made: dict[str, Any] = cleaned(plot)
+    return made
 
 
 def _labels(given: Given) -> Plot:
@@ -113,7 +95,11 @@ def _timeline(given: Given) -> Plot:
     """Plot `queue_s`, `first_token_s` and `wall_s` of all prompts, and `n_slots`."""
     columns = (given[name] for name in ("queue_s", "first_token_s", "wall_s"))
     ran = [
-        _Timing(queue, None if math.isnan(first) else first, wall)
+        RequestStats(
+            queue_s=queue,
+            first_token_s=None if math.isnan(first) else first,
+            wall_s=wall,
+        )
         for queue, first, wall in zip(*columns, strict=True)
         if not math.isnan(wall)
     ]
@@ -143,35 +129,3 @@ _MAKERS: dict[str, Callable[[Given], Plot]] = {
         PairComparison.from_json(given["json"])
     ),
 }
-
-
-def _plain(plot: Plot, width: float, height: float) -> dict[str, Any]:
-    """Return a description as plain lists, with texts fitted to a size in inches."""
-    fitted = fitting.fit(plot, width, height)
-    return {
-        **_cleaned(dataclasses.asdict(fitted)),
-        "alt": clean(f"{plot.title}. {plot.alt}"),
-        "x_limits": plot.x.limits or (fitted.right and (0.0, fitted.right)),
-        "y_limits": plot.y.limits,
-        "is_whole": plot.y.is_whole,
-        "marks": [
-            {"mark": type(mark).__name__, **_cleaned(dataclasses.asdict(mark))}
-            for mark in plot.marks
-        ],
-        "series": _cleaned(list(plot.series.names)),
-        "colours": [plot.series.colour(i) for i in range(len(plot.series.names))],
-        "symbols": [plot.series.symbol(i) for i in range(len(plot.series.names))],
-        "legend_title": clean(plot.series.title),
-        "is_area": plot.series.is_area,
-        "neutral": NEUTRAL,
-    }
-
-
-def _cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {name: _cleaned(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_cleaned(each) for each in value]
-    return value

@@ -76,12 +76,7 @@ def spans_label(rows: str) -> str:
 
 
 class QuoteColumns(NamedTuple):
-    """Columns of quotes for `Coded`.
-
-    Attributes:
-        frame: Start and end of each quote, with Python's positions, by column name.
-        names: Column name of each role.
-    """
+    """Columns of quotes for `Coded`."""
 
     frame: dict[str, list[int | None]]
     names: dict[str, str]
@@ -90,12 +85,7 @@ class QuoteColumns(NamedTuple):
 def columns_of_quotes(
     text: str, places: Mapping[str, Sequence[float]] | None
 ) -> QuoteColumns:
-    """Convert quotes with R's positions to columns; return no columns without quotes.
-
-    Args:
-        text: Name of the column of texts, which the new names contain.
-        places: `start` and `end` of each quote, NaN for rows without a quote.
-    """
+    """Convert quotes with R's positions to columns; return no columns without quotes."""
     if places is None:
         return QuoteColumns({}, {})
     names = {role: f"{text}: {role} of the quote" for role in PLACE}
@@ -138,15 +128,7 @@ def spans_validate(
     content: str,
     options: Mapping[str, Any],
 ) -> lh.SpanValidation:
-    """Validate passages.
-
-    Args:
-        texts: Texts coded by the model.
-        spans: For each text, its passages as JSON, with positions from 1; None without an
-            answer.
-        content: Passages of human coders, as JSON of `SpanCodes`.
-        options: `gamma`, `level`, `n_bootstrap`, `seed`.
-    """
+    """Validate passages."""
     model = span_codes(
         MarkedText(str(i), text, "model", _units(cell))
         for i, (text, cell) in enumerate(zip(texts, spans, strict=True))

@@ -119,13 +119,7 @@ def _counted(like: _S, given: Mapping[str, Any]) -> _S:
 def methods_text(
     coded: Mapping[str, Any] | None, path: str | None, parts: Mapping[str, Any]
 ) -> MethodsText:
-    """Return the methods paragraph for a coding or for a report.
-
-    Args:
-        coded: Coded texts as in `report`; None if `path` is given.
-        path: Path of a report; None if `coded` is given.
-        parts: As in `report`.
-    """
+    """Return the methods paragraph for a coding or for a report."""
     if coded is None:
         return lh.methods_text(str(path))
     options = {"title": None, "texts": False, "n_examples": 0}

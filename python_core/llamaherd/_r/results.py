@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import clean, clean_or_none, form_of
+from llamaherd._r.boundary import clean_or_none, cleaned, form_of
 from llamaherd._r.forms import (
     Part,
     array,
@@ -33,10 +33,8 @@ from llamaherd.optimize.report import FileRow, OptimizeReport
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.structured.columns import Column
 
 _THOUGHT_KINDS = ("text", "integer", "flag")  # of `THOUGHT_COLUMNS`
-_MOST_DEEP = 50  # nesting levels of schemas that R's functions support
 _TIMES = ("queue_s", "first_token_s", "wall_s")
 # Columns of coded texts, by role; all others are numbers.
 _KINDS_OF_ROLES = {"quote": "text", "step": "text", "start": "integer", "end": "integer"}
@@ -292,26 +290,6 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None] | Non
 
 
 def schema_columns(schemas: Sequence[str]) -> dict[str, Any]:
-    """Return the column type for answers that follow one of several JSON Schemas.
-
-    Returns:
-        `kind`, with `levels` of an "enum", `items` of an "array", and names and types of
-        the `fields` of an "object". Values without a known type have the kind "any".
-    """
-    return _plain(read_columns(schemas), _MOST_DEEP)
-
-
-def _plain(column: Column, n_deep: int) -> dict[str, Any]:
-    if column.kind == "json" or n_deep == 0:
-        return {"kind": "any"}
-    found: dict[str, Any] = {"kind": column.kind}
-    if column.kind == "enum":
-        found["levels"] = [clean(level) for level in column.levels]
-    elif column.kind == "array":
-        items = column.items
-        is_known = items is not None
-        found["items"] = _plain(items, n_deep - 1) if is_known else {"kind": "any"}  # type: ignore[arg-type]
-    elif column.kind == "object":
-        found["names"] = [clean(name) for name, _ in column.fields]
-        found["fields"] = [_plain(each, n_deep - 1) for _, each in column.fields]
-    return found
+    """Return the column type for answers that follow one of several JSON Schemas."""
+    made: dict[str, Any] = cleaned(read_columns(schemas).to_dict())
+    return made

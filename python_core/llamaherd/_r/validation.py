@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.arguments import codebook
 from llamaherd._r.boundary import form_of, renamed
-from llamaherd._r.comparison import cohen_table, shown_number
+from llamaherd._r.comparison import cohen_table
 from llamaherd._r.forms import (
     Part,
     attributed,
@@ -26,104 +27,26 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd.coding import statistics
-from llamaherd.coding.codes import check_comparable, check_names, names_of, read
+from llamaherd.coding.codes import check_names, names_of
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.statistics.agreement import CoefficientSettings
-from llamaherd.coding.statistics.intervals import warn_of_bootstrap
+from llamaherd.coding.validation.coder_agreement import CoderAgreement, coder_agreement
 from llamaherd.coding.validation.page import page_of
 from llamaherd.coding.validation.validation import COLUMNS
-from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, decimals, limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.statistics.ratings import Agreement, Codes, Scale
+    from llamaherd.coding.statistics.ratings import Agreement, Codes
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
-_ROUNDING = 1e-9  # of shares of texts
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Coded:
-    labels: list[Any]
-    names: tuple[Any, ...]
-    probs: Any
-    frame: dict[str, list[Any]]
-    text: str | None
-    codebook: lh.Codebook | None
-    expected: Any
-
-
-def agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
-    """Return a table of coefficients of agreement; kappa only for two coders.
-
-    Args:
-        codes: For each coder, a list of codes; None for missing codes.
-        options: `level`, `n_bootstrap`, `seed`; `scale` and `levels`, which may be None.
-            `known`: lists of the levels of factors, which may include further levels.
-            `coders`: names of the coders, "" for a coder without a name.
-            `weights`: weights of units, or None. `kappa_weights`: a list, a list of rows,
-            or None.
-    """
+def agreement(codes: Codes, options: Mapping[str, Any]) -> CoderAgreement:
+    """Compute coefficients of agreement; arguments as in `coder_agreement`."""
     with renamed(weights="kappa_weights", unit_weights="weights"):
-        return _agreement(codes, options)
-
-
-def _agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
-    levels = options["levels"]
-    scale: Scale = options["scale"] or "nominal"
-    known = names_of(options["known"])
-    coders = options.get("coders") or [""] * len(codes)
-    check_names(coders, "codes")
-    declared = levels if levels is not None else known
-    reading = read(codes, declared)
-    if len(set(map(len, codes))) == 1:
-        check_comparable(
-            reading.columns,
-            coders,
-            reading.names,
-            are_measures=scale in ("interval", "ratio"),
-        )
-    if levels is None and known:
-        seen = {code for column in reading.columns for code in column}
-        other = seen.difference(reading.names, [None])
-        if other and scale != "nominal":
-            raise ArgumentError(
-                f"has the code {checks.shown(min(other, key=str))}, which is not among "
-                f"the ordered labels {', '.join(map(str, reading.names))}",
-                argument="codes",
-                code="unknown_choice",
-            )
-        codes, levels = reading.columns, [*reading.names, *sorted(other, key=str)]
-    how = CoefficientSettings(
-        names=levels, scale=scale, w=options["weights"], level=options["level"]
-    )
-    warn_of_bootstrap(options["n_bootstrap"], options["seed"])
-    rows = {each.name: each for each in how.of(codes)}
-    kappas = {}
-    if len(codes) == 2:
-        kappas["kappa"] = rows.pop("kappa")
-        given: dict[str, Any] = {"weighted kappa": options["kappa_weights"]}
-        if scale != "nominal":
-            given = {"linear kappa": "linear", **given}
-        kappas |= {
-            name: statistics.cohen_kappa(codes, weights=w, levels=levels, **how.common)
-            for name, w in given.items()
-            if w is not None
-        }
-        if "weighted kappa" in rows:
-            own = kappas.pop("weighted kappa", None)
-            kappas["quadratic kappa"] = rows.pop("weighted kappa")
-            kappas |= {} if own is None else {"weighted kappa": own}
-    rows = {"percent": rows.pop("percent"), **kappas, **rows}
-    weights = options["weights"]
-    is_weighted = weights is not None and len(set(weights)) > 1
-    made = [dataclasses.replace(each, name=name) for name, each in rows.items()]
-    return _agreement_table(made, options["level"], scale, is_weighted=is_weighted)
+        return coder_agreement(codes, **options)
 
 
 def validate(
@@ -144,7 +67,7 @@ def validate(
     """
     texts, content = coded["texts"], coded["codebook"]
     expected, probs = coded.get("expected"), coded["probs"]
-    labels = _Coded(
+    labels = SimpleNamespace(
         labels=list(coded["labels"]),
         names=tuple(coded["names"] or names_of(coded["known"])),
         probs=None if probs is None else np.array(probs, dtype=float),
@@ -259,15 +182,7 @@ def for_people(
     accuracy: float,
     sure: bool,
 ) -> Part:
-    """Return the rows, from 1, of the texts that people should code.
-
-    Args:
-        curve: Columns of the result of `coverage_curve`.
-        confidence: Confidence of the labels of all texts.
-        accuracy: Required accuracy of the labels that are kept.
-        sure: True if the lower end of the accuracy's confidence interval must reach
-            `accuracy`.
-    """
+    """Return the rows, from 1, of the texts that people should code."""
     known = {name: np.array(curve[name], dtype=float) for name in _CURVE}
     threshold = statistics.CoverageCurve(**known, n=0).threshold_for(accuracy, sure=sure)
     rows = statistics.for_people(confidence, threshold)
@@ -287,33 +202,34 @@ def _coefficients(found: Sequence[Agreement]) -> Part:
     return made
 
 
-def _agreement_table(
-    found: Sequence[Agreement], level: float, scale: str, *, is_weighted: bool = False
-) -> Part:
+def _agreement_table(found: CoderAgreement) -> Part:
     """Return a table of coefficients of the class of agreement(), with its page."""
-    n = max((each.n_units for each in found), default=0)
-    coders = count_of(max((each.n_coders for each in found), default=0), "coder")
-    head = f"{count_of(n, 'unit')} with two codes or more, {coders}, {scale}"
-    wide = max((len(each.name) for each in found), default=0)
-    values = [shown_number(each.value) for each in found]
-    room = max(map(len, values), default=0)
-    lines = [f"<Agreement: {head}{', weighted' if is_weighted else ''}>"]
-    for each, shown in zip(found, values, strict=True):
-        ends = "" if math.isnan(each.low) else limits(each.low, each.high, 3)
-        lines.append(f"{each.name:{wide}} {shown:>{room}} {ends}".rstrip())
     return attributed(
-        _coefficients(found),
+        _coefficients(found.coefficients),
         "agreement",
-        level=level,
-        scale=scale,
-        is_weighted=is_weighted,
-        page=page_lines("\n".join(lines), "llamaherd_agreement"),
+        level=found.level,
+        scale=found.scale,
+        is_weighted=found.is_weighted,
+        page=page_lines(str(found), "llamaherd_agreement"),
     )
+
+
+@form_of.register
+def _(found: CoderAgreement) -> Part:
+    return _agreement_table(found)
 
 
 def _of_texts(found: lh.Validation, some: Sequence[Agreement]) -> Part | None:
     """Return the coefficients of a validation; None without any."""
-    return _agreement_table(some, found.level, found.scale) if some else None
+    if not some:
+        return None
+    made = CoderAgreement(
+        coefficients=tuple(some),
+        level=found.level,
+        scale=found.scale,
+        is_weighted=False,
+    )
+    return _agreement_table(made)
 
 
 def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | None:
@@ -347,25 +263,15 @@ def _pairs(found: lh.Validation) -> Part | None:
 
 
 def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
-    """Return a curve as a table; its page has the points at each tenth of coverage."""
+    """Return a curve as a table."""
     columns = [vector("number", getattr(curve, name), name) for name in _CURVE]
     n = len(curve.coverage)
-    reached = [curve.coverage >= p / 10 - _ROUNDING for p in range(1, 11)]
-    at = [int(is_reached.argmax()) for is_reached in reached if is_reached.any()]
-    rows = [
-        f"{decimals(curve.coverage[i]):>8} {decimals(curve.threshold[i]):>9}     "
-        f"{decimals(curve.accuracy[i])} {limits(curve.low[i], curve.high[i])}"
-        for i in dict.fromkeys([*at, n - 1] if n else [])
-    ]
-    head = ["coverage threshold accuracy"] if n else []
-    first = f"<CoverageCurve: of {count_of(curve.n, 'coded text')}>"
-    page = "\n".join([first, *head, *rows])
     return attributed(
         table(columns, n),
         "coverage",
         n=curve.n,
         level=level,
-        page=page_lines(page, "llamaherd_coverage"),
+        page=page_lines(str(curve), "llamaherd_coverage"),
     )
 
 

@@ -7,11 +7,11 @@ import sys
 import webbrowser
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.calls.run.job import Job
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.results import results_of
+from llamaherd.coding_page.results import coded_notes, results_of
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
 from llamaherd.engine.core import checks
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding_page.serving import CodingPage
+    from llamaherd.coding_page.serving import CodingPage, CodingProgress
     from llamaherd.coding_page.sheet import Sheet
 
 DEFAULT_PORT = 8090
@@ -88,28 +88,118 @@ def code_texts(
             has codes of other texts.
         ImportError: The extra "server" is not installed.
     """
-    sheet = make_sheet(data, codebook, coders, tie_coder, text=text, id=id, seed=seed)
-    with opened(sheet, path_for(data, sheet, path)) as (desk, store):
-        page = make_page(
-            desk,
-            store,
-            host=host,
-            port=port,
-            allowed_hosts=allowed_hosts,
-            keys=keys,
-        )
-        job = Job(page)
-        while not page.is_ready and not job.wait(_LOOK_S):
-            pass
-        say("\n".join(page.lines()), sys.stdout)
-        if checks.flag("browser", browser):
-            webbrowser.open(first_link(page))
+    started = start_coding(
+        data,
+        codebook,
+        coders,
+        tie_coder,
+        path=path,
+        text=text,
+        id=id,
+        seed=seed,
+        host=host,
+        port=port,
+        allowed_hosts=allowed_hosts,
+        keys=keys,
+    )
+    say("\n".join(started.lines), sys.stdout)
+    if checks.flag("browser", browser):
+        webbrowser.open(started.link)
+    try:
+        started.job.wait()
+    except KeyboardInterrupt:
+        started.job.cancel()
+    return started.job.results().codes
+
+
+class CodingResult(NamedTuple):
+    """Result of a coding page.
+
+    Attributes:
+        codes: Codes, as returned by `results_of`.
+        notes: Notes of the coders: columns `coder`, `id`, `note`.
+    """
+
+    codes: Any
+    notes: dict[str, list[str]]
+
+
+class CodingRun:
+    """Work of a `Job`: serves a coding page and returns its codes at the end.
+
+    Args:
+        data: See `code_texts`.
+        desk: Codes of all coders.
+        store: Store of the codes, closed at the end.
+        page: Page to serve.
+    """
+
+    problem = ""
+
+    def __init__(self, data: Any, desk: Desk, store: CodeStore, page: CodingPage) -> None:  # noqa: ANN401 - see code_texts
+        self._data = data
+        self._desk = desk
+        self._store = store
+        self._page = page
+
+    @property
+    def progress(self) -> CodingProgress:
+        """Number of codes so far."""
+        return self._page.progress
+
+    def cancel(self) -> None:
+        """Stop serving soon."""
+        self._page.cancel()
+
+    def run(self) -> CodingResult:
+        """Serve the page; return the codes and notes."""
         try:
-            job.wait()
-        except KeyboardInterrupt:
-            job.cancel()
-        job.results()
-        return results_of(desk, data)
+            self._page.run()
+            codes = results_of(self._desk, self._data)
+            return CodingResult(codes, coded_notes(self._desk))
+        finally:
+            self._store.close()
+
+
+class StartedCoding(NamedTuple):
+    """Page that is being served.
+
+    Attributes:
+        job: Job with the codes.
+        lines: Lines with the links for all coders.
+        link: The first link.
+    """
+
+    job: Job[CodingResult]
+    lines: list[str]
+    link: str
+
+
+def start_coding(
+    data: Any,  # noqa: ANN401 - see code_texts
+    codebook: Codebook | None,
+    coders: str | Sequence[str] | None,
+    tie_coder: str | None,
+    *,
+    path: object,
+    text: str,
+    id: str | None,  # noqa: A002 - name of the column
+    seed: int,
+    **of_page: Any,  # noqa: ANN401 - see make_page
+) -> StartedCoding:
+    """Serve a coding page; arguments as in `code_texts`."""
+    sheet = make_sheet(data, codebook, coders, tie_coder, text=text, id=id, seed=seed)
+    store = CodeStore(path_for(data, sheet, path), sheet)
+    try:
+        desk = Desk(sheet, store)
+        page = make_page(desk, store, **of_page)
+        job = Job(CodingRun(data, desk, store, page))
+    except BaseException:
+        store.close()
+        raise
+    while not page.is_ready and not job.wait(_LOOK_S):
+        pass
+    return StartedCoding(job, page.lines(), first_link(page))
 
 
 def make_page(

@@ -137,3 +137,11 @@ expect_arguments_named <- function(call, ..., env = parent.frame()) {
     }
   }
 }
+
+# Checks that the last call of a Python function had arguments with each of these texts.
+expect_seen <- function(fun, ...) {
+  seen <- the$module$seen(fun)
+  for (text in c(...)) {
+    expect_match(seen, text, fixed = TRUE)
+  }
+}

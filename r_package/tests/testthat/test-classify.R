@@ -188,8 +188,7 @@ test_that("thoughts are columns, NA where a prompt failed", {
   expect_identical(found$thinking_complete, c(TRUE, NA, NA, TRUE))
   expect_identical(found$between, c(0, NA, NA, 0))
   expect_identical(attr(found, "between")[1, ], c(yes = 0, n = 0.1))
-  seen <- the$module$seen("model_start")
-  expect_match(seen, "'n_thoughts': 2, 'seed': 1234", fixed = TRUE)
+  expect_seen("model_start", "'n_thoughts': 2, 'seed': 1234")
   empty <- classify_parallel(
     context,
     character(),

@@ -114,7 +114,7 @@ test_that("misspelt arguments and columns suggest what is meant", {
   examples <- data.frame(text = "x", lable = "a")
   expect_error(
     codebook("Which?", c("a", "b"), examples = examples),
-    "It has a column `lable`; did you mean `label`?",
+    "did you mean 'label'?",
     fixed = TRUE
   )
 })

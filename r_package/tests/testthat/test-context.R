@@ -97,12 +97,10 @@ test_that("a context can be many processes", {
     num_cpus = 2L
   )
   expect_s3_class(context, "llamaherd_context")
-  seen <- the$module$seen("cluster_start")
-  expect_match(seen, "'ray://host:10001'", fixed = TRUE)
-  expect_match(
-    seen,
-    "'deterministic': True, 'n_actors': 12, 'num_cpus': 2}",
-    fixed = TRUE
+  expect_seen(
+    "cluster_start",
+    "'ray://host:10001'",
+    "'deterministic': True, 'n_actors': 12, 'num_cpus': 2}"
   )
   expect_page(context)
   answers <- generate_parallel(context, c("a", "b"))
@@ -127,7 +125,7 @@ test_that("actors are one on each machine unless there is a number", {
   context_create(model, cluster = "local")
   expect_no_match(the$module$seen("cluster_start"), "n_actors")
   context_create(model, cluster = "host:6379", n_actors = 3)
-  expect_match(the$module$seen("cluster_start"), "'n_actors': 3}", fixed = TRUE)
+  expect_seen("cluster_start", "'n_actors': 3}")
 })
 
 test_that("wrong clusters are named", {

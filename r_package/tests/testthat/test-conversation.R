@@ -52,16 +52,11 @@ test_that("answers are printed as they are written, and thoughts before them", {
 test_that("settings are checked and sent", {
   context <- local_context()
   talk <- chat(context, temperature = 0.5, thinking = 8, echo = FALSE)
-  expect_match(
-    the$module$seen("chat_create"),
-    "{'temperature': 0.5, 'thinking': 8}",
-    fixed = TRUE
-  )
+  expect_seen("chat_create", "{'temperature': 0.5, 'thinking': 8}")
   talk$ask("one", variables = list(low = TRUE), stop = "b", seed = NULL)
-  expect_match(
-    the$module$seen("chat_ask"),
-    "'one', {'variables': {'low': True}, 'stop': ['b'], 'seed': -1}",
-    fixed = TRUE
+  expect_seen(
+    "chat_ask",
+    "'one', {'variables': {'low': True}, 'stop': ['b'], 'seed': -1}"
   )
   expect_refused({
     chat("model.gguf")

@@ -144,12 +144,13 @@ test_that("sha256sum agrees", {
 })
 
 test_that("a log survives the end of R, and is found from another folder", {
+  skip_if_no_llamaherd()
   path <- local_log()
   program <- withr::local_tempfile(
     lines = c(
       sprintf("llamaherd::document_start(%s, list(a = 1))", deparse1(path)),
       "setwd(tempdir())",
-      "llamaherd:::document_event('here', \\() list(b = 2))",
+      "llamaherd:::document_event('here', b = 2)",
       "tools::pskill(Sys.getpid(), 9)"
     )
   )

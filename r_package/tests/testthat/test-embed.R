@@ -22,14 +22,16 @@ test_that("vectors are rows, in order, with names", {
 test_that("arguments reach Python as it takes them", {
   model <- local_model()
   embed_parallel(model, "x", pooling = "last", truncate = TRUE, n_threads = 2)
-  seen <- the$module$seen("model_start")
-  expect_match(seen, "['x']", fixed = TRUE)
-  expect_match(seen, "'pooling': 'last'", fixed = TRUE)
-  expect_match(seen, "'truncate': True", fixed = TRUE)
-  expect_match(seen, "'n_threads': 2", fixed = TRUE)
+  expect_seen(
+    "model_start",
+    "['x']",
+    "'pooling': 'last'",
+    "'truncate': True",
+    "'n_threads': 2"
+  )
   embed_parallel(model, "x")
-  expect_match(the$module$seen("model_start"), "'pooling': 'auto'", fixed = TRUE)
-  expect_match(the$module$seen("model_start"), "'n_threads': None", fixed = TRUE)
+  expect_seen("model_start", "'pooling': 'auto'")
+  expect_seen("model_start", "'n_threads': None")
 })
 
 test_that("what fails is a row of NA, with one warning", {

@@ -32,7 +32,7 @@ test_that("estimates are a list with a row for each number and method", {
   frame <- as.data.frame(fit)
   expect_identical(dim(frame), c(12L, 10L))
   expect_identical(unique(frame$method), c("dsl", "ppi", "gold", "naive"))
-  expect_match(the$module$seen("estimate"), "'outcome': ['no']", fixed = TRUE)
+  expect_seen("estimate", "'outcome': ['no']")
   few <- data[1:12, ]
   expect_warning(
     estimate(few, "code", outcome = "no", prob = "simple"),
@@ -89,19 +89,19 @@ test_that("a saved estimate contains no variables of the function that made it",
 test_that("labels on the right have the codes' values", {
   local_fake()
   estimated(age ~ label, model = "ols")
-  seen <- the$module$seen("estimate_regression")
-  expect_match(
-    seen,
+  expect_seen(
+    "estimate_regression",
     "'x_hat': [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]]",
-    fixed = TRUE
+    "'x': [[1.0, 1.0], [1.0, 1.0]]",
+    "'has_label_right': True"
   )
-  expect_match(seen, "'x': [[1.0, 1.0], [1.0, 1.0]]", fixed = TRUE)
-  expect_match(seen, "'has_label_right': True", fixed = TRUE)
   # scale() subtracts the mean of all rows.
   estimated(I(label == "yes") ~ scale(age, scale = FALSE), cluster = party)
-  seen <- the$module$seen("estimate_regression")
-  expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
-  expect_match(seen, "'clusters': [0.0, 0.0, 1.0, 1.0]", fixed = TRUE)
+  expect_seen(
+    "estimate_regression",
+    "'x': [[1.0, 1.0], [-2.6, -1.6]]",
+    "'clusters': [0.0, 0.0, 1.0, 1.0]"
+  )
 })
 
 test_that("codes without a design need their probabilities", {
@@ -110,17 +110,11 @@ test_that("codes without a design need their probabilities", {
   expect_error(estimate(data, codes), "no inclusion", class = "llamaherd_error_argument")
   sent <- \(...) try(suppressWarnings(estimate(...)), silent = TRUE)
   sent(cbind(data, hand = codes), "hand", prob = "simple")
-  seen <- the$module$seen("estimate")
-  expect_match(seen, "['yes', 'no', None, None, None, 'no']", fixed = TRUE)
-  expect_match(seen, "'prob': 'simple'", fixed = TRUE)
+  expect_seen("estimate", "['yes', 'no', None, None, None, 'no']", "'prob': 'simple'")
   sent(data, codes, prob = rep(0.5, 6))
-  expect_match(the$module$seen("estimate"), "'prob': [0.5, 0.5", fixed = TRUE)
+  expect_seen("estimate", "'prob': [0.5, 0.5")
   sent(data, codes, label == "yes" ~ age, prob = "simple")
-  expect_match(
-    the$module$seen("estimate_regression"),
-    "'y': [1.0, 0.0, 0.0]",
-    fixed = TRUE
-  )
+  expect_seen("estimate_regression", "'y': [1.0, 0.0, 0.0]")
 })
 
 test_that("arguments that are none are named", {
@@ -294,11 +288,7 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
     suppressWarnings(estimate(flags, code, label ~ party, prob = "simple")),
     silent = TRUE
   )
-  expect_match(
-    the$module$seen("estimate_regression"),
-    "'y': [1.0, 0.0, 1.0]",
-    fixed = TRUE
-  )
+  expect_seen("estimate_regression", "'y': [1.0, 0.0, 1.0]")
   flags$code <- c("TRUE", "?", "TRUE", NA, NA, NA)
   expect_error(
     estimate(flags, code, label ~ party, prob = "simple"),

@@ -60,18 +60,18 @@ test_that("real models answer, with chat and without", {
   path <- local_model_file()
   result <- explore(c(first = path, second = path), prompts = c("Hello", "You"))
   expect_identical(unique(result$annotations$model_id), c("first", "second"))
-  expect_match(the$module$seen("model_start"), "'chat': True", fixed = TRUE)
+  expect_seen("model_start", "'chat': True")
   result <- explore(path, prompts = "Hello", chat_template = FALSE, system_prompt = "Be.")
   expect_identical(result$annotations$label, "Be.\n\nHello!")
   expect_identical(result$annotations$model_id, "model_1")
   model <- model_load(path)
   explore(list(loaded = model), prompts = "Hello", engine = "single")
-  expect_match(the$module$seen("context_create"), "'n_seq_max': 1", fixed = TRUE)
+  expect_seen("context_create", "'n_seq_max': 1")
   expect_s3_class(tokenize(model, "it is not closed") |> as.factor(), "factor")
   spec <- list(model_path = path, generation = list(max_tokens = 7L), n_ctx = 512L)
   explore(list(spec), prompts = "Hello")
-  expect_match(the$module$seen("model_start"), "'max_tokens': 7", fixed = TRUE)
-  expect_match(the$module$seen("context_create"), "'n_ctx': 512", fixed = TRUE)
+  expect_seen("model_start", "'max_tokens': 7")
+  expect_seen("context_create", "'n_ctx': 512")
 })
 
 test_that("models are kept for later calls on request", {
@@ -106,6 +106,7 @@ test_that("a sink gets rows as they come, and nothing is kept", {
 })
 
 test_that("CSV files are read back as they were", {
+  skip_if_no_llamaherd()
   path <- withr::local_tempfile(fileext = ".csv")
   sink <- annotation_sink_csv(path)
   chunk <- data.frame(
@@ -174,6 +175,7 @@ test_that("wrong arguments are explained", {
 })
 
 test_that("a sink writes to the same file after setwd()", {
+  skip_if_no_llamaherd()
   folder <- withr::local_tempdir()
   dir.create(file.path(folder, "other"))
   withr::local_dir(folder)

@@ -30,18 +30,18 @@ test_that("chat prompts are what users say", {
     verbosity = -1
   )
   expect_identical(plain(answers), c(a = "x!", b = NA, c = "y!"))
-  seen <- the$module$seen("model_start")
-  expect_match(seen, "['x', None, 'y']", fixed = TRUE)
-  expect_match(seen, "'chat': True, 'system': 'Be brief.'", fixed = TRUE)
+  expect_seen("model_start", "['x', None, 'y']", "'chat': True, 'system': 'Be brief.'")
   talk <- list(list(role = "user", content = "x"))
   for (prompts in list(list("a", talk), list(factor("a"), as.data.frame(talk[[1]])))) {
     generate_parallel(context, prompts, chat = TRUE, verbosity = -1)
-    seen <- the$module$seen("model_start")
-    expect_match(seen, "['a', [{'role': 'user', 'content': 'x'}]]", fixed = TRUE)
-    expect_match(seen, "'system': None", fixed = TRUE)
+    expect_seen(
+      "model_start",
+      "['a', [{'role': 'user', 'content': 'x'}]]",
+      "'system': None"
+    )
   }
   generate(context, talk, chat = TRUE, verbosity = -1)
-  expect_match(the$module$seen("model_start"), "[[{'role': 'user'", fixed = TRUE)
+  expect_seen("model_start", "[[{'role': 'user'")
   generate_parallel(context, "x")
   expect_no_match(the$module$seen("model_start"), "chat")
   expect_refused({
@@ -55,7 +55,7 @@ test_that("chat prompts are what users say", {
 test_that("a vector of length 1 stays one", {
   context <- local_context()
   expect_identical(plain(generate_parallel(context, "x")), "x!")
-  expect_match(the$module$seen("model_start"), "['x']", fixed = TRUE)
+  expect_seen("model_start", "['x']")
 })
 
 test_that("prompts may be a factor, or a list of strings and token ids", {
@@ -66,11 +66,7 @@ test_that("prompts may be a factor, or a list of strings and token ids", {
   )
   answers <- generate_parallel(context, list(a = "x", b = 1:3, c = 7))
   expect_identical(plain(answers), c(a = "x!", b = "6", c = "7"))
-  expect_match(
-    the$module$seen("model_start"),
-    "['x', [1, 2, 3], [7]]",
-    fixed = TRUE
-  )
+  expect_seen("model_start", "['x', [1, 2, 3], [7]]")
 })
 
 test_that("NA gives NA, and no prompt 'NA'", {
@@ -87,7 +83,7 @@ test_that("NA gives NA, and no prompt 'NA'", {
     )
     expect_identical(plain(answers), c(a = "x!", b = NA))
     expect_identical(attr(answers, "errors"), c(NA, "the prompt is NA"))
-    expect_match(the$module$seen("model_start"), "['x', None]", fixed = TRUE)
+    expect_seen("model_start", "['x', None]")
   }
   expect_warning(answers <- generate_parallel(context, NA))
   expect_identical(plain(answers), NA_character_)
@@ -156,8 +152,8 @@ test_that("settings arrive with Python's types", {
     parse_special = TRUE,
     on_error = "return"
   )
-  seen <- the$module$seen("model_start")
-  for (text in c(
+  expect_seen(
+    "model_start",
     "'max_tokens': 5,",
     "'seed': 3000000000",
     "'stop': ['\\n']",
@@ -171,11 +167,9 @@ test_that("settings arrive with Python's types", {
     "'each': {}",
     "'parse_special': True",
     "'on_error': 'return'"
-  )) {
-    expect_match(seen, text, fixed = TRUE)
-  }
+  )
   generate_parallel(context, "x", seed = NULL)
-  expect_match(the$module$seen("model_start"), "'seed': -1", fixed = TRUE)
+  expect_seen("model_start", "'seed': -1")
 })
 
 test_that("settings may have one value per prompt", {
@@ -209,9 +203,7 @@ test_that("choices arrive as lists of texts", {
   arrives(list(c("a", "b")), "'choices': ['a', 'b']", "x")
   arrives(NULL, "'choices': None")
   generate(context, "x", choices = c("yes", "no"))
-  seen <- the$module$seen("model_start")
-  expect_match(seen, "'choices': ['yes', 'no']", fixed = TRUE)
-  expect_match(seen, "'max_tokens': None", fixed = TRUE)
+  expect_seen("model_start", "'choices': ['yes', 'no']", "'max_tokens': None")
 })
 
 test_that("what is cut off under a grammar or choices is told once", {

@@ -23,10 +23,12 @@ test_that("a sample is a list with what was drawn", {
   frame <- as.data.frame(gold)
   expect_named(frame, c("id", "text", "model_label", "inclusion_prob"))
   expect_output(print(gold, n = 2L), "2 more rows")
-  seen <- the$module$seen("gold_draw")
-  expect_match(seen, "'text': ['a', None, 'größer', 'd', 'e', 'f']", fixed = TRUE)
-  expect_match(seen, "'label': ['yes', 'no', 'yes', 'no', None, 'no']", fixed = TRUE)
-  expect_match(seen, "'seed': 3", fixed = TRUE)
+  expect_seen(
+    "gold_draw",
+    "'text': ['a', None, 'größer', 'd', 'e', 'f']",
+    "'label': ['yes', 'no', 'yes', 'no', None, 'no']",
+    "'seed': 3"
+  )
 })
 
 test_that("columns are named with quotes or without", {
@@ -65,9 +67,7 @@ test_that("what annotate_texts() returned knows its columns", {
   )
   gold <- gold_sample(data, 3, prob = "uncertainty")
   expect_identical(gold$texts, data$text[gold$rows])
-  seen <- the$module$seen("gold_draw")
-  expect_match(seen, "'confidence': 'sure'", fixed = TRUE)
-  expect_match(seen, "'names': ['yes', 'no']", fixed = TRUE)
+  expect_seen("gold_draw", "'confidence': 'sure'", "'names': ['yes', 'no']")
 })
 
 test_that("a sample is written, coded and read", {
@@ -75,7 +75,7 @@ test_that("a sample is written, coded and read", {
   path <- withr::local_tempfile(fileext = ".csv")
   gold <- gold_sample(texts(), 4, text = text, label = label)
   expect_identical(write_gold(gold, path, coders = "ann", shuffle = FALSE), path)
-  expect_match(the$module$seen("write_gold"), "'coders': ['ann']", fixed = TRUE)
+  expect_seen("write_gold", "'coders': ['ann']")
   sheet <- utils::read.csv(path, fileEncoding = "UTF-8-BOM")
   sheet$ann <- "yes"
   utils::write.csv(sheet, path, row.names = FALSE)
@@ -87,7 +87,7 @@ test_that("a sample is written, coded and read", {
     c("id", "text", "model_label", "inclusion_prob", "ann")
   )
   write_gold(gold, path, delimiter = ";", overwrite = TRUE)
-  expect_match(the$module$seen("write_gold"), "'delimiter': ';'", fixed = TRUE)
+  expect_seen("write_gold", "'delimiter': ';'")
 })
 
 test_that("codes may come in a data frame", {
@@ -112,10 +112,7 @@ test_that("codes may come in a data frame", {
     class = "llamaherd_error_argument"
   )
   read_gold(cbind(codes, party = "A"), gold, coders = "ann")
-  seen <- the$module$seen("gold_read")
-  expect_match(seen, "'id': [3, 1]", fixed = TRUE)
-  expect_match(seen, "'party': ['A', 'A']", fixed = TRUE)
-  expect_match(seen, "['ann']", fixed = TRUE)
+  expect_seen("gold_read", "'id': [3, 1]", "'party': ['A', 'A']", "['ann']")
 })
 
 test_that("arguments that are none are named", {
@@ -219,16 +216,13 @@ test_that("no label survives a CSV file", {
 test_that("a column called text is used, and other columns if no texts are known", {
   local_fake()
   gold_sample(texts(), 4, by = party, seed = 1)
-  seen <- the$module$seen("gold_draw")
-  expect_match(seen, "'text': 'text'", fixed = TRUE)
+  expect_seen("gold_draw", "'text': 'text'")
   bare <- stats::setNames(
     texts()[c("party", "sure", "label")],
     c("party", "sure", "answer")
   )
   gold_sample(bare, 4, by = party, seed = 1)
-  seen <- the$module$seen("gold_draw")
-  expect_match(seen, "'text': None", fixed = TRUE)
-  expect_match(seen, "'sure': [0.1, 0.2, None, 0.4, 0.5, 0.6]", fixed = TRUE)
+  expect_seen("gold_draw", "'text': None", "'sure': [0.1, 0.2, None, 0.4, 0.5, 0.6]")
 })
 
 # Integers of 64 bits, from two halves of 32 bits, as the package bit64 stores them.
@@ -260,9 +254,11 @@ test_that("ids, codes and weights may be integers of 64 bits", {
   data$id <- integer64(rep(0, 6), 101:106)
   data$w <- integer64(rep(0, 6), rep(2, 6))
   gold_sample(data, 2, prob = "weights", weights = w, id = id, seed = 1)
-  seen <- the$module$seen("gold_draw")
-  expect_match(seen, "'id': [101, 102, 103, 104, 105, 106]", fixed = TRUE)
-  expect_match(seen, "'w': [2, 2, 2, 2, 2, 2]", fixed = TRUE)
+  expect_seen(
+    "gold_draw",
+    "'id': [101, 102, 103, 104, 105, 106]",
+    "'w': [2, 2, 2, 2, 2, 2]"
+  )
   expect_identical(as_codes(integer64(c(0, NA), c(3, 0))), list(3L, NULL))
   expect_identical(as_py_numbers(integer64(0, 4)), list(4))
 })

@@ -1,11 +1,7 @@
 test_that("the path of a journal reaches Python", {
   context <- local_context()
   generate_parallel(context, "x", journal = "run.sqlite")
-  expect_match(
-    the$module$seen("model_start"),
-    "'journal': 'run.sqlite'",
-    fixed = TRUE
-  )
+  expect_seen("model_start", "'journal': 'run.sqlite'")
   generate_parallel(context, "x", journal = "~/run.sqlite")
   expect_match(
     the$module$seen("model_start"),

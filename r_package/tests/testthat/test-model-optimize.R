@@ -21,11 +21,7 @@ test_that("the original is kept where nothing is better", {
 test_that("arguments arrive with Python's types", {
   local_fake()
   model_optimize("some.gguf")
-  expect_match(
-    the$module$seen("start_optimize"),
-    "('some.gguf', None, {'max_kl': 0.01})",
-    fixed = TRUE
-  )
+  expect_seen("start_optimize", "('some.gguf', None, {'max_kl': 0.01})")
   model_optimize(
     "some.gguf",
     "folder",

@@ -9,14 +9,14 @@ local_quick <- function(env = parent.frame()) {
 test_that("one question, one answer; many, as many", {
   local_quick()
   answer <- quick_llama("Hello")
-  expect_identical(
-    as.vector(answer),
-    "<system>You are a helpful assistant.<user>Hello<assistant>!"
+  expect_identical(as.vector(answer), "Hello!")
+  expect_seen("model_start", "'chat': True, 'system': 'You are a helpful assistant.'")
+  expect_message(
+    plain <- quick_llama("Hello", system_prompt = "no template"),
+    "has no chat template"
   )
-  expect_output(
-    print(answer),
-    "^<llamaherd_result>[^\n]*\n\\[1\\] <system>[^\n]*<assistant>!$"
-  )
+  expect_identical(as.vector(plain), "Hello!")
+  expect_refused(quick_llama("a", system_prompt = "no template", thinking = 9))
   expect_null(names(answer))
   expect_identical(attr(answer, "hashes")$output, sha256(as.vector(answer)))
   answers <- quick_llama(c(a = "x", b = "y"), auto_format = FALSE, hash = FALSE)
@@ -36,8 +36,8 @@ test_that("model and context are kept until something changes", {
   first <- the$quick$context
   quick_llama("b", max_tokens = 3, temperature = 0.5, stop = "x", top_n_sigma = 1)
   expect_identical(the$quick$context, first)
-  expect_match(the$module$seen("model_start"), "'max_tokens': 3", fixed = TRUE)
-  expect_match(the$module$seen("model_start"), "'top_n_sigma'", fixed = TRUE)
+  expect_seen("model_start", "'max_tokens': 3")
+  expect_seen("model_start", "'top_n_sigma'")
   quick_llama("c", n_ctx = 512)
   expect_false(identical(the$quick$context, first))
   expect_error(generate(first, "x"), "is closed")

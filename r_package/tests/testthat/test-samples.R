@@ -17,7 +17,7 @@ test_that("each prompt has its samples", {
   expect_identical(attr(samples$c, "usage")$seed, 4e9 + 6:8)
   expect_identical(attr(samples$c, "hashes")$input, rep(sha256(prompts[["c"]]), 3))
   expect_s3_class(attr(samples, "stats"), "llamaherd_stats")
-  expect_match(the$module$seen("model_start"), "'n': 3", fixed = TRUE)
+  expect_seen("model_start", "'n': 3")
   expect_null(names(generate_parallel(context, "draw a b", n = 2)))
 })
 

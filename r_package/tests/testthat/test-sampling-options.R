@@ -23,7 +23,7 @@ test_that("settings reach Python in both ways", {
   each <- seen(sampling = sampling_options(typical_p = c(0.5, 0.6)))
   expect_match(each, "'each': {'typical_p': [0.5, 0.6]}", fixed = TRUE)
   generate(context, "a", sampling = sampling_options(mirostat = 1))
-  expect_match(the$module$seen("model_start"), "'mirostat': 1", fixed = TRUE)
+  expect_seen("model_start", "'mirostat': 1")
 })
 
 test_that("mistakes in sampling settings are named", {

@@ -12,8 +12,7 @@ test_that("continuations have a row for each prompt", {
   expect_identical(attr(scores, "errors"), c(NA, "so", "the prompt is NA"))
   same <- score_parallel(context, c("x", "y"), "ab")
   expect_identical(same$continuation, c("ab", "ab"))
-  seen <- the$module$seen("model_start")
-  expect_match(seen, "'continuations': [['ab'], ['ab']], 'space': False", fixed = TRUE)
+  expect_seen("model_start", "'continuations': [['ab'], ['ab']], 'space': False")
 })
 
 test_that("a continuation that is NA fails its prompt", {
@@ -55,11 +54,7 @@ test_that("texts have a perplexity", {
     lapply(perplexity(context, character()), typeof),
     lapply(found, typeof)
   )
-  expect_match(
-    the$module$seen("model_start"),
-    "'parse_special': False",
-    fixed = TRUE
-  )
+  expect_seen("model_start", "'parse_special': False")
   expect_warning(perplexity(context, NA), class = "llamaherd_warning_failed")
 })
 

@@ -156,41 +156,35 @@ test_that("sizes of a server may be \"auto\", and errors name the argument", {
 
 test_that("wrong arguments of a server are refused", {
   local_real()
-  expect_error(server_start("m.gguf", "../x"), class = "llamaherd_error_argument")
-  expect_error(server_start("m.gguf", n_ctx = 0), class = "llamaherd_error_argument")
-  refused <- "llamaherd_error_argument"
-  expect_error(server_start(character()), class = refused)
-  expect_error(server_start(c("m.gguf", NA)), class = refused)
-  expect_error(server_start(c("a=b" = "m.gguf")), class = refused)
-  expect_error(server_start("m.gguf", lora = "x.gguf"), class = refused)
-  expect_error(server_start("m.gguf", memory = 16), class = refused)
-  expect_error(server_start("m.gguf", n_gpu_layers = "all"), class = refused)
-  expect_error(server_start("m.gguf", settings = "q8_0"), class = refused)
-  expect_error(
-    server_start("m.gguf", settings = list(context.type_k = c("f16", "f32"))),
-    class = refused
+  expect_refused(
+    {
+      server_start("m.gguf", "../x")
+      server_start("m.gguf", n_ctx = 0)
+      server_start(character())
+      server_start(c("m.gguf", NA))
+      server_start(c("a=b" = "m.gguf"))
+      server_start("m.gguf", lora = "x.gguf")
+      server_start("m.gguf", memory = 16)
+      server_start("m.gguf", n_gpu_layers = "all")
+      server_start("m.gguf", settings = "q8_0")
+      server_start("m.gguf", settings = list(context.type_k = c("f16", "f32")))
+      server_start("m.gguf", settings = list(model.tensor_split = c(1, NA)))
+      server_stop("no-such-server")
+    },
+    "llamaherd_error_argument"
   )
-  expect_error(
-    server_start("m.gguf", settings = list(model.tensor_split = c(1, NA))),
-    class = refused
+  twice <- list(
+    context.type_k = alist(settings = list(context.type_k = "f", context.type_k = "q")),
+    context.n_ctx = alist(n_ctx = 64, settings = list(context.n_ctx = 32)),
+    model.n_gpu_layers = alist(n_gpu_layers = 1, settings = list(model.n_gpu_layers = 2))
   )
-  twice <- list(context.type_k = "f16", context.type_k = "q8_0")
-  expect_error(
-    server_start("m.gguf", settings = twice),
-    "context.type_k is given twice",
-    class = refused
-  )
-  expect_error(
-    server_start("m.gguf", n_ctx = 64, settings = list(context.n_ctx = 32)),
-    "context.n_ctx is given twice",
-    class = refused
-  )
-  expect_error(
-    server_start("m.gguf", n_gpu_layers = 1, settings = list(model.n_gpu_layers = 2)),
-    "model.n_gpu_layers is given twice",
-    class = refused
-  )
-  expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
+  for (name in names(twice)) {
+    expect_error(
+      do.call(server_start, c("m.gguf", lapply(twice[[name]], eval))),
+      paste(name, "is given twice"),
+      class = "llamaherd_error_argument"
+    )
+  }
 })
 
 test_that("settings become arguments of the command", {

@@ -75,7 +75,7 @@ test_that("schemas may differ by prompt", {
   )
   expect_identical(answers$a, factor(c("x", "y")))
   expect_identical(answers$b, c(NA, 1))
-  expect_match(the$module$seen("model_start"), "'each': {'schema': [", fixed = TRUE)
+  expect_seen("model_start", "'each': {'schema': [")
 })
 
 test_that("samples of data are a list of tables", {

@@ -17,9 +17,14 @@ import llamaherd as lh
 import pandas as pd
 import pytest
 from coding_pages import TEXTS, TOPICS
-from llamaherd._r.coding_page import CodingPageRun
 from llamaherd.cli.main import main
-from llamaherd.coding_page.code_texts import make_page, opened, path_for, results_of
+from llamaherd.coding_page.code_texts import (
+    CodingRun,
+    make_page,
+    opened,
+    path_for,
+    results_of,
+)
 from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.results import write_codes
 from llamaherd.coding_page.serving import CodingPage
@@ -259,7 +264,7 @@ def test_r_gets_the_error_that_ended_a_page(
         raise OSError("a broken page")
 
     monkeypatch.setattr(CodingPage, "run", fails)
-    job = lh.Job(CodingPageRun(FRAME, desk, store, page))
+    job = lh.Job(CodingRun(FRAME, desk, store, page))
     with pytest.raises(OSError, match="a broken page"):
         job.results()
     assert job.progress.n_total == len(FRAME["text"])
@@ -270,7 +275,7 @@ def test_progress_may_be_read_while_the_page_ends(
 ) -> None:
     """The job's thread closes the store at any moment while R reads the progress."""
     store, desk, page = made_page(tmp_path / "codes")
-    run = CodingPageRun(FRAME, desk, store, page)
+    run = CodingRun(FRAME, desk, store, page)
     desk.code("anna", 0, "War")
     texts_of = desk.texts_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import pathlib
 import sys
@@ -15,6 +16,8 @@ import pytest
 import windows_rules
 from llamaherd.engine.core import files
 from llamaherd.engine.core.files import (
+    append_whole,
+    copy_whole,
     digest_of,
     separator_in,
     sha256_of,
@@ -145,14 +148,16 @@ def test_a_read_only_file_is_not_replaced_on_windows(
 
 @contextmanager
 def _full_after(n_bytes: int) -> Iterator[None]:
-    """Limit the size of files, as a full disk does."""
+    """Limit the size of files, as a full disk does; no import writes half a .pyc file."""
     resource = pytest.importorskip("resource")
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    is_unwritten, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, old[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        sys.dont_write_bytecode = is_unwritten
 
 
 def _write_codebook(path: Path) -> None:
@@ -166,8 +171,13 @@ def _write_sample(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "write",
-    [lambda path: write_whole(path, bytes(500)), _write_codebook, _write_sample],
-    ids=["write_whole", "codebook", "gold sample"],
+    [
+        lambda path: write_whole(path, bytes(500)),
+        lambda path: append_whole(path, bytes(500)),
+        _write_codebook,
+        _write_sample,
+    ],
+    ids=["write_whole", "append_whole", "codebook", "gold sample"],
 )
 def test_a_full_disk_leaves_the_old_file(
     write: Callable[[Path], None], tmp_path: Path
@@ -179,6 +189,41 @@ def test_a_full_disk_leaves_the_old_file(
     assert caught.value.filename == str(path)
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bytes_of_another_process_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"before")
+
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            os.truncate(path, 20)  # as if another process had added more than fits
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pathlib.Path, "open", lambda *_, **__: Full())
+    with pytest.raises(OSError, match="No space"):
+        append_whole(path, b"own")
+    assert path.stat().st_size == 20
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
+def test_a_copy_goes_into_a_folder_and_to_the_file_of_a_link(tmp_path: Path) -> None:
+    source, folder = tmp_path / "a.gguf", tmp_path / "folder"
+    source.write_bytes(b"content")
+    folder.mkdir()
+    assert copy_whole(source, folder) == folder / "a.gguf"
+    assert copy_whole(folder / "a.gguf", folder).read_bytes() == b"content"
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    assert copy_whole(source, link) == link
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"content")
+    with pytest.raises(FileNotFoundError):
+        copy_whole(tmp_path / "missing", target)
+    assert target.read_bytes() == b"content"
+    assert not list(tmp_path.glob(".llamaherd-*"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
@@ -247,8 +292,10 @@ def test_a_draft_of_a_private_file_is_private(
 def test_a_link_to_a_pipe_is_written_to() -> None:
     ends = os.pipe()
     try:
-        write_whole(pathlib.Path(f"/dev/fd/{ends[1]}"), b"new")
-        assert os.read(ends[0], 10) == b"new"
+        pipe = pathlib.Path(f"/dev/fd/{ends[1]}")
+        write_whole(pipe, b"new")
+        append_whole(pipe, b" more")
+        assert os.read(ends[0], 10) == b"new more"
     finally:
         for end in ends:
             os.close(end)

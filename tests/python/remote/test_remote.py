@@ -19,7 +19,7 @@ import pytest
 import tiny_loras
 import tiny_models
 from llamaherd import _r, remote
-from llamaherd._r.hosts import StartProgress, StartWork
+from llamaherd.calls.run.function_work import StartProgress, StartWork
 from llamaherd.cli import main, serve
 from llamaherd.engine.core.files import take_lock
 from llamaherd.engine.core.words import PYTHON, R, spoken_in, words

@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import with_commas
+from llamaherd.engine.core.phrases import count_of, with_commas
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import setting
 
@@ -60,6 +60,12 @@ class Calibration:
     prior: tuple[float, ...]
     method: Method
     n: int
+
+    def __str__(self) -> str:
+        names = self.names or [str(i + 1) for i in range(len(self.prior))]
+        shares = zip(names, self.prior, strict=True)
+        head = f"<Calibration: {self.method}, fitted to {count_of(self.n, 'text')}>"
+        return "\n".join([head, *(f"{name}: {share:.3g}" for name, share in shares)])
 
     def apply(self, probs: Floats) -> Floats:
         """Calibrate float64[n, k] probabilities; a row with a NaN becomes NaN.

@@ -18,6 +18,7 @@ Kind = Literal[
     "array", "object", "vector", "enum", "null",
 ]  # fmt: skip
 
+_MOST_DEEP = 50  # nesting levels of plain data
 _MOST = 10_000  # maximum number of columns; a small schema may describe very many columns
 INT64 = range(-(2**63), 2**63)
 _TOO_LARGE = "the whole number {} does not fit into 64 bits"
@@ -41,6 +42,24 @@ class Column:
     fields: tuple[tuple[str, Column], ...] = ()
     levels: tuple[str, ...] = ()
     is_closed: bool = False
+
+    def to_dict(self, n_deep: int = _MOST_DEEP) -> dict[str, Any]:
+        """Return `kind`, and `levels`, `items`, or `names` and `fields`, as plain data.
+
+        Values without a known type, or nested deeper than `n_deep`, have the kind "any".
+        """
+        if self.kind == "json" or n_deep == 0:
+            return {"kind": "any"}
+        found: dict[str, Any] = {"kind": self.kind}
+        if self.kind == "enum":
+            found["levels"] = list(self.levels)
+        elif self.kind == "array":
+            items = JSON if self.items is None else self.items
+            found["items"] = items.to_dict(n_deep - 1)
+        elif self.kind == "object":
+            found["names"] = [name for name, _ in self.fields]
+            found["fields"] = [each.to_dict(n_deep - 1) for _, each in self.fields]
+        return found
 
     @property
     def stored(self) -> Column:

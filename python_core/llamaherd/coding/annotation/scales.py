@@ -38,6 +38,13 @@ class NumberScale:
     step: Number
     names: Mapping[Number, str]
 
+    def __str__(self) -> str:
+        names = {str(number): name for number, name in self.names.items()}
+        wide = max(map(len, names), default=0)
+        ends = f"from {self.low:g} to {self.high:g} in steps of {self.step:g}"
+        lines = [f"  {number:{wide}}  {name}" for number, name in names.items()]
+        return "\n".join([f"<NumberScale: {ends}>", *lines])
+
     @property
     def numbers(self) -> tuple[Number, ...]:
         """The numbers, from the lowest to the highest."""

@@ -375,3 +375,21 @@ def _check_n(n: int, draw: sampling.Draw) -> None:
         raise ArgumentError(
             f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
         )
+
+
+def page_of(found: GoldSample) -> str:
+    """Return a summary of a sample, without its rows."""
+    n_coded = sum(code is not None for code in found.gold)
+    ends = (float(found.probs.min()), float(found.probs.max()))
+    n_decimals = max(len(f"{p:.3g}".partition(".")[2]) for p in ends)
+    least, most = (f"{p:.{n_decimals}f}" for p in ends)
+    sizes = ", ".join(str(each["n"]) for each in found.history)
+    n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
+    lines = [
+        f"<GoldSample: {n}, drawn {DESIGNS[found.design['kind']]}>",
+        f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
+    ]
+    if len(found.history) > 1:
+        lines.append(f"waves of {sizes} texts")
+    coded = f"{n_coded} coded, by {count_of(len(found.coders), 'coder')}"
+    return "\n".join([*lines, coded])

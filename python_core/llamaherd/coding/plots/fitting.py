@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.plots.description import Points, Texts
+from llamaherd.coding.plots.description import NEUTRAL, Points, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -282,3 +282,22 @@ def _right(plot: Plot, panel: float, size: float) -> float | None:
         for x, text in zip(mark.x, mark.text, strict=True)
     ]
     return (1.02 * max(ends) or 1.0) if ends else None
+
+
+def described(plot: Plot, width: float, height: float) -> dict[str, Any]:
+    """Return a description as plain data, with texts that fit a size in inches."""
+    fitted = fit(plot, width, height)
+    return {
+        **asdict(fitted),
+        "alt": f"{plot.title}. {plot.alt}",
+        "x_limits": plot.x.limits or (fitted.right and (0.0, fitted.right)),
+        "y_limits": plot.y.limits,
+        "is_whole": plot.y.is_whole,
+        "marks": [{"mark": type(mark).__name__, **asdict(mark)} for mark in plot.marks],
+        "series": list(plot.series.names),
+        "colours": [plot.series.colour(i) for i in range(len(plot.series.names))],
+        "symbols": [plot.series.symbol(i) for i in range(len(plot.series.names))],
+        "legend_title": plot.series.title,
+        "is_area": plot.series.is_area,
+        "neutral": NEUTRAL,
+    }

@@ -23,12 +23,14 @@ from llamaherd.coding.statistics.ratings import unit_weights_of
 from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, shape_of
+from llamaherd.engine.core.phrases import count_of, decimals, limits, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+
+_ROUNDING = 1e-9  # of shares of texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +211,20 @@ class CoverageCurve:
     low: Floats
     high: Floats
     n: int
+
+    def __str__(self) -> str:
+        """Return the points at each tenth of coverage."""
+        n = len(self.coverage)
+        reached = [self.coverage >= p / 10 - _ROUNDING for p in range(1, 11)]
+        at = [int(is_reached.argmax()) for is_reached in reached if is_reached.any()]
+        rows = [
+            f"{decimals(self.coverage[i]):>8} {decimals(self.threshold[i]):>9}     "
+            f"{decimals(self.accuracy[i])} {limits(self.low[i], self.high[i])}"
+            for i in dict.fromkeys([*at, n - 1] if n else [])
+        ]
+        head = ["coverage threshold accuracy"] if n else []
+        first = f"<CoverageCurve: of {count_of(self.n, 'coded text')}>"
+        return "\n".join([first, *head, *rows])
 
     def threshold_for(self, accuracy: float, *, sure: bool = False) -> float:
         """Return the lowest threshold at which labels reach the requested accuracy.

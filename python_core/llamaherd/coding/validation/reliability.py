@@ -18,10 +18,13 @@ from llamaherd.coding.codes import is_missing, read, text_of
 from llamaherd.coding.statistics import cohen_kappa
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.phrases import decimals, percents
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
     from llamaherd.coding.statistics.ratings import Floats, Integers
+
+_MOST_LABELS = 8  # of printed tables
 
 Method = Literal["auto", "cohen", "krippendorff"]
 METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
@@ -94,6 +97,32 @@ class Reliability:
 
     cohen: tuple[PairKappa, ...]
     krippendorff: NominalAlpha | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelComparison:
+    """Confusion tables and reliability of models.
+
+    Attributes:
+        confusion: Confusion tables; None if not requested.
+        reliability: Reliability; None if not requested.
+    """
+
+    confusion: ConfusionTables | None
+    reliability: Reliability | None
+
+    def __str__(self) -> str:
+        lines = [["<ModelComparison: of models' labels>"]]
+        tables = self.confusion
+        if tables is not None:
+            lines.append(_right_lines(tables))
+        if self.reliability is not None:
+            lines += _reliability_lines(self.reliability)
+        if tables is not None:
+            named = [(name, "people", own) for name, own in tables.vs_gold.items()]
+            named += [(*_two(name), own) for name, own in tables.pairwise.items()]
+            lines += [_table_lines(own, tables.levels, a, b) for a, b, own in named]
+        return "\n\n".join("\n".join(part) for part in lines if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -347,3 +376,79 @@ def _of_counts(counts: Floats, below: Floats) -> float:
     if apart == 0:
         return 1.0
     return float(1 - (n - 1) * apart / (n**2 - (marginals**2).sum()))
+
+
+def compare_models(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    of_confusion: Mapping[str, Any] | None,
+    of_reliability: Mapping[str, Any] | None,
+) -> ModelComparison:
+    """Compare models by both functions, or by one of them.
+
+    Args:
+        annotations: See `compute_confusion_matrices`.
+        of_confusion: Arguments of `compute_confusion_matrices`; None to leave it out.
+        of_reliability: Arguments of `intercoder_reliability`; None to leave it out.
+    """
+    confusion = reliability = None
+    if of_confusion is not None:
+        confusion = compute_confusion_matrices(annotations, **of_confusion)
+    if of_reliability is not None:
+        reliability = intercoder_reliability(annotations, **of_reliability)
+    return ModelComparison(confusion=confusion, reliability=reliability)
+
+
+def _two(name: str) -> tuple[str, str]:
+    first, _, second = name.partition(" vs ")
+    return first, second
+
+
+def _right_lines(found: ConfusionTables) -> list[str]:
+    wide = max(map(len, found.vs_gold), default=0)
+    lines = []
+    for name, own in found.vs_gold.items():
+        equal = percents(own.trace() / max(own.sum(), 1))
+        lines.append(f"  {name:{wide}}  {equal:>6} of {own.sum():,}")
+    return ["labels that equal the codes of people:", *lines] if lines else []
+
+
+def _reliability_lines(found: Reliability) -> list[list[str]]:
+    pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
+    wide = max(map(len, pairs), default=0)
+    lines = [
+        f"  {pair:{wide}}  Cohen's kappa {_shown(own.kappa, 2)}, "
+        f"alike {percents(own.observed)}"
+        for pair, own in zip(pairs, found.cohen, strict=True)
+    ]
+    parts_of = [["between models:", *lines]] if lines else []
+    alpha = found.krippendorff
+    if alpha is not None:
+        number = _shown(alpha.alpha, 2)
+        parts_of.append([f"Krippendorff's alpha of all models: {number}"])
+    return parts_of
+
+
+def _table_lines(
+    own: Any,  # noqa: ANN401 - counts
+    levels: Sequence[object],
+    rows: str,
+    columns: str,
+) -> list[str]:
+    """Return a table of few labels; `rows` and `columns` name who gave the labels."""
+    if len(levels) > _MOST_LABELS:
+        return []
+    names = [str(level) for level in levels]
+    cells = [[f"{rows} \\ {columns}", *names]]
+    cells += [
+        [name, *map(str, row)] for name, row in zip(names, own.tolist(), strict=True)
+    ]
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])]).rstrip()
+        for row in cells
+    ]
+
+
+def _shown(number: float, digits: int) -> str:
+    """Return a number as text, "NA" for NaN."""
+    return "NA" if math.isnan(number) else decimals(number, digits)

@@ -65,6 +65,16 @@ def notes_of(warning: Warning | str) -> tuple[str, ...]:
 
 
 @contextmanager
+def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Record warnings of the classes UserWarning and RuntimeWarning; ignore others."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        yield caught
+
+
+@contextmanager
 def one_warning() -> Iterator[None]:
     """Issue all warnings of class UserWarning in the block as one, at its end.
 

@@ -164,7 +164,7 @@ def write_whole(path: Path, content: bytes) -> None:
     replaced, because of the permissions of their folder or because they are mounted.
     """
     try:
-        if path.exists() and not path.is_file():
+        if _is_stream(path):
             path.write_bytes(content)
             return
         target = Path(os.path.realpath(path))
@@ -177,6 +177,55 @@ def write_whole(path: Path, content: bytes) -> None:
             target.write_bytes(content)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return True for a device, a pipe, or an output of this process."""
+    is_output = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
+    return is_output or (path.exists() and not path.is_file())
+
+
+def append_whole(path: Path, content: bytes) -> None:
+    """Add bytes to a file; if they do not fit, the file has none of them.
+
+    Bytes that another process adds meanwhile stay.
+    """
+    before = path.stat().st_size if path.exists() else 0
+    with path.open("ab", buffering=0) as file:
+        try:
+            rest = content
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+        except OSError as error:
+            size = path.stat().st_size
+            if not _is_stream(path) and before < size < before + len(content):
+                os.truncate(path, before)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def copy_whole(source: Path, target: Path) -> Path:
+    """Copy a file, and return the path of the copy.
+
+    Args:
+        source: Path of the file.
+        target: Path of the copy, or a folder for it; an existing file is only replaced
+            by a complete copy.
+    """
+    if target.is_dir():
+        target /= source.name
+    if _is_stream(target):
+        with source.open("rb") as file, target.open("wb") as stream:
+            shutil.copyfileobj(file, stream)
+        return target
+    there = Path(os.path.realpath(target))  # a link stays a link
+    if not (there.exists() and there.samefile(source)):
+        draft = there.with_name(f".llamaherd-{os.getpid()}-{secrets.token_hex(4)}")
+        try:
+            shutil.copyfile(source, draft)
+            replace(draft, there)
+        finally:
+            draft.unlink(missing_ok=True)
+    return target
 
 
 def _check_writable(target: Path) -> None:

@@ -30,13 +30,14 @@ from threading import Event
 import llamaherd as lh
 import numpy as np
 from llamaherd import _r
-from llamaherd._r import hosts, models
+from llamaherd._r import files, hosts, models
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
 from llamaherd.calls.asks.thoughts import Thought
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
 from llamaherd.coding.annotation.columns import roles_of
 from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.engine.core import files as core_files
 from llamaherd.engine.core.errors import ClusterError, DownloadError
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.progress import JobProgress
@@ -251,6 +252,8 @@ def _sample(prompt, j):
 
 
 def start_parallel(context, prompts, *, params=None, n=1, logprobs=None, **options):
+    if options.get("system") == "no template":
+        raise lh.ChatTemplateError("the model has no chat template")
     asked = [_sample(prompt, j) for prompt in prompts for j in range(n)]
     thinks = bool(options.get("thinking"))
 
@@ -647,27 +650,34 @@ def model_cache_dir():
     return "/cache"
 
 
-class FastestFiles:
-    """Results of earlier searches for the fastest file."""
+def optimized_model(source, *, cache_dir=None, progress=None):
+    return f"{cache_dir}/fast.gguf"
 
-    @staticmethod
-    def look(path, cache):
-        return path if cache == Path("/known") else None
 
-    @staticmethod
-    def work_folder(cache):
-        return cache / "optimized" / ".new-1"
+# ---- files ----
 
-    @staticmethod
-    def keep(path, *rest):
-        return path
+
+def _no_room(path, *_):
+    raise OSError(28, "No space left on device", str(path))
+
+
+def fill_disk(is_full):
+    """Make all files of R fail to be written, or let them be written again."""
+    for name in ("append_whole", "write_whole"):
+        setattr(files, name, _no_room if is_full else getattr(core_files, name))
 
 
 # ---- the interface ----
 
 _OF_MODEL = [Model, Context, tokenize, detokenize, apply_chat_template, start_parallel]
 _OF_MODEL += [start_classify, start_score, start_perplexity, start_embed, start_optimize]
-_OF_MODEL += [start_annotate, list_cached_models, list_ollama_models, model_cache_dir]
+_OF_MODEL += [
+    optimized_model,
+    start_annotate,
+    list_cached_models,
+    list_ollama_models,
+    model_cache_dir,
+]
 for _each in _OF_MODEL:
     del globals()[_each.__name__]  # R finds the function of the interface by this name
 
@@ -707,7 +717,6 @@ def begin():
         pairs = [(lh, each.__name__, each) for each in _OF_MODEL]
         pairs += [(lh, "chat", Chat), (hosts, "Cluster", Cluster)]
         pairs += [(models, "FetchWork", FetchWork)]
-        pairs += [(models, "fastest_files", FastestFiles)]
         metadata = {"general.architecture": "fake", "größe": "ä"}
         pairs += [(lh, "model_metadata", lambda _: metadata)]
         for owner, name, value in pairs:
