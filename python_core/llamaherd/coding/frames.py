@@ -70,14 +70,7 @@ def names(frame: object) -> list[str]:
 
 
 def check_index(values: object, frame: object, argument: str) -> None:
-    """Check that a pandas Series has the same index as a data frame.
-
-    Args:
-        values: A Series or a data frame, or a mapping or list of them. Other types are
-            not checked.
-        frame: The data frame, or a Series.
-        argument: Name of `values` in messages.
-    """
+    """Check that a pandas Series has the same index as a data frame."""
     if isinstance(values, (Mapping, list, tuple)):
         parts = values.values() if isinstance(values, Mapping) else values
         for each in parts:
@@ -98,13 +91,7 @@ def check_index(values: object, frame: object, argument: str) -> None:
 
 
 def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401 - of any kind
-    """Return a selection of rows, with the flags of a pandas Series in the frame's order.
-
-    Args:
-        frame: A data frame.
-        rows: The selection; other types than a Series or Index of pandas are unchanged.
-        argument: Name of `rows` in messages.
-    """
+    """Return a selection of rows, with flags of a pandas Series in the frame's order."""
     index: Any = getattr(frame, "index", None)
     index = index if hasattr(index, "equals") else range(n_rows(frame))
     hint = f"give {argument}.to_numpy() if the flags are in the order of the rows"
@@ -139,11 +126,6 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
     """Return the values of a column as Python objects; None for missing values.
 
     Missing values are NaN and the values that the library calls missing.
-
-    Args:
-        frame: A data frame.
-        name: Name of the column.
-        argument: Name that messages use for the argument `name`.
     """
     name = plain(name)
     if not isinstance(name, str):
@@ -190,17 +172,7 @@ def are_ordered(frame: object, name: str) -> bool:
 
 
 def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
-    """Return a data frame with additional columns; everything else is unchanged.
-
-    Args:
-        frame: A data frame; it is not changed.
-        new: New columns by name: sequences with a value for each row, arrays or
-            `Categories`.
-
-    Returns:
-        A data frame of the same kind; a dict if `frame` is a mapping, a table if it is
-        an Arrow record batch.
-    """
+    """Return a data frame with additional columns; everything else is unchanged."""
     n = n_rows(frame)
     for name, values in new.items():
         has_values = isinstance(values, (Categories, Integers))
@@ -221,12 +193,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
 
 
 def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
-    """Return some rows of a data frame, in the given order; the type stays the same.
-
-    Args:
-        frame: A data frame; a pandas index is kept with its rows.
-        rows: Indices of the rows, from 0.
-    """
+    """Return some rows of a data frame, in the given order; the type stays the same."""
     if isinstance(frame, Mapping):
         columns = {name: _listed(values) for name, values in frame.items()}
         return {name: [values[i] for i in rows] for name, values in columns.items()}
@@ -238,13 +205,7 @@ def table_like(
     columns: Mapping[str, Sequence[Any]],
     whole: Collection[str] = (),
 ) -> Any:  # noqa: ANN401 - of the same kind
-    """Return a new data frame of the same kind as an existing data frame.
-
-    Args:
-        frame: A data frame.
-        columns: Values by name: texts, integers or other values, all of one length.
-        whole: Names of the columns that are integers even if they are empty.
-    """
+    """Return a new data frame of the same kind as an existing data frame."""
     if isinstance(frame, Mapping):
         return {name: _nulls(list(values)) for name, values in columns.items()}
     opened = _open(frame)
@@ -385,13 +346,7 @@ def weights_of(
     weights: str | Sequence[float] | None,
     n_texts: int,
 ) -> Floats:
-    """Return the survey weights of N texts, float64[N].
-
-    Args:
-        frame: The data.
-        weights: A column, or N numbers.
-        n_texts: N.
-    """
+    """Return the survey weights of N texts, float64[N]."""
     if weights is None:
         raise ArgumentError(
             "must be a column, or N numbers: the survey weights", argument="weights"

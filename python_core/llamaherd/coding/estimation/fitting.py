@@ -217,17 +217,7 @@ def of_codes(
     ends: tuple[float, float] | None,
     n_fitted: float | Floats,
 ) -> MethodFit:
-    """Return the sums of coefficients that the codes decide, with their intervals.
-
-    Args:
-        problem: The regression.
-        estimated: Its coefficients.
-        ways: float64[q, p], weights of the coefficients; the first p are the coefficients
-            themselves.
-        level: Confidence level.
-        ends: Smallest and largest outcome, see `Influences.cases`.
-        n_fitted: See `Influences.freedom`.
-    """
+    """Return the sums of coefficients that the codes decide, with their intervals."""
     lam = estimated.lams if estimated.lams is not None else estimated.lam
     influences = Influences.of(problem, lam, estimated.theta, ways)
     variances = np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways)
@@ -339,12 +329,7 @@ class Fits:
         quantities: Quantities,
         by: Callable[[Problem, Quantities], MethodFit],
     ) -> Floats:
-        """Estimate by one method; a method that fails adds a note and rows of NaN.
-
-        Returns:
-            Numbers of codes that the skewness of each column requires, float64[p]; NaN if
-            unknown.
-        """
+        """Estimate by one method; a method that fails adds a note and rows of NaN."""
         names, there = quantities.names, quantities.there
         p, fit = len(names), None
         try:

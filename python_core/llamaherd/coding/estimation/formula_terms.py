@@ -95,16 +95,7 @@ def explained(
     terms: Mapping[str, Callable[[], object]],
     error: Exception,
 ) -> ArgumentError:
-    """Return the error of a formula, with the term that cannot be evaluated.
-
-    Args:
-        formula: The formula.
-        columns: Columns of the formula.
-        known: Names of all columns.
-        terms: Functions that evaluate one part of the formula: first the left side, then
-            each term of the right side.
-        error: Error of the whole formula.
-    """
+    """Return the error of a formula, with the term that cannot be evaluated."""
     for i, (term, evaluate) in enumerate(terms.items()):
         try:
             evaluate()

@@ -89,14 +89,7 @@ class Matrices:
 
 
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
-    """Check that the formula uses the labels; otherwise codes have nothing to correct.
-
-    Args:
-        formula: Formula.
-        label: Name of the column of labels.
-        several: True if a text may have several labels; the formula must then use
-            `has_label`.
-    """
+    """Check that the formula uses the labels; otherwise codes have nothing to correct."""
     if label not in columns_in(formula):
         raise ArgumentError(
             f"must use the column of labels, {label!r}, on one of its sides: "
@@ -130,18 +123,6 @@ def matrices(
     Both evaluations use all texts without missing covariates, and only then select the
     used rows. So a term such as `x - x.mean()` has the same values as a column that was
     added to the data frame before this call.
-
-    Args:
-        texts: Texts with labels in the same form as the codes.
-        formula: Formula with a left side.
-        kept: int64[m], rows used.
-        gold: Codes, with indices into `kept`.
-        predicted: Kinds of predictions; each kind gets its own matrices. With
-            probabilities the formula is evaluated for each label, and the results are
-            averaged.
-
-    Returns:
-        Matrices for each of `predicted`.
     """
     left, right = split(formula)
     label = texts.label_column or ""
@@ -198,16 +179,7 @@ def averaged(
     kept: Ints,
     by_name: Callable[[str], tuple[Floats, Floats]],
 ) -> list[Matrices]:
-    """Return matrices averaged over all labels, weighted by their probabilities.
-
-    Args:
-        plain: Matrices of the labels and codes. The averages replace `x_hat` and `y_hat`;
-            `x` and `y`, computed from the codes, are not changed.
-        predicted: Predictions; labels alone need no average.
-        kept: int64[m], rows used.
-        by_name: Function of a label that returns covariates, float64[m, p], and outcome,
-            float64[m], as if all texts had this label.
-    """
+    """Return matrices averaged over all labels, weighted by their probabilities."""
     if all(kind.probs is None for kind in predicted):
         return [plain] * len(predicted)
     names = dict.fromkeys(name for kind in predicted for name in kind.there(kept))

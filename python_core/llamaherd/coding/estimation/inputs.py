@@ -129,20 +129,7 @@ class Inputs:
         weights: Any,  # noqa: ANN401 - see estimate
         target: Target,
     ) -> Inputs:
-        """Read labels and codes of one form, for rows that the caller chose.
-
-        Args:
-            coded: Data frame with labels as texts.
-            gold: Codes as texts.
-            kept: int64[m], rows of the texts that are used.
-            clusters: int64[m], clusters of these texts; None if they are independent.
-            label: See `estimate`.
-            text: See `estimate`.
-            prob: See `estimate`.
-            several: See `estimate`.
-            weights: See `estimate`.
-            target: See `estimate`.
-        """
+        """Read labels and codes of one form, for rows that the caller chose."""
         texts, gold, notes = match_sample(coded, gold, label, text, several=several)
         used = used_gold(
             gold, prob, len(texts), kept, is_clustered=clusters is not None
@@ -192,17 +179,7 @@ class Inputs:
         outcome: Outcome | None,
         label: str | None,
     ) -> tuple[GoldUsed, Outcome | None, bool]:
-        """Return codes and outcome, as numbers if a mean or median is estimated.
-
-        Args:
-            coded: See `estimate`.
-            outcome: See `estimate`.
-            label: See `estimate`.
-
-        Returns:
-            The codes, averaged if several people gave numbers; the outcome, a mapping
-            from labels to numbers for a mean; True if labels are numbers of a scale.
-        """
+        """Return codes and outcome, as numbers if a mean or median is estimated."""
         by_coders = {code for codes in self.used.by_coders for code in codes}
         is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
         by_default = self.are_numbers or is_scale
@@ -217,12 +194,7 @@ class Inputs:
 def mean_codes(
     used: GoldUsed, scores: Mapping[str, float]
 ) -> tuple[GoldUsed, dict[str, float]]:
-    """Return the sample with the mean number of each text's codes, and all numbers.
-
-    Args:
-        used: The sample, with the codes of all coders.
-        scores: Number of each label and code.
-    """
+    """Return the sample with the mean number of each text's codes, and all numbers."""
     known = dict(scores)
     codes = list(used.codes)
     for i, given in enumerate(used.by_coders):
@@ -274,11 +246,7 @@ def kept_rows(
     cluster: str | None,
     survey: Floats | None,
 ) -> Ints:
-    """Return the rows with a label, a weight above 0 and a value in every used column.
-
-    Warns:
-        UserWarning: A column has no value for some texts with a label.
-    """
+    """Return the rows with a label, a weight above 0 and a value in every used column."""
     there = np.array([label is not None for label in texts.labels], dtype=bool)
     if survey is not None:
         there &= survey > 0

@@ -67,17 +67,7 @@ def fit_means(
     *,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
-    """Estimate means of outcomes in groups, and differences from the first group.
-
-    Args:
-        outcomes: For each outcome its name, its values by the labels, float64[N], and its
-            values by the codes, float64[n].
-        term: "share" or "mean".
-        groups: int64[N], the group of each text.
-        names: Names of the groups.
-        settings: Settings shared by all estimates.
-        limits: Smallest and largest possible mean; shares have the limits 0 and 1.
-    """
+    """Estimate means of outcomes in groups, and differences from the first group."""
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
     n_codes = x.sum(axis=0)
@@ -145,17 +135,7 @@ def fit_median(
     names: Sequence[str],
     settings: FitSettings,
 ) -> Found:
-    """Estimate medians in groups, and differences from the first group.
-
-    Args:
-        up_to: Function of a number t; returns float64[N] for labels and float64[n] for
-            codes: 1 for a text whose number is at most t, else 0; or the probability that
-            the number is at most t.
-        values: All numbers that occur, sorted.
-        groups: int64[N], the group of each text.
-        names: Names of the groups.
-        settings: Settings shared by all estimates.
-    """
+    """Estimate medians in groups, and differences from the first group."""
     shares = _Shares(up_to, values, groups, names, settings)
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
@@ -311,19 +291,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     is_median: bool = False,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
-    """Estimate the outcome of all groups from one kind of predictions.
-
-    Args:
-        texts: All texts.
-        kept: Rows of the texts that are used.
-        outcome: Labels or scores, see `shares_or_scores`.
-        in_groups: Group of each text that is used, and the names of the groups.
-        settings: Settings shared by all estimates.
-        predicted: Predictions.
-        several: True if a text may have several labels.
-        is_median: True to estimate the median of the scores, not their mean.
-        limits: Smallest and largest possible mean.
-    """
+    """Estimate the outcome of all groups from one kind of predictions."""
     groups, names = in_groups
     codes = settings.gold.codes
 

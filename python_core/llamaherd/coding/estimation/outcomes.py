@@ -62,13 +62,7 @@ def labels_of(text: str, *, several: bool) -> frozenset[str]:
 def number_outcome(
     outcome: Outcome | None, there: set[str], *, by_default: bool
 ) -> Outcome | None:
-    """Map labels to numbers if a mean is estimated; otherwise return the outcome.
-
-    Args:
-        outcome: See `estimate`.
-        there: All labels and codes that occur.
-        by_default: True if the outcome None stands for the mean.
-    """
+    """Map labels to numbers if a mean is estimated; otherwise return the outcome."""
     asked = _asked(outcome)
     if asked == "quantile" and asked not in there:
         raise ArgumentError(
@@ -97,14 +91,7 @@ def limits_of(
     *,
     is_scale: bool,
 ) -> tuple[float, float]:
-    """Return the smallest and the largest possible mean; infinite if unknown.
-
-    Args:
-        given: Outcome by the user: numbers for all labels are the only possible numbers.
-        scores: Outcome by `number_outcome`.
-        names: Labels that codes may have.
-        is_scale: True if the labels are the numbers of a declared scale.
-    """
+    """Return the smallest and the largest possible mean; infinite if unknown."""
     if not isinstance(scores, Mapping):
         return NO_LIMITS
     known = [float(score) for score in scores.values()]
@@ -137,17 +124,7 @@ def shares_or_scores(
     several: bool,
     shares: Callable[[str], Floats] | None = None,
 ) -> tuple[str, list[Numbers]]:
-    """Return outcomes of texts and codes as numbers, and the term "share" or "mean".
-
-    Args:
-        outcome: See `estimate`.
-        texts: Texts with labels.
-        labels: N labels.
-        codes: n codes.
-        several: True if a text may have several labels, joined.
-        shares: Function that returns the probability of a label in each text, float64[N];
-            None to use the labels.
-    """
+    """Return outcomes of texts and codes as numbers, and the term "share" or "mean"."""
     if isinstance(outcome, Mapping):
         if several:
             raise ArgumentError(
@@ -276,13 +253,7 @@ def in_one_form(
     *,
     several: bool,
 ) -> tuple[Population, GoldSample | list[str | None], bool]:
-    """Convert labels and codes to texts; also return True if they are measurements.
-
-    Args:
-        texts: Texts with their labels.
-        gold: A sample of these texts, or a list with one code for each text.
-        several: True if a text may have several labels, joined to one string.
-    """
+    """Convert labels and codes to texts; also return True if they are measurements."""
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
     _check_coding(texts, gold, people)
     if several:
@@ -325,13 +296,7 @@ def in_one_form(
 def note_on_undeclared(
     texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
 ) -> list[str]:
-    """Return a note on codes that are not among the labels that the user declared.
-
-    Args:
-        texts: Texts with their labels.
-        gold: See `in_one_form`, which has converted the codes.
-        several: See `in_one_form`.
-    """
+    """Return a note on codes that are not among the labels that the user declared."""
     known = {text_of(name) for name in _known_names(texts, gold)}
     if several or not known or are_measured(_raw_labels(texts)):
         return []

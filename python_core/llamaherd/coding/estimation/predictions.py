@@ -83,14 +83,7 @@ def predictions_of(
     *,
     several: bool,
 ) -> list[Predicted]:
-    """Return the predictions to use, then other predictions to compare widths with.
-
-    Args:
-        coded: The argument `coded` of `estimate`.
-        texts: The texts, with labels in the same form as the codes.
-        predictions: The argument `predictions` of `estimate`.
-        several: True if a text may have several labels.
-    """
+    """Return the predictions to use, then other predictions to compare widths with."""
     if predictions is None:
         predictions = "probs" if _is_recalibrated(coded, texts) else "labels"
     if not isinstance(predictions, Mapping):

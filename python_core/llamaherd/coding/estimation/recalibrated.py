@@ -146,13 +146,7 @@ class Recalibrated(Coded):
 def with_new_columns(
     model: Coded, probs: Floats, folds: list[int | None]
 ) -> tuple[Any, list[str | None]]:
-    """Return the data frame with the new columns, and the new labels.
-
-    Args:
-        model: Coding by the model.
-        probs: float64[n, k], probabilities by the head.
-        folds: n folds.
-    """
+    """Return the data frame with the new columns, and the new labels."""
     results = as_results(probs, model.names)
     values: dict[str, Any] = {
         "label": label_column(results.labels, model.codebook),
@@ -197,17 +191,7 @@ def coded_of(
     roles: Mapping[str, str] | None = None,
     ordered: bool = False,
 ) -> Coded:
-    """Read a data frame with columns of labels and of their probabilities.
-
-    Args:
-        data: Data frame.
-        label: Column of labels.
-        text: Column of texts.
-        probs: Columns of probabilities by label; None for columns "p_<label>".
-        roles: Columns by role, as in `Coded.columns`; None if each column has the name of
-            its role.
-        ordered: True for an ordinal scale.
-    """
+    """Read a data frame with columns of labels and of their probabilities."""
     there = frames.names(data)
     if f"{RAW}{label}" in there:
         raise ArgumentError(
@@ -294,12 +278,7 @@ def probabilities_in(
 
 
 def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa: ANN401 - see recalibrate
-    """Return a vector for each text, float64[n, d]; failed texts get the mean vector.
-
-    Args:
-        embeddings: Model, context or `Llama` that computes the vectors; or float[n, d].
-        texts: n texts.
-    """
+    """Return a vector for each text, float64[n, d]; failed texts get the mean vector."""
     if embeddings is None:
         raise ArgumentError(
             "must be a model for embeddings, or an array with a row for each text",

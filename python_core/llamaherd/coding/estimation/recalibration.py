@@ -327,15 +327,7 @@ def _predicted(
 def gain_of(
     before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
 ) -> Measure:
-    """Return the difference of two accuracies on the same texts, with a t interval.
-
-    Args:
-        before: float64[n, k], probabilities.
-        after: float64[n, k], probabilities to compare.
-        codes: int64[n], codes as indices of label columns.
-        weights: float64[n], 1 / inclusion probability.
-        level: Confidence level.
-    """
+    """Return the difference of two accuracies on the same texts, with a t interval."""
     right = [
         np.asarray(probs.argmax(axis=1) == codes, float) for probs in (before, after)
     ]

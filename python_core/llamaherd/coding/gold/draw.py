@@ -313,12 +313,7 @@ def _drawn(
     after: GoldSample | None,
     most: float,
 ) -> tuple[sampling.Draw, dict[str, Any], bool]:
-    """Draw from the texts that were not drawn before.
-
-    Returns:
-        The draw; its settings, to be recorded in the design; and True if it continues an
-        earlier sample of the same design.
-    """
+    """Draw from the texts that were not drawn before."""
 
     def unequal(own: Floats, at_least: float) -> sampling.Draw:
         if after is None:

@@ -58,14 +58,7 @@ def csv_bytes(
     *,
     spreadsheet: bool = False,
 ) -> bytes:
-    """Return rows as UTF-8 CSV; all cells are quoted.
-
-    Args:
-        rows: Cells by row.
-        bom: Whether to write a byte order mark.
-        delimiter: Delimiter of cells.
-        spreadsheet: Whether to escape cells, see `escaped`.
-    """
+    """Return rows as UTF-8 CSV; all cells are quoted."""
     out = io.StringIO()
     writer = csv.writer(
         out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
@@ -258,14 +251,7 @@ def read_codes(
     places: Places,
     reader: CodeReader,
 ) -> dict[str, list[str | None]]:
-    """Return the codes of each coder, in the sample's order.
-
-    Args:
-        codes: See `GoldSample.with_codes`.
-        coder: Name of the coder if there is a single coder.
-        places: Texts of the sample.
-        reader: Reader of single codes.
-    """
+    """Return the codes of each coder, in the sample's order."""
     order = places.order_of(codes)
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
         given = {

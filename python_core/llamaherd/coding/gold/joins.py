@@ -62,16 +62,7 @@ class SampleRows:
         texts: Sequence[Any] | None = None,
         labels: Sequence[Any] | None = None,
     ) -> SampleRows:
-        """Select the sample's columns that exist in the data.
-
-        Args:
-            gold: The sample.
-            frame: The data.
-            n: Number of rows of the data.
-            texts: The n texts; None to read the column that the sample's texts came from.
-            labels: Labels that are used. They also identify rows if the data do not have
-                the column that the sample's labels came from.
-        """
+        """Select the sample's columns that exist in the data."""
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
         design = getattr(gold, "design", None) or {}
@@ -104,14 +95,6 @@ def current_rows(
 
     If the data have the sample's ids, rows are matched by id. Otherwise the texts, or the
     labels of all rows, must show that the rows are in the order of the draw.
-
-    Args:
-        gold: Object with the attribute `rows` and, if they are known, `ids`, `texts`,
-            `labels`, `all_probs`, `all_ids` and `design`.
-        rows: The data.
-
-    Returns:
-        N row indices; None if all rows are in the order of the draw.
     """
     all_probs = getattr(gold, "all_probs", None)
     if all_probs is not None and len(all_probs) != rows.n:

@@ -229,11 +229,7 @@ class Population:
 
 
 def own_ids(frame: object) -> str | None:
-    """Return "id" if this column exists and its values are unique, else None.
-
-    Warns:
-        UserWarning: The column exists, and values are missing or not unique.
-    """
+    """Return "id" if this column exists and its values are unique, else None."""
     if ID not in frames.names(frame):
         return None
     values = [text_of(value) for value in frames.column(frame, ID, "id")]

@@ -80,14 +80,7 @@ def read_files(
     sample: GoldSample | None,
     coders: Sequence[str] | None,
 ) -> GoldSample:
-    """Read completed coding sheets from files.
-
-    Args:
-        paths: Paths of the files.
-        names: Name of each file's coder, "" to use the name of its column.
-        sample: See `read_gold`.
-        coders: See `read_gold`.
-    """
+    """Read completed coding sheets from files."""
     files = [checks.path("path", path) for path in paths]
     check_names(names, "path")
     if sample is None:

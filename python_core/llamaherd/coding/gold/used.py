@@ -116,16 +116,7 @@ def used_gold(
     *,
     is_clustered: bool = False,
 ) -> GoldUsed:
-    """Read a gold sample, or codes with probabilities from `prob`.
-
-    Args:
-        gold: A sample of these N texts; or N codes, with None for uncoded texts.
-        prob: "simple", or N inclusion probabilities; None to use the probabilities of the
-            sample.
-        n_texts: N, the number of texts in the data.
-        kept: int64[m], rows of the texts that the estimate describes.
-        is_clustered: Whether whole clusters of texts were drawn.
-    """
+    """Read a gold sample, or codes with probabilities from `prob`."""
     if isinstance(gold, GoldSample):
         if prob is not None:
             raise ArgumentError("must not be given: gold has a design", argument="prob")
@@ -324,12 +315,6 @@ def probs_of_codes(
     Coded texts are assumed to be a random part of the drawn texts in their stratum. If
     response rates differ by the model's label, coded texts are assumed to be a random
     part of the drawn texts with the same stratum and label.
-
-    Args:
-        gold: Gold sample.
-        coded: int64[n], indices of its texts that have a code.
-        has_empty_strata: True to accept strata without a code, with a note; the
-            probabilities are then right for the texts of the other strata.
 
     Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
     "Model Assisted Survey Sampling", 1992, section 15.6.

@@ -67,13 +67,7 @@ class Wave:
     outside: Outside | None = None
 
     def among(self, kept: Ints, new_rows: Ints) -> Wave:
-        """Return the wave for a subset of texts.
-
-        Args:
-            kept: int64[m], rows of the subset.
-            new_rows: int64[N], index of each row in the subset; -1 for rows outside the
-                subset.
-        """
+        """Return the wave for a subset of texts."""
         rows = new_rows[self.rows]
         gone = self.rows[rows < 0]
         more = Outside(strata=self.strata[gone], left=1 - self.probs[gone])
@@ -130,12 +124,7 @@ class Combined:
 
 
 def shares(sizes: Sequence[int], n_texts: int) -> Floats:
-    """Return the weights of the waves in the estimate, which sum to 1, float64[T].
-
-    Args:
-        sizes: Number of texts that each wave drew.
-        n_texts: Number of texts from which the first wave was drawn.
-    """
+    """Return the weights of the waves in the estimate, which sum to 1, float64[T]."""
     n = np.array(sizes, dtype=np.float64)
     left = n_texts - np.concatenate([[0.0], np.cumsum(n)[:-1]])
     if n[-1] >= left[-1]:  # all texts were drawn: nothing remains to estimate
@@ -154,17 +143,7 @@ def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
 
 
 def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
-    """Return probabilities that grow with a size, between a lower and an upper bound.
-
-    Args:
-        sizes: float64[M], non-negative; if all are 0 they are treated as equal.
-        n: Number of texts to draw.
-        floor: Share of the sample that is drawn with equal probabilities.
-        most: Upper bound, at least n / M.
-
-    Returns:
-        Inclusion probabilities, float64[M], which sum to n.
-    """
+    """Return probabilities that grow with a size, between a lower and an upper bound."""
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
         raise ArgumentError(
             "must be finite and at least 0", argument="prob", code="out_of_range"
@@ -228,11 +207,6 @@ def combine(waves: Sequence[Wave]) -> Combined:
 
 
 def with_codes(waves: Sequence[Wave], is_coded: Flags) -> tuple[Wave, ...]:
-    """Return the waves up to the last wave that has a code; all waves if none has.
-
-    Args:
-        waves: The waves.
-        is_coded: bool[N], True for texts with a code.
-    """
+    """Return the waves up to the last wave that has a code; all waves if none has."""
     known = [t for t, wave in enumerate(waves) if is_coded[wave.rows].any()]
     return tuple(waves[: known[-1] + 1]) if known else tuple(waves)

@@ -287,12 +287,6 @@ class WeightedUnits:
         The columns are the q labels and all others; the rows are all k labels and none,
         or as the columns if units may have several labels. An unseen unit has labels that
         occur. Of several labels it has at most one, by the model, the code, or both.
-
-        Args:
-            labels: The q labels to which the next arguments refer.
-            of_model: Part of a label by the model in the slope of a unit.
-            of_code: Part of a label as code.
-            of_hit: Part of a label that both gave.
         """
         q = len(labels)
         slopes = np.add.outer(np.append(of_model, 0.0), np.append(of_code, 0.0))

@@ -186,15 +186,7 @@ def kappa_statistic(
     is_ordered: bool = False,
     is_model: bool = False,
 ) -> tuple[UnitStatistic, float, float]:
-    """Return kappa as a function of the units' weights, observed and expected agreement.
-
-    Args:
-        indices: int64[2, n], labels of both coders.
-        distance: float64[q, q], disagreement weights.
-        w: float64[n], weights of the units, with the sum 1.
-        is_ordered: True if an unseen disagreement is one step on a scale.
-        is_model: True if the labels of the first coder are known before the codes.
-    """
+    """Return kappa by the weights, whose sum is 1; observed and expected agreement."""
     q, worst = len(distance), distance.max()
     p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
     rows, columns = p.sum(axis=1), p.sum(axis=0)

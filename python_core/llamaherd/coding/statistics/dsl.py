@@ -140,15 +140,6 @@ def hajek(
 
     where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
     this is exactly the variance of a stratified sample.
-
-    Args:
-        terms: float64[n, p], c_i / pi_i of the codes.
-        left: float64[n], 1 - pi_i.
-        strata: int64[n], strata of the codes.
-        outside: Codes of the same strata whose terms are 0.
-
-    Returns:
-        Covariances, float64[p, p].
     """
     centred = Centred.of(terms, left, strata, outside)
     of_others = (centred.means * centred.more[:, None]).T @ centred.means

@@ -137,11 +137,6 @@ def share_limits(share: float, n: float, level: float) -> tuple[float, float]:
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, method 4, for c = 1.
-
-    Args:
-        share: Share of n units.
-        n: Number of units, or effective number.
-        level: Confidence level.
     """
     if n <= 0 or math.isnan(share):
         return (0.0, 1.0)
@@ -161,12 +156,6 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
-
-    Args:
-        low: Lower limit.
-        high: Upper limit.
-        least: Smallest possible value.
-        most: Largest possible value.
     """
     slack = _ROUNDING * (most - least) if math.isfinite(most - least) else 0.0
     is_below = low < least - slack and high <= least
@@ -182,17 +171,11 @@ def share(
 
     With weights, or hits between 0 and 1, the interval uses the effective number of
     units: the size of a simple random sample with the same variance. If all hits are
-    equal, this is Kish's number, (sum w)^2 / sum w^2.
+    equal, this is Kish's number, (sum w)^2 / sum w^2. `unseen` is the weight of a miss
+    that was not drawn: the lower limit is also computed with it, beyond the usual weight,
+    which the interval allows for; it fades as in `uncertainty`.
 
     Sources: Korn and Graubard, Survey Methodology 24, 1998; Kish, Survey Sampling, 1965.
-
-    Args:
-        hits: bool[n] or float64[n] in [0, 1].
-        weights: float64[n], non-negative.
-        level: Confidence level.
-        unseen: Weight of a miss that was not drawn, among units with other weights. The
-            lower limit is also computed with this miss, beyond the usual weight of the
-            units, which the interval allows for; it fades as in `uncertainty`.
     """
     counted = weights > 0
     values, w = np.asarray(hits, dtype=float)[counted], weights[counted]
@@ -217,10 +200,6 @@ def mean_of_parts(parts: Sequence[Measure], n: int) -> Measure:
     Shares without a value have the value 0 and no error.
 
     Source: Zou and Donner, Stat. Med. 27, 2008 (method of variance estimates recovery).
-
-    Args:
-        parts: Shares with their intervals.
-        n: Number of units.
     """
     known = [each for each in parts if not math.isnan(each.value)]
     if not known:

@@ -69,13 +69,7 @@ if TYPE_CHECKING:
 
 
 def best_lam(y: Floats, y_hat: Floats, y_hat_others: Floats) -> float:
-    """Return the weight of the predictions in a simple random sample.
-
-    Args:
-        y: float64[n], codes.
-        y_hat: float64[n], predictions of the same texts.
-        y_hat_others: float64[N], predictions of the texts without codes.
-    """
+    """Return the weight of the predictions in a simple random sample."""
     both = np.concatenate([y_hat, y_hat_others])
     spread = float(np.var(both, ddof=1)) * (1 + len(y) / len(y_hat_others))
     shared = float(np.mean((y - y.mean()) * (y_hat - y_hat.mean())))
@@ -87,10 +81,6 @@ def tuned_means(problem: Problem) -> Estimated:
 
     The equation of a group contains only the texts of this group. A group on which the
     model is accurate therefore gets a larger lam than the other groups.
-
-    Args:
-        problem: Least squares; each row of the covariates has at most one 1, in the
-            column of the text's group, and else 0.
     """
     theta = solution_at(problem, 1.0)
     bread = bread_at(problem, 1.0, theta)
@@ -237,12 +227,7 @@ class CodesAlone:
 
 
 def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
-    """Return variances by codes alone as functions of the number of codes.
-
-    Args:
-        problem: The regression.
-        ways: Weights of the coefficients in each estimate, float64[p].
-    """
+    """Return variances by codes alone as functions of the number of codes."""
     probs, counts = np.unique(problem.of_all_texts[0], return_counts=True)
     theta = solution_at(problem, 0.0)
     bread = bread_at(problem, 0.0, theta)
@@ -265,13 +250,7 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
 
 
 def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
-    """Divide the variance of one estimate.
-
-    Args:
-        problem: The regression.
-        terms: float64[n], terms of the codes in the estimate, without 1 / pi.
-        whole: Variance of the estimate.
-    """
+    """Divide the variance of one estimate."""
     if problem.clusters is not None:  # more codes of the same clusters
         return VarianceParts(fixed=0.0, probs=np.zeros(1), parts=np.ones(1))
     if problem.strata is None:
@@ -325,17 +304,7 @@ def half_width(  # noqa: PLR0917 - numbers of one design
     target: Target,
     level: float,
 ) -> float:
-    """Return half the expected width of the interval of a share.
-
-    Args:
-        n: Number of coded texts.
-        method: "gold", "dsl" or "ppi".
-        share: Share of texts with the label, by people and by the model.
-        kappa: Agreement of people and the model.
-        population: Number of texts; None for infinitely many.
-        target: See `Problem`.
-        level: Confidence level.
-    """
+    """Return half the expected width of the interval of a share."""
     n_texts, scale, of_texts = population or _TIMES * n, 1.0, 0.0
     if population is None or population > _TIMES * n:
         # The draw's part of the variance has the factor 1 - n / N.

@@ -243,9 +243,6 @@ def _through_ranks(of_scores: Floats) -> Floats:
 
     A code with the value d raises the mid-rank of d by 1 / 2 of its weight, and those of
     higher values by its weight.
-
-    Args:
-        of_scores: float64[q], derivatives by the mid-ranks.
     """
     return np.asarray(of_scores.sum() - np.cumsum(of_scores) + of_scores / 2)
 

@@ -120,17 +120,7 @@ def ratings_of(
     scale: Scale = "nominal",
     least: int = 2,
 ) -> Ratings:
-    """Convert codes to indices of values.
-
-    Args:
-        codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
-            are missing. More than 4 coders of fewer units cause a warning, unless the
-            codes are `CodesByCoder`.
-        levels: All possible values in their order; None for the values that occur:
-            numbers sorted by size, other values sorted alphabetically.
-        scale: Scale of measurement, which defines order and distances of values.
-        least: Smallest number of coders that is allowed.
-    """
+    """Convert codes to indices of values, in the order of `levels`, or sorted."""
     checks.choice("scale", scale, SCALES)
     must = "must be a list for each coder"
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
@@ -204,13 +194,7 @@ def check_indexes(coders: Sequence[Any]) -> None:
 
 
 def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    """Convert a collection of any library to a list.
-
-    Args:
-        name: Name of the argument.
-        must: Requirement that the error states, such as "must be a list".
-        values: Value of the argument.
-    """
+    """Convert a collection of any library to a list."""
     column: Any = checks.column_as_list(values)
     if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
         raise ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)

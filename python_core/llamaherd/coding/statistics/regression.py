@@ -60,17 +60,7 @@ class Estimated:
 
 
 def solve(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Solve the estimating equation.
-
-    Args:
-        kind: "ols" or "logit".
-        x: float64[n, p], covariates.
-        y: float64[n], outcomes; for "logit" in [0, 1].
-        weights: float64[n], weights of the rows.
-
-    Returns:
-        Coefficients, float64[p].
-    """
+    """Solve the estimating equation; return coefficients, float64[p]."""
     check_rank(x, weights)
     if kind == "ols":
         return _solved((x * weights[:, None]).T @ x, x.T @ (weights * y))

@@ -86,16 +86,7 @@ def draw_stratified(
     rng: np.random.Generator,
     allocation: Allocation | Mapping[Any, int] = "proportional",
 ) -> Draw:
-    """Draw n texts, a fixed number from each stratum.
-
-    Args:
-        strata: The stratum of each of N texts.
-        n: Number of texts to draw.
-        rng: Random number generator.
-        allocation: "proportional" to stratum sizes, "equal", or the number of texts for
-            each stratum. "proportional" and "equal" draw at least 2 texts from each
-            stratum that has 2 or more texts.
-    """
+    """Draw n texts, a fixed number from each stratum, at least 2 unless n is given."""
     names = list(dict.fromkeys(strata))
     codes = {name: h for h, name in enumerate(names)}
     at = np.array([codes[name] for name in strata], dtype=np.int64)
@@ -118,10 +109,6 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
     The texts form a line in random order; each text is a segment whose length is its
     probability. A text is drawn if its segment contains one of the points u, u + 1,
     u + 2 .., where u is uniform in [0, 1).
-
-    Args:
-        probs: float64[N] in [0, 1]; their sum, an integer, is the sample size.
-        rng: Random number generator.
     """
     if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
         raise ArgumentError(
@@ -163,14 +150,6 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
         pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)),
 
     where c is such that the pi_i sum to n.
-
-    Args:
-        sizes: float64[N], non-negative; if all are 0 they are treated as equal.
-        n: Number of texts to draw.
-        floor: Share in [0, 1]; pi_i is at least floor * n / N.
-
-    Returns:
-        Inclusion probabilities, float64[N], which sum to n.
     """
     checks.integer("n", n, 1, max(len(sizes), 1))
     checks.real("floor", floor, 0, 1)
@@ -265,13 +244,7 @@ _LEAST_EQUAL, _LEAST_OTHER = 100, 10
 def coders_like_model(
     labels: Sequence[object], codes: Sequence[Sequence[object]], coders: Sequence[str]
 ) -> list[str]:
-    """Return the coders whose codes all equal the model's labels, and may be a copy.
-
-    Args:
-        labels: n labels of the model; None for texts without a label.
-        codes: For each coder n codes; None for missing codes.
-        coders: Names of the coders.
-    """
+    """Return the coders whose codes all equal the model's labels, and may be a copy."""
     found = []
     for coder, column in zip(coders, codes, strict=True):
         pairs = [
@@ -292,9 +265,6 @@ def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
 
     Numbers are grouped by size, with about equal numbers of texts in each group. Of many
     other labels the rare ones become one group.
-
-    Args:
-        labels: Labels of all texts; None for texts without a label.
     """
     counts = Counter(labels)
     if len(counts) <= _MOST_GROUPS:
@@ -349,12 +319,7 @@ class LabelCheck:
 
 
 def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> LabelCheck:
-    """Compare the labels of coded texts with the labels of all texts.
-
-    Args:
-        labels: Labels of all texts.
-        coded: Labels of the coded texts, which are some of these texts.
-    """
+    """Compare the labels of coded texts with the labels of all texts."""
     groups = groups_of(labels)
     totals = Counter(groups[name] for name in labels)
     counts = Counter(groups[name] for name in coded)

@@ -166,11 +166,6 @@ def heaviest(sizes: Floats, probs: Floats, level: float) -> float:
     inclusion probabilities sum to the square of the normal quantile, the sample contains
     none of them with a probability of about 1 - level. Because probabilities are summed,
     a single text with a tiny probability cannot dominate.
-
-    Args:
-        sizes: float64[m], influences of the texts that could be cases, at least 0.
-        probs: float64[m], their inclusion probabilities.
-        level: Confidence level.
     """
     if len(sizes) == 0:
         return 0.0
@@ -184,13 +179,7 @@ def heaviest(sizes: Floats, probs: Floats, level: float) -> float:
 
 
 def unseen_case(influences: Floats, probs: Floats, level: float) -> tuple[float, float]:
-    """Return the size and the mean of an unseen case of the greatest weight; see `Cases`.
-
-    Args:
-        influences: float64[m], influences of the texts that could be cases, not 0.
-        probs: float64[m], their inclusion probabilities.
-        level: Confidence level.
-    """
+    """Return size and mean of an unseen case of the greatest weight; see `Cases`."""
     sizes = np.abs(influences)
     sizes = np.minimum(sizes, heaviest(sizes, probs, level))
     weights = probs * sizes**2
@@ -231,14 +220,7 @@ class UnitStatistic:
     def mean(
         cls, numbers: Floats, weights: Floats, values: Sequence[float] = ()
     ) -> UnitStatistic:
-        """Return the mean of numbers, or of hits if they have two values.
-
-        Args:
-            numbers: float64[n].
-            weights: float64[n], positive.
-            values: Possible numbers of an unseen unit; () if any number is possible: the
-                interval is then a t interval.
-        """
+        """Return the mean of numbers, or of hits if they have two values."""
         value, total = float(np.average(numbers, weights=weights)), weights.sum()
         return cls(
             value=value,

@@ -216,15 +216,7 @@ def by_label(
     names: Sequence[Hashable],
     how: CoefficientSettings,
 ) -> tuple[LabelAgreement, ...]:
-    """Return the agreement of coders for each label.
-
-    Args:
-        given: Labels by the model, as tuples.
-        right: Majority of human codes, as tuples.
-        people: Human codes of each coder, as tuples.
-        names: All labels.
-        how: Settings of the coefficients.
-    """
+    """Return the agreement of coders for each label."""
     return tuple(
         LabelAgreement(
             label=name,

@@ -128,18 +128,7 @@ def answers_of(
     *,
     several: bool = False,
 ) -> ModelLabels:
-    """Read labels and probabilities from `coded`.
-
-    Args:
-        coded: Object with `labels`, such as `Coded` and `ClassifyResults`; a data frame;
-            or a list of labels.
-        label: Column of labels in a data frame.
-        prob: Column with the probability of the label; or float[n], probabilities of the
-            given labels; or float[n, k], probabilities of all labels. None to use the
-            probabilities in `coded`, if any.
-        names: All labels in their order; None to use the labels in `coded`, if any.
-        several: True if a text may have several labels; they stay joined in one string.
-    """
+    """Read labels and probabilities from `coded`."""
     frame = getattr(coded, "frame", coded)
     if label is not None:
         labels = frames.column(frame, label, "label")
@@ -230,16 +219,7 @@ def codes_of(
     coded: Any,  # noqa: ANN401 - of many kinds
     answers: ModelLabels,
 ) -> Codes:
-    """Read human codes from `gold`, or from columns of `coded`.
-
-    Args:
-        gold: Object with `rows`, `codes` and `probs`, such as `GoldSample`; codes of all
-            n texts; codes of several people as a mapping by coder or a list of lists;
-            the name of a column, as `truth`; None to use `truth`.
-        truth: Name of the column or columns of `coded` with human codes.
-        coded: The argument `coded` of `answers_of`.
-        answers: The labels that `answers_of` returned.
-    """
+    """Read human codes from `gold`, or from columns of `coded`."""
     n = len(answers.labels)
     if (gold is None) == (truth is None):
         raise ArgumentError(

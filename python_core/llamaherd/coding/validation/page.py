@@ -27,13 +27,7 @@ _WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
 
 
 def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
-    """Return the page of a validation, with lines of at most 88 characters.
-
-    Args:
-        found: The validation.
-        name: Name of the class to show.
-        first: Number that the page shows for the text with index 0.
-    """
+    """Return the page of a validation, with lines of at most 88 characters."""
     people = len(found.coders)
     who = count_of(people, "person")
     words = [_WEIGHTS[each] for each in found.weighted_by]

@@ -49,12 +49,7 @@ class Matches:
 
 
 def matches(given: Sequence[Sequence[Unit]], true: Sequence[Sequence[Unit]]) -> Matches:
-    """Count matching passages of n texts; equal passages in a text are counted once.
-
-    Args:
-        given: Passages of each text to evaluate.
-        true: Reference passages of each text.
-    """
+    """Count matching passages of n texts; equal passages in a text are counted once."""
     rows = []
     for own, other in zip(given, true, strict=True):
         a, b = sorted(set(own)), sorted(set(other))
@@ -154,15 +149,7 @@ class Unitizing:
         self._parts = [_Part.of_texts(coders, lengths, label) for label in wanted]
 
     def alpha(self, order: Integers | None = None) -> float:
-        """Return alpha: 1 for perfect agreement, about 0 for chance.
-
-        Args:
-            order: Indices of texts, in the order of the continuum; None for each text
-                once.
-
-        Returns:
-            The coefficient; NaN if nobody marked a unit.
-        """
+        """Return alpha: 1 for perfect agreement, about 0 for chance."""
         texts = np.arange(len(self._lengths)) if order is None else order
         ends = np.cumsum(self._lengths[texts])
         begins, length = ends - self._lengths[texts], int(ends[-1])
@@ -211,12 +198,7 @@ class _Units:
     first: Integers
 
     def placed(self, texts: Integers, begins: Integers) -> tuple[Integers, Integers]:
-        """Return begin and length of the units of these texts on a continuum.
-
-        Args:
-            texts: Indices of the texts.
-            begins: Position on the continuum at which each text begins.
-        """
+        """Return begin and length of the units of these texts on a continuum."""
         counts = self.first[texts + 1] - self.first[texts]
         n_before = np.cumsum(counts) - counts
         index = np.arange(counts.sum()) + np.repeat(self.first[texts] - n_before, counts)
@@ -257,12 +239,7 @@ def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
 
 
 def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
-    """Return the disagreement expected by chance.
-
-    Args:
-        each: For each coder, begins and lengths of the units in order.
-        length: Length of the continuum.
-    """
+    """Return the disagreement expected by chance."""
     size = np.concatenate([sizes for _, sizes in each]).astype(float)
     gaps = np.concatenate(
         [

@@ -341,12 +341,6 @@ def compared_numbers(
 
     The model's number is the expected value if the probabilities of all labels are known,
     else its label. The number that several people give a text is the mean of their codes.
-
-    Returns:
-        The comparison of the model with people, and the comparison of people with each
-        other. Both comparisons are None for a nominal scale, or if a label or a code is
-        not a number; the comparison of people is also None if fewer than two people
-        coded.
     """
     if scale == "nominal":
         return None, None
