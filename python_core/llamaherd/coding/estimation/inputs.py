@@ -85,16 +85,27 @@ class Inputs:
         target: Target = "population",
         formula: str | None = None,
         by: str | Sequence[str] | None = None,
+        rows: tuple[Ints, Ints | None] | None = None,
     ) -> Inputs:
-        """Read the arguments of `estimate` that name texts and codes."""
+        """Read the arguments of `estimate` that name texts and codes.
+
+        R has evaluated a formula itself: labels and codes are in one form, and `rows` has
+        the rows to use and their clusters.
+        """
         several = has_several(coded, gold) if several is None else several
         texts, gold, notes = match_sample(coded, gold, label, text, several=several)
-        gold, prob = codes_and_probs(texts, gold, prob, weights)
-        texts, gold, are_numbers = in_one_form(texts, gold, several=several)
         survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
-        kept = kept_rows(texts, formula, by, cluster, survey)
-        used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
-        clusters, of_copies = clusters_of(texts, cluster, kept, target)
+        are_numbers, clusters, of_copies = False, None, []
+        if rows is None:
+            gold, prob = codes_and_probs(texts, gold, prob, weights)
+            texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+            kept = kept_rows(texts, formula, by, cluster, survey)
+        else:
+            kept, clusters = rows
+        is_clustered = cluster is not None or clusters is not None
+        used = used_gold(gold, prob, len(texts), kept, is_clustered=is_clustered)
+        if clusters is None:
+            clusters, of_copies = clusters_of(texts, cluster, kept, target)
         return cls(
             texts=texts,
             gold=gold,
@@ -112,46 +123,6 @@ class Inputs:
                 *cluster_notes(coded, cluster),
                 *of_copies,
             ],
-        )
-
-    @classmethod
-    def of_rows(
-        cls,
-        coded: Any,  # noqa: ANN401 - see estimate
-        gold: Any,  # noqa: ANN401 - see estimate
-        kept: Ints,
-        clusters: Ints | None,
-        *,
-        label: str | None,
-        text: str | None,
-        prob: Any,  # noqa: ANN401 - see estimate
-        several: bool,
-        weights: Any,  # noqa: ANN401 - see estimate
-        target: Target,
-    ) -> Inputs:
-        """Read labels and codes of one form, for rows that the caller chose."""
-        texts, gold, notes = match_sample(coded, gold, label, text, several=several)
-        used = used_gold(
-            gold, prob, len(texts), kept, is_clustered=clusters is not None
-        ).among(kept, len(texts))
-        of_copies: list[str] = []
-        if clusters is None:
-            clusters, of_copies = clusters_of(texts, None, kept, target)
-        notes += [
-            *note_on_copies(texts, gold),
-            *note_on_undeclared(texts, gold, several=several),
-        ]
-        return cls(
-            texts=texts,
-            gold=gold,
-            prob=prob,
-            several=several,
-            are_numbers=False,
-            kept=kept,
-            used=used,
-            survey=None if weights is None else weights_of(None, weights, len(texts)),
-            clusters=clusters,
-            notes=[*notes, *of_copies],
         )
 
     def settings(

@@ -366,10 +366,8 @@ def match_sample(
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
     data = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    found = Matched.of(gold, data)
-    gold = found.gold.moved(found.new_rows)
-    gold = gold.with_labels([texts.labels[row] for row in gold.rows])
-    return texts, gold, [*filter(None, [found.left_out]), *found.notes]
+    found = Matched.of(gold, data, texts.labels)
+    return texts, found.gold, [*filter(None, [found.left_out]), *found.notes]
 
 
 def codes_and_probs(

@@ -314,8 +314,14 @@ class WeightedUnits:
         labels = self.occurring(by)
         if self.known is None:
             return self.mean(part, labels)
+        below = (self.should if part == "recall" else self.has)[:, labels]
+        sums = self.weights @ below
+        of_units = below @ np.divide(1.0, sums, out=0 * sums, where=sums > 0)
+        hits = (self.has & self.should).any(axis=1)
         return mean_of_parts(
-            [getattr(per_label[int(j)], part) for j in labels], len(self.weights)
+            [getattr(per_label[int(j)], part) for j in labels],
+            share(hits, self.weights * of_units, self.level),
+            len(self.weights),
         )
 
     def scores(self, label: Hashable, j: int) -> LabelScores:

@@ -7,7 +7,7 @@ All tables of coefficients follow from
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from llamaherd.coding.statistics.many_coders import (
     percent_agreement,
 )
 from llamaherd.coding.statistics.ratings import (
-    INTERVAL,
     Agreement,
     ModelAndPerson,
     as_list,
@@ -153,28 +152,24 @@ def _kappa(
     is_model: bool,
 ) -> Agreement:
     """Compute kappa from both coders' labels, int64[2, n], and the units' weights."""
-    n = int((w > 0).sum())
-    value, se, po, pe, low, high = (math.nan,) * 6
-    if n and len(distance):
-        indices, w = indices[:, w > 0], w[w > 0] / w.sum()
-        found, po, pe = kappa_statistic(
-            indices, distance, w, is_ordered=is_weighted, is_model=is_model
-        )
-        value = found.value
-        if not math.isnan(value):
-            se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
-            low, high = found.limits(level)
-    return Agreement(
-        name="weighted kappa" if is_weighted else "kappa",
-        value=value,
+    name, n = "weighted kappa" if is_weighted else "kappa", int((w > 0).sum())
+    made = Agreement(name=name, value=math.nan, n_units=n, n_coders=2)
+    if not n or not len(distance):
+        return made
+    indices, w = indices[:, w > 0], w[w > 0] / w.sum()
+    found, po, pe = kappa_statistic(
+        indices, distance, w, is_ordered=is_weighted, is_model=is_model
+    )
+    low, high = found.limits(level)
+    se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
+    return replace(
+        made,
+        value=found.value,
         low=low,
         high=high,
-        se=se,
+        se=math.nan if math.isnan(found.value) else se,
         observed=po,
         expected=pe,
-        n_units=n,
-        n_coders=2,
-        interval=INTERVAL,
     )
 
 

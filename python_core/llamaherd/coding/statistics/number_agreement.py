@@ -70,14 +70,14 @@ class NumberAgreement:
 
     n: int
     n_raters: int
-    pearson: Measure | None
-    spearman: Measure | None
+    pearson: Measure | None = None
+    spearman: Measure | None = None
     icc: Measure
     alpha: Measure
-    rmse: Measure | None
-    mae: Measure | None
-    bias: Measure | None
-    limits: tuple[float, float] | None
+    rmse: Measure | None = None
+    mae: Measure | None = None
+    bias: Measure | None = None
+    limits: tuple[float, float] | None = None
     points: tuple[tuple[float, float], ...] = ()
 
     @property
@@ -117,10 +117,7 @@ def number_agreement(
     scaled = _scaled(x)
     alpha, icc = (_on_z_scale(each, level) for each in _of_squares(scaled, w))
     if k > 2:
-        return NumberAgreement(
-            n=n, n_raters=k, pearson=None, spearman=None, icc=icc, alpha=alpha,
-            rmse=None, mae=None, bias=None, limits=None,
-        )  # fmt: skip
+        return NumberAgreement(n=n, n_raters=k, icc=icc, alpha=alpha)
     differences = x[0] - x[1]
     bias = mean(differences, w, level)
     spread = _deviation(differences, w, bias.value)

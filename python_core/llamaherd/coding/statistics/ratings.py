@@ -68,14 +68,14 @@ class Agreement:
 
     name: str
     value: float
-    low: float
-    high: float
-    se: float
-    observed: float
-    expected: float
+    low: float = math.nan
+    high: float = math.nan
+    se: float = math.nan
+    observed: float = math.nan
+    expected: float = math.nan
     n_units: int
     n_coders: int
-    interval: str
+    interval: str = INTERVAL
 
     def __float__(self) -> float:
         return self.value

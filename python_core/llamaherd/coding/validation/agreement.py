@@ -245,9 +245,6 @@ def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
             Agreement(
                 name=same[0].name,
                 value=means[0],
-                low=math.nan,
-                high=math.nan,
-                se=math.nan,
                 observed=means[1],
                 expected=means[2],
                 n_units=same[0].n_units,

@@ -19,6 +19,7 @@ from llamaherd.coding.codes import (
     text_of,
 )
 from llamaherd.coding.gold.joins import Matched, SampleRows
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.used import probs_of_codes
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
@@ -67,8 +68,8 @@ class Codes:
         rows: Indices of the g texts.
         codes: For each of m coders g codes; None if a code is missing.
         coders: Names of the m coders.
-        inclusion: float64[g], probability of each text to be drawn and coded; None if
-            unknown, or if all texts were drawn.
+        inclusion: float64[g], probability of each text to be drawn and coded; None if the
+            texts are not those of a sample.
         is_sample: True if the texts were drawn, so that inclusion probabilities are
             needed.
         n_without: Number of drawn texts without a code.
@@ -229,16 +230,12 @@ def codes_of(
         )
     if isinstance(gold, str):
         gold, truth = None, gold
-    if hasattr(gold, "rows") and hasattr(gold, "codes"):
+    if isinstance(gold, GoldSample):
+        frame, labels = getattr(coded, "frame", coded), answers.labels
         gold = open_parts(gold)
-        if getattr(gold, "waves", ()):
-            gold = gold.coded_waves()
-        frame = getattr(coded, "frame", coded)
-        data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
-        found = Matched.of(gold, data)
-        codes = _of_sample(found.gold, answers.labels, found.new_rows)
-        response = (*codes.response, *found.notes)
-        return replace(codes, response=response, left_out=found.left_out)
+        gold = gold.coded_waves() if gold.waves else gold
+        data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=labels)
+        return _of_sample(Matched.of(gold, data, list(map(text_of, labels))))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -309,19 +306,8 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
     )
 
 
-def _of_sample(
-    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-    labels: Sequence[Code],
-    new_rows: Sequence[int] | None,
-) -> Codes:
-    n = len(labels)
-    given = [int(row) if new_rows is None else new_rows[int(row)] for row in gold.rows]
-    if given and not 0 <= min(given) <= max(given) < n:
-        raise ArgumentError(
-            f"must be drawn from these {count_of(n, 'text')}, but has the row "
-            f"{max(given)}",
-            argument="gold",
-        )
+def _of_sample(found: Matched) -> Codes:
+    gold = found.gold
     columns = [
         [None if is_missing(code) else code for code in column] for column in gold.codes
     ]
@@ -329,44 +315,29 @@ def _of_sample(
         raise ArgumentError(
             "must have codes of people; the sample has none yet", argument="gold"
         )
-    if any(len(column) != len(given) for column in columns):
+    if any(len(column) != len(gold) for column in columns):
         raise ArgumentError(
             "must have as many codes for each coder as it has rows", argument="gold"
         )
-    kept = [i for i in range(len(given)) if any_code([column[i] for column in columns])]
-    probs = getattr(gold, "probs", None)
-    inclusion = None if probs is None else np.asarray(probs, dtype=float)[kept]
-    if inclusion is not None and not ((inclusion > 0) & (inclusion <= 1)).all():
-        raise ArgumentError(
-            "must have inclusion probabilities above 0, up to 1", argument="gold"
-        )
-    response: tuple[str, ...] = ()
-    is_by_label = False
-    if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
-        own = gold.with_labels([_text_or_none(labels[row]) for row in given])
-        found = probs_of_codes(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
-        inclusion = found.probs
-        is_by_label = found.is_by_label
-        response = tuple(found.notes if found.is_by_label else found.notes[1:])
-    names = getattr(gold, "coders", None) or [
-        f"coder {i + 1}" for i in range(len(columns))
-    ]
+    kept = [i for i, codes in enumerate(zip(*columns, strict=True)) if any_code(codes)]
+    inclusion, notes, is_by_label = gold.probs[kept], found.notes, False
+    if 0 < len(kept) < len(gold):
+        answers = probs_of_codes(gold, np.array(kept), has_empty_strata=True)
+        inclusion, is_by_label = answers.probs, answers.is_by_label
+        notes = [*(answers.notes if is_by_label else answers.notes[1:]), *notes]
     return Codes(
-        rows=[given[i] for i in kept],
+        rows=[gold.rows[i] for i in kept],
         codes=[[column[i] for i in kept] for column in columns],
-        coders=tuple(map(str, names)),
+        coders=tuple(gold.coders),
         inclusion=inclusion,
         is_sample=True,
-        n_without=len(given) - len(kept),
-        design=getattr(gold, "design", None),
-        names=tuple(getattr(gold, "names", ())),
-        response=response,
+        n_without=len(gold) - len(kept),
+        design=gold.design,
+        names=tuple(gold.names),
+        response=tuple(notes),
         is_by_label=is_by_label,
+        left_out=found.left_out,
     )
-
-
-def _text_or_none(label: Code) -> str | None:
-    return None if label is None else str(text_of(label))
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind

@@ -63,8 +63,6 @@ def _of_numbers(validation: Validation) -> list[str]:
 
 def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:
     lines = [f"{codes.left_out}."] if codes.left_out else []
-    if codes.is_sample and codes.inclusion is None:
-        lines.append(note("unknown_probabilities"))
     if codes.n_without and not codes.is_by_label:
         lines.append(note("without_code", n=codes.n_without))
     lines += [f"{text[0].upper()}{text[1:]}." for text in codes.response]
