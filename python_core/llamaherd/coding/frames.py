@@ -32,27 +32,18 @@ class Categories:
     """Column of labels with a known set of possible values.
 
     pandas and polars have a type for such columns; other libraries get a column of texts.
-
-    Attributes:
-        values: A label for each row, or None.
-        names: All labels, in their order.
-        ordered: True if the order of labels is meaningful.
     """
 
-    values: Sequence[str | None]
-    names: tuple[str, ...]
-    ordered: bool = False
+    values: Sequence[str | None]  # A label for each row, or None
+    names: tuple[str, ...]  # All labels, in their order
+    ordered: bool = False  # True if the order of labels is meaningful
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Integers:
-    """Column of whole numbers; its type is integer even if all values are missing.
+    """Column of whole numbers; its type is integer even if all values are missing."""
 
-    Attributes:
-        values: A number for each row, or None.
-    """
-
-    values: Sequence[int | None]
+    values: Sequence[int | None]  # A number for each row, or None
 
 
 def n_rows(frame: object) -> int:

@@ -43,23 +43,14 @@ MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimation:
-    """Settings of a call of `estimate` other than its texts, codes and outcome.
+    """Settings of a call of `estimate` other than its texts, codes and outcome."""
 
-    Attributes:
-        settings: Methods, level, target, clusters and weights.
-        model: "mean", "ols" or "logit".
-        formula: Formula of a regression; None for means.
-        simultaneous: See `estimate`.
-        columns: Columns in the formula, or that define groups.
-        grouped_by: Columns that define groups.
-    """
-
-    settings: FitSettings
-    model: Model
-    formula: str | None
-    simultaneous: Literal["bonferroni"] | None
-    columns: Sequence[str]
-    grouped_by: tuple[str, ...] = ()
+    settings: FitSettings  # Methods, level, target, clusters and weights
+    model: Model  # "mean", "ols" or "logit"
+    formula: str | None  # Formula of a regression; None for means
+    simultaneous: Literal["bonferroni"] | None  # See `estimate`
+    columns: Sequence[str]  # Columns in the formula, or that define groups
+    grouped_by: tuple[str, ...] = ()  # Columns that define groups
 
     def regression(
         self,

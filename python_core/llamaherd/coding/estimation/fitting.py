@@ -33,24 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitSettings:
-    """Settings shared by all estimates of a call.
+    """Settings shared by all estimates of a call."""
 
-    Attributes:
-        gold: The codes.
-        methods: Methods.
-        level: Confidence level.
-        target: See `Problem`.
-        clusters: See `Problem`.
-        are_probs: True if predictions are probabilities, or computed from probabilities.
-        weights: float64[N], survey weights with mean 1; None for equal weights.
-    """
-
-    gold: GoldUsed
-    methods: Sequence[Method]
-    level: float
-    target: Target
-    clusters: Ints | None = None
+    gold: GoldUsed  # The codes
+    methods: Sequence[Method]  # Methods
+    level: float  # Confidence level
+    target: Target  # See `Problem`
+    clusters: Ints | None = None  # See `Problem`
+    # True if predictions are probabilities, or computed from probabilities
     are_probs: bool = False
+    # float64[N], survey weights with mean 1; None for equal weights
     weights: Floats | None = None
 
     def problem(
@@ -139,27 +131,17 @@ def settings_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodFit:
-    """Coefficients by one method, and weighted sums of them.
+    """Coefficients by one method, and weighted sums of them."""
 
-    Attributes:
-        covariance: float64[p, p], covariances of the coefficients.
-        lam: See `Estimated`.
-        values: float64[q], the sums.
-        low: float64[q], lower limits of their intervals.
-        high: float64[q], upper limits.
-        std_errors: float64[q], standard errors.
-        df: float64[q], degrees of freedom of the intervals.
-        needed: float64[q], numbers of codes that the skewness requires, see
-            `Influences.codes_needed`; NaN if unknown.
-    """
-
-    covariance: Floats
-    lam: float
-    values: Floats
-    low: Floats
-    high: Floats
-    std_errors: Floats
-    df: Floats
+    covariance: Floats  # float64[p, p], covariances of the coefficients
+    lam: float  # See `Estimated`
+    values: Floats  # float64[q], the sums
+    low: Floats  # float64[q], lower limits of their intervals
+    high: Floats  # float64[q], upper limits
+    std_errors: Floats  # float64[q], standard errors
+    df: Floats  # float64[q], degrees of freedom of the intervals
+    # float64[q], numbers of codes that the skewness requires, see
+    # `Influences.codes_needed`; NaN if unknown
     needed: Floats
 
     @classmethod
@@ -227,23 +209,17 @@ def of_codes(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Quantities:
-    """Rows of a result for one outcome: weighted sums of coefficients.
+    """Rows of a result for one outcome: weighted sums of coefficients."""
 
-    Attributes:
-        names: Names of the p columns of covariates.
-        there: int64[m], columns that are fitted.
-        rows: Term and group of each row.
-        ways: float64[q, m], weights of the fitted coefficients in each sum; the first m
-            sums are the coefficients.
-        at: Index of the sum of each row; None for a row without an estimate.
-        limits: Smallest and largest possible value of each row.
-    """
-
-    names: Sequence[str]
-    there: Ints
-    rows: Sequence[tuple[str, str]]
+    names: Sequence[str]  # Names of the p columns of covariates
+    there: Ints  # int64[m], columns that are fitted
+    rows: Sequence[tuple[str, str]]  # Term and group of each row
+    # float64[q, m], weights of the fitted coefficients in each sum; the first m sums are
+    # the coefficients
     ways: Floats
+    # Index of the sum of each row; None for a row without an estimate
     at: Sequence[int | None]
+    # Smallest and largest possible value of each row
     limits: Sequence[tuple[float, float]]
 
     @classmethod
@@ -288,38 +264,26 @@ class Quantities:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """Rows of a result, their covariances, and notes; see `Estimates`.
+    """Rows of a result, their covariances, and notes; see `Estimates`."""
 
-    Attributes:
-        rows: Rows of the result.
-        covariances: Covariance matrices by outcome and method.
-        notes: Notes for the user.
-        alone: Variances by codes alone for other numbers of codes; None if unknown.
-        widths: Interval widths by each kind of predictions.
-    """
-
-    rows: list[Estimate]
+    rows: list[Estimate]  # Rows of the result
+    # Covariance matrices by outcome and method
     covariances: dict[tuple[str, str], Floats]
-    notes: list[str]
+    notes: list[str]  # Notes for the user
+    # Variances by codes alone for other numbers of codes; None if unknown
     alone: CodesAlone | None = None
-    widths: tuple[Width, ...] = ()
+    widths: tuple[Width, ...] = ()  # Interval widths by each kind of predictions
 
 
 @dataclass(kw_only=True, eq=False)
 class Fits:
-    """Estimates that are collected by outcome and method.
+    """Estimates that are collected by outcome and method."""
 
-    Attributes:
-        notes: Notes for the user.
-        rows: Rows of the result.
-        covariances: Covariance matrices by outcome and method.
-        alone: Variances by codes alone for other numbers of codes.
-    """
-
-    notes: list[str]
-    rows: list[Estimate] = field(default_factory=list)
+    notes: list[str]  # Notes for the user
+    rows: list[Estimate] = field(default_factory=list)  # Rows of the result
+    # Covariance matrices by outcome and method
     covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
-    alone: CodesAlone | None = None
+    alone: CodesAlone | None = None  # Variances by codes alone for other numbers of codes
 
     def add(
         self,

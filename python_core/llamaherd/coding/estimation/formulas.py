@@ -53,25 +53,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Matrices:
-    """Covariates and outcome of a regression.
+    """Covariates and outcome of a regression."""
 
-    Attributes:
-        x_hat: float64[N, p], covariates with the model's labels.
-        y_hat: float64[N], outcomes with the model's labels.
-        x: float64[n, p], covariates of the coded texts, with their codes.
-        y: float64[n], outcomes of the coded texts.
-        terms: Names of the p columns.
-        outcome: Left side of the formula.
-        has_label_right: True if the label is among the covariates.
-    """
-
-    x_hat: Floats
-    y_hat: Floats
-    x: Floats
-    y: Floats
-    terms: tuple[str, ...]
-    outcome: str
-    has_label_right: bool
+    x_hat: Floats  # float64[N, p], covariates with the model's labels
+    y_hat: Floats  # float64[N], outcomes with the model's labels
+    x: Floats  # float64[n, p], covariates of the coded texts, with their codes
+    y: Floats  # float64[n], outcomes of the coded texts
+    terms: tuple[str, ...]  # Names of the p columns
+    outcome: str  # Left side of the formula
+    has_label_right: bool  # True if the label is among the covariates
 
     def __post_init__(self) -> None:
         """Check that all values are finite numbers."""

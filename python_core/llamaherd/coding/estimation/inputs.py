@@ -44,31 +44,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inputs:
-    """Texts and codes of a call.
+    """Texts and codes of a call."""
 
-    Attributes:
-        texts: N texts, with labels in the form of the codes.
-        gold: The sample, or one code for each text.
-        prob: Inclusion probabilities of codes that are not a sample.
-        several: True if a text may have several labels.
-        are_numbers: True if labels are measurements.
-        kept: int64[m], rows of the texts that are used.
-        used: Codes of these texts.
-        survey: float64[N], survey weights; None for equal weights.
-        clusters: int64[m], clusters of these texts; None if they are independent.
-        notes: Notes for the user.
-    """
-
-    texts: Population
-    gold: Any
-    prob: Any
-    several: bool
-    are_numbers: bool
-    kept: Ints
-    used: GoldUsed
-    survey: Floats | None
+    texts: Population  # N texts, with labels in the form of the codes
+    gold: Any  # The sample, or one code for each text
+    prob: Any  # Inclusion probabilities of codes that are not a sample
+    several: bool  # True if a text may have several labels
+    are_numbers: bool  # True if labels are measurements
+    kept: Ints  # int64[m], rows of the texts that are used
+    used: GoldUsed  # Codes of these texts
+    survey: Floats | None  # float64[N], survey weights; None for equal weights
+    # int64[m], clusters of these texts; None if they are independent
     clusters: Ints | None
-    notes: list[str]
+    notes: list[str]  # Notes for the user
 
     @classmethod
     def of(

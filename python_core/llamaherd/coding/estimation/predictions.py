@@ -37,19 +37,14 @@ Predictions = Kind | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """Predictions of N texts.
+    """Predictions of N texts."""
 
-    Attributes:
-        kind: "labels", "probs" or "recalibrated".
-        labels: N labels.
-        names: The k labels that have probabilities; () for kind "labels".
-        probs: float64[N, k], probabilities that sum to 1 for each text with a label; None
-            for kind "labels".
-    """
-
-    kind: str
-    labels: list[str | None]
+    kind: str  # "labels", "probs" or "recalibrated"
+    labels: list[str | None]  # N labels
+    # The k labels that have probabilities; () for kind "labels"
     names: tuple[str, ...] = ()
+    # float64[N, k], probabilities that sum to 1 for each text with a label; None for kind
+    # "labels"
     probs: Floats | None = None
 
     def shares(self, name: str, kept: Ints) -> Floats:

@@ -35,23 +35,17 @@ RAW = "raw_"  # prefix of the model's columns in recalibrated data
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRows:
-    """Columns of data used to find a sample's texts.
+    """Columns of data used to find a sample's texts."""
 
-    Attributes:
-        n: Number of rows.
-        ids: n identifiers; None if the data do not have the sample's column of ids.
-        texts: n texts; None if unknown.
-        labels: n labels of the model; None if unknown.
-        used: n labels that are used; they are `labels`, or labels of another column.
-        moved: A column whose values are in another order than in the draw, if the sample
-            has no ids, texts and labels; "" if there is none.
-    """
-
-    n: int
+    n: int  # Number of rows
+    # n identifiers; None if the data do not have the sample's column of ids
     ids: Sequence[str] | None = None
-    texts: Sequence[Any] | None = None
-    labels: Sequence[str | None] | None = None
+    texts: Sequence[Any] | None = None  # n texts; None if unknown
+    labels: Sequence[str | None] | None = None  # n labels of the model; None if unknown
+    # n labels that are used; they are `labels`, or labels of another column
     used: Sequence[str | None] | None = None
+    # A column whose values are in another order than in the draw, if the sample has no
+    # ids, texts and labels; "" if there is none
     moved: str = ""
 
     @classmethod
@@ -160,17 +154,11 @@ def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """A sample with the rows of the data.
+    """A sample with the rows of the data."""
 
-    Attributes:
-        gold: The sample, restricted to the texts of the data.
-        notes: Notes on a locked part of the sample, and on changed labels.
-        left_out: Note on texts of the draw that the data do not have; "" without any.
-    """
-
-    gold: GoldSample
-    notes: list[str]
-    left_out: str
+    gold: GoldSample  # The sample, restricted to the texts of the data
+    notes: list[str]  # Notes on a locked part of the sample, and on changed labels
+    left_out: str  # Note on texts of the draw that the data do not have; "" without any
 
     @classmethod
     def of(

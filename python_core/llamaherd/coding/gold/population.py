@@ -40,33 +40,19 @@ _NO_LABEL = "(none)"  # stratum of texts without a label
 
 @dataclass(frozen=True, kw_only=True)
 class Population:
-    """N texts with labels.
+    """N texts with labels."""
 
-    Attributes:
-        data: Input data.
-        frame: Data frame of the input.
-        ids: N identifiers.
-        texts: N texts; None for missing texts.
-        labels: N labels as texts; None for missing labels.
-        names: Labels that codes may have.
-        several: True if a text may have several labels.
-        text_column: Name of the column of texts; None if there is none.
-        label_column: Name of the column of labels.
-        id_column: Name of the column of identifiers; None for row numbers.
-        drawn: Rows that were drawn in earlier waves.
-    """
-
-    data: Any
-    frame: Any
-    ids: list[str]
-    texts: list[str | None]
-    labels: list[str | None]
-    names: tuple[str, ...]
-    several: bool
-    text_column: str | None
-    label_column: str | None
-    id_column: str | None
-    drawn: frozenset[int] = frozenset()
+    data: Any  # Input data
+    frame: Any  # Data frame of the input
+    ids: list[str]  # N identifiers
+    texts: list[str | None]  # N texts; None for missing texts
+    labels: list[str | None]  # N labels as texts; None for missing labels
+    names: tuple[str, ...]  # Labels that codes may have
+    several: bool  # True if a text may have several labels
+    text_column: str | None  # Name of the column of texts; None if there is none
+    label_column: str | None  # Name of the column of labels
+    id_column: str | None  # Name of the column of identifiers; None for row numbers
+    drawn: frozenset[int] = frozenset()  # Rows that were drawn in earlier waves
 
     @classmethod
     def of(

@@ -168,14 +168,10 @@ def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
 
 
 class _Problem(NamedTuple):
-    """A problem found in a sheet.
+    """A problem found in a sheet."""
 
-    Attributes:
-        text: Message about the problem.
-        place: Index of the row; if the problem concerns one cell, the row and the column.
-    """
-
-    text: str
+    text: str  # Message about the problem
+    # Index of the row; if the problem concerns one cell, the row and the column
     place: tuple[int | str, ...]
 
 

@@ -38,38 +38,27 @@ _LEAST_DRAWN = 5
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GoldUsed:
-    """Codes and their inclusion probabilities.
+    """Codes and their inclusion probabilities."""
 
-    Attributes:
-        rows: int64[n], indices of the coded texts.
-        codes: Codes of these texts.
-        probs: float64[n], inclusion probabilities of these texts.
-        strata: int64[n], strata of these texts; None if texts were drawn independently.
-        is_even: True if all texts had the same inclusion probability.
-        design: Description of the draw.
-        notes: Notes for the user.
-        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
-        all_strata: int64[N], strata of all texts; None if unknown.
-        names: Names of the strata by number.
-        drawing: Terms of the draw's variance if the sample was drawn in several waves.
-        outside: Codes of the sample that do not belong to these texts.
-        by_coders: Codes of each text by all coders; () if there is one code of each text.
-        tie_notes: Notes on ties of coders, which are among `notes`.
-    """
-
-    rows: Ints
-    codes: list[str]
-    probs: Floats
+    rows: Ints  # int64[n], indices of the coded texts
+    codes: list[str]  # Codes of these texts
+    probs: Floats  # float64[n], inclusion probabilities of these texts
+    # int64[n], strata of these texts; None if texts were drawn independently
     strata: Ints | None
-    is_even: bool
-    design: str
-    notes: list[str] = field(default_factory=list)
+    is_even: bool  # True if all texts had the same inclusion probability
+    design: str  # Description of the draw
+    notes: list[str] = field(default_factory=list)  # Notes for the user
+    # float64[N], inclusion probabilities of all texts; None if unknown
     all_probs: Floats | None = None
-    all_strata: Ints | None = None
-    names: dict[int, str] = field(default_factory=dict)
+    all_strata: Ints | None = None  # int64[N], strata of all texts; None if unknown
+    names: dict[int, str] = field(default_factory=dict)  # Names of the strata by number
+    # Terms of the draw's variance if the sample was drawn in several waves
     drawing: Drawing | None = None
+    # Codes of the sample that do not belong to these texts
     outside: Outside | None = None
+    # Codes of each text by all coders; () if there is one code of each text
     by_coders: list[tuple[str, ...]] = field(default_factory=list)
+    # Notes on ties of coders, which are among `notes`
     tie_notes: list[str] = field(default_factory=list)
 
     @property
@@ -290,21 +279,13 @@ def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """Probabilities that texts are both drawn and coded.
+    """Probabilities that texts are both drawn and coded."""
 
-    Attributes:
-        probs: float64[n], these probabilities for the coded texts.
-        all_probs: float64[N], these probabilities for all texts.
-        is_even: True if one response rate was assumed for the whole sample.
-        is_by_label: True if response rates differ by the model's label.
-        notes: Notes for the user.
-    """
-
-    probs: Floats
-    all_probs: Floats
-    is_even: bool = True
-    is_by_label: bool = False
-    notes: list[str] = field(default_factory=list)
+    probs: Floats  # float64[n], these probabilities for the coded texts
+    all_probs: Floats  # float64[N], these probabilities for all texts
+    is_even: bool = True  # True if one response rate was assumed for the whole sample
+    is_by_label: bool = False  # True if response rates differ by the model's label
+    notes: list[str] = field(default_factory=list)  # Notes for the user
 
 
 def probs_of_codes(

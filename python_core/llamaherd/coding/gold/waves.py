@@ -47,23 +47,16 @@ _ROUNDS = 1000  # upper bound; each round fixes at least one text
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wave:
-    """Draw from the texts that earlier waves did not draw.
+    """Draw from the texts that earlier waves did not draw."""
 
-    Attributes:
-        rows: int64[n_t], indices of the drawn texts.
-        probs: float64[N], probabilities of this wave, given the earlier waves; 0 for
-            texts that earlier waves drew.
-        strata: int64[N], strata of this wave; -1 for texts that cannot be drawn.
-        n: Number of texts that the wave drew; unchanged in a subset.
-        n_left: Number of texts from which the wave was drawn; unchanged in a subset.
-        outside: In a subset the drawn texts that do not belong to it; None without any.
-    """
-
-    rows: Ints
+    rows: Ints  # int64[n_t], indices of the drawn texts
+    # float64[N], probabilities of this wave, given the earlier waves; 0 for texts that
+    # earlier waves drew
     probs: Floats
-    strata: Ints
-    n: int
-    n_left: int
+    strata: Ints  # int64[N], strata of this wave; -1 for texts that cannot be drawn
+    n: int  # Number of texts that the wave drew; unchanged in a subset
+    n_left: int  # Number of texts from which the wave was drawn; unchanged in a subset
+    # In a subset the drawn texts that do not belong to it; None without any
     outside: Outside | None = None
 
     def among(self, kept: Ints, new_rows: Ints) -> Wave:
@@ -88,25 +81,18 @@ class Wave:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Combined:
-    """Drawn texts of all waves, ordered by row.
+    """Drawn texts of all waves, ordered by row."""
 
-    Attributes:
-        rows: int64[n], indices of the drawn texts, ascending.
-        weights: float64[n], weights of the texts in the estimate of a total.
-        scale: float64[n], part of the weight that is due to the text's draw: s_t / pi_t.
-        left: float64[n], 1 - pi_t of the text's wave.
-        strata: int64[n], strata; each stratum of each wave has its own number.
-        all_probs: float64[N], for drawn texts 1 / weight; for other texts the probability
-            of being drawn by any wave.
-        outside: Drawn texts that do not belong to the N texts; None if there are none.
-    """
-
-    rows: Ints
-    weights: Floats
+    rows: Ints  # int64[n], indices of the drawn texts, ascending
+    weights: Floats  # float64[n], weights of the texts in the estimate of a total
+    # float64[n], part of the weight that is due to the text's draw: s_t / pi_t
     scale: Floats
-    left: Floats
-    strata: Ints
+    left: Floats  # float64[n], 1 - pi_t of the text's wave
+    strata: Ints  # int64[n], strata; each stratum of each wave has its own number
+    # float64[N], for drawn texts 1 / weight; for other texts the probability of being
+    # drawn by any wave
     all_probs: Floats
+    # Drawn texts that do not belong to the N texts; None if there are none
     outside: Outside | None = None
 
     def of(self, rows: Sequence[int]) -> Combined:

@@ -210,25 +210,18 @@ _BELOW = {"precision": (1.0, 0.0), "recall": (0.0, 1.0), "f1": (0.5, 0.5)}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WeightedUnits:
-    """Labels and codes of n units.
+    """Labels and codes of n units."""
 
-    Attributes:
-        has: bool[n, k], labels by the model.
-        should: bool[n, k], labels by the human codes.
-        weights: float64[n], weights of the units.
-        sums: float64[3, k], weights of the units with each label by both, by the model
-            and by the human codes.
-        known: int64[n], label by the model, k if it gave none; None if units may have
-            several labels.
-        level: Confidence level.
-    """
-
-    has: Flags
-    should: Flags
-    weights: Floats
+    has: Flags  # bool[n, k], labels by the model
+    should: Flags  # bool[n, k], labels by the human codes
+    weights: Floats  # float64[n], weights of the units
+    # float64[3, k], weights of the units with each label by both, by the model and by the
+    # human codes
     sums: Floats
+    # int64[n], label by the model, k if it gave none; None if units may have several
+    # labels
     known: Integers | None
-    level: float
+    level: float  # Confidence level
 
     @classmethod
     def of(

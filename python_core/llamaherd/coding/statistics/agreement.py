@@ -208,19 +208,13 @@ def kappa_statistic(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoefficientSettings:
-    """Settings that all coefficients use.
+    """Settings that all coefficients use."""
 
-    Attributes:
-        names: All labels in their order; None for the labels that occur.
-        scale: Scale of measurement.
-        w: float64[n], weights of the units.
-        level: Confidence level.
-    """
-
+    # All labels in their order; None for the labels that occur
     names: Sequence[Hashable] | None
-    scale: Scale
-    w: Floats
-    level: float
+    scale: Scale  # Scale of measurement
+    w: Floats  # float64[n], weights of the units
+    level: float  # Confidence level
 
     @property
     def common(self) -> dict[str, Any]:
@@ -238,25 +232,16 @@ class CoefficientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """Function and words of a coefficient.
+    """Function and words of a coefficient."""
 
-    Attributes:
-        compute: Function that returns the coefficient with its interval.
-        title: Title in tables and plots.
-        sentence: Name in a methods paragraph; empty if no paragraph reports it.
-        reference: Key of the reference of the methods paragraph.
-        is_of_pairs: True if it is also computed for each pair of several coders.
-        is_of_two: True if it is defined for two coders only.
-        is_ordered: True if it needs an order of labels.
-    """
-
-    compute: Compute
-    title: str
-    sentence: str = ""
-    reference: str = ""
+    compute: Compute  # Function that returns the coefficient with its interval
+    title: str  # Title in tables and plots
+    sentence: str = ""  # Name in a methods paragraph; empty if no paragraph reports it
+    reference: str = ""  # Key of the reference of the methods paragraph
+    # True if it is also computed for each pair of several coders
     is_of_pairs: bool = False
-    is_of_two: bool = False
-    is_ordered: bool = False
+    is_of_two: bool = False  # True if it is defined for two coders only
+    is_ordered: bool = False  # True if it needs an order of labels
 
     def fits(self, codes: Codes, scale: Scale) -> bool:
         """Return True if the coefficient is defined for these codes and this scale."""

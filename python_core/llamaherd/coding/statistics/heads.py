@@ -52,17 +52,11 @@ _LEAST = 1e-6  # lower bound of probabilities before their logarithm
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Head:
-    """Fitted head: predicts probabilities of labels from features.
+    """Fitted head: predicts probabilities of labels from features."""
 
-    Attributes:
-        coefficients: float64[d + 1, k], intercepts in the first row.
-        scales: float64[d], factors of the features.
-        penalty: The penalty lam.
-    """
-
-    coefficients: Floats
-    scales: Floats
-    penalty: float
+    coefficients: Floats  # float64[d + 1, k], intercepts in the first row
+    scales: Floats  # float64[d], factors of the features
+    penalty: float  # The penalty lam
 
     def probs(self, x: Floats) -> Floats:
         """Return probabilities of the k labels, float64[n, k]."""
@@ -72,16 +66,12 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crossed:
-    """Heads of all folds, and their predictions of the coded texts.
+    """Heads of all folds, and their predictions of the coded texts."""
 
-    Attributes:
-        heads: One head for each fold, fitted on the codes of the other folds.
-        folds: int64[n], fold of each coded text.
-        probs: float64[n, k], probabilities of the coded texts by the head of their fold.
-    """
-
+    # One head for each fold, fitted on the codes of the other folds
     heads: tuple[Head, ...]
-    folds: Ints
+    folds: Ints  # int64[n], fold of each coded text
+    # float64[n, k], probabilities of the coded texts by the head of their fold
     probs: Floats
 
     def mean_probs(self, x: Floats) -> Floats:
@@ -271,15 +261,10 @@ _MOST_COMPONENTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projection:
-    """Principal components of embeddings, from which features of texts are computed.
+    """Principal components of embeddings, from which features of texts are computed."""
 
-    Attributes:
-        mean: float64[d], mean of the vectors.
-        axes: float64[d, at most 100], directions, scaled to a total variance of 1.
-    """
-
-    mean: Floats
-    axes: Floats
+    mean: Floats  # float64[d], mean of the vectors
+    axes: Floats  # float64[d, at most 100], directions, scaled to a total variance of 1
 
     @classmethod
     def of(cls, vectors: Floats) -> Projection:
@@ -304,20 +289,14 @@ N_FOLDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextHead:
-    """Head that predicts a model's labels from embeddings.
+    """Head that predicts a model's labels from embeddings."""
 
-    Attributes:
-        projection: Components of the sample's embeddings.
-        head: Classifier on these components.
-        confidence: float64[n], for each sampled text, the highest probability by a head
-            that was fitted without this text.
-        hits: bool[n], True if the label by that head equals the model's label.
-    """
-
-    projection: Projection
-    head: Head
+    projection: Projection  # Components of the sample's embeddings
+    head: Head  # Classifier on these components
+    # float64[n], for each sampled text, the highest probability by a head that was fitted
+    # without this text
     confidence: Floats
-    hits: Flags
+    hits: Flags  # bool[n], True if the label by that head equals the model's label
 
     def probs(self, vectors: Floats) -> Floats:
         """Return probabilities of the k labels, float64[n, k], of float[n, d] vectors."""

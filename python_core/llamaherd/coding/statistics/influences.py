@@ -75,19 +75,13 @@ _MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Influences:
-    """Influences of a regression's texts and codes on q weighted sums of coefficients.
+    """Influences of a regression's texts and codes on q weighted sums of coefficients."""
 
-    Attributes:
-        problem: The regression.
-        lam: Weight of the labels, or one weight for each coefficient.
-        theta: float64[p], coefficients.
-        slopes: float64[p, q], inverse of the derivative of the equation, times the
-            weights of the sums.
-    """
-
-    problem: Problem
-    lam: float | Floats
-    theta: Floats
+    problem: Problem  # The regression
+    lam: float | Floats  # Weight of the labels, or one weight for each coefficient
+    theta: Floats  # float64[p], coefficients
+    # float64[p, q], inverse of the derivative of the equation, times the weights of the
+    # sums
     slopes: Floats
 
     @classmethod

@@ -140,16 +140,11 @@ _HALVINGS = 60  # bisection of k on the log scale, to about 15 digits
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VarianceParts:
-    """Variance of an estimate by codes alone, as multiples of its variance at k = 1.
+    """Variance of an estimate by codes alone, as multiples of its variance at k = 1."""
 
-    Attributes:
-        fixed: Part that remains if all texts are coded.
-        probs: float64[c], distinct inclusion probabilities of codes.
-        parts: float64[c], parts of codes with these probabilities, for 1 / k - pi = 1.
-    """
-
-    fixed: float
-    probs: Floats
+    fixed: float  # Part that remains if all texts are coded
+    probs: Floats  # float64[c], distinct inclusion probabilities of codes
+    # float64[c], parts of codes with these probabilities, for 1 / k - pi = 1
     parts: Floats
 
     def ratio(self, k: float) -> float:
@@ -180,18 +175,12 @@ def sum_of_parts(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodesAlone:
-    """Variances by codes alone, as functions of the number of codes.
+    """Variances by codes alone, as functions of the number of codes."""
 
-    Attributes:
-        n_codes: Number of codes.
-        probs: float64[c], distinct inclusion probabilities of all texts.
-        counts: float64[c], numbers of texts with these probabilities.
-        variances: Parts of each estimate's variance, by outcome, term and group.
-    """
-
-    n_codes: int
-    probs: Floats
-    counts: Floats
+    n_codes: int  # Number of codes
+    probs: Floats  # float64[c], distinct inclusion probabilities of all texts
+    counts: Floats  # float64[c], numbers of texts with these probabilities
+    # Parts of each estimate's variance, by outcome, term and group
     variances: dict[Key, VarianceParts] = field(default_factory=dict)
 
     def and_of(self, other: CodesAlone) -> CodesAlone:

@@ -83,15 +83,10 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratings:
-    """Codes of m coders for n units.
+    """Codes of m coders for n units."""
 
-    Attributes:
-        indices: int64[m, n], indices into `values`; -1 for a missing code.
-        values: The q different values in their order.
-    """
-
-    indices: Integers
-    values: tuple[Hashable, ...]
+    indices: Integers  # int64[m, n], indices into `values`; -1 for a missing code
+    values: tuple[Hashable, ...]  # The q different values in their order
 
     @property
     def counts(self) -> Floats:

@@ -34,18 +34,13 @@ class FitError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimated:
-    """Coefficients with their covariances.
+    """Coefficients with their covariances."""
 
-    Attributes:
-        theta: float64[p], coefficients.
-        covariance: float64[p, p], covariances of the coefficients.
-        lam: Weight of the labels, between 0 and 1; NaN if not applicable.
-        lams: float64[p], weights of the labels in groups; None if all groups have `lam`.
-    """
-
-    theta: Floats
-    covariance: Floats
+    theta: Floats  # float64[p], coefficients
+    covariance: Floats  # float64[p, p], covariances of the coefficients
+    # Weight of the labels, between 0 and 1; NaN if not applicable
     lam: float = float("nan")
+    # float64[p], weights of the labels in groups; None if all groups have `lam`
     lams: Floats | None = None
 
     @property

@@ -51,17 +51,11 @@ _CERTAIN = 1 - 1e-9  # higher probabilities are treated as 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draw:
-    """Sample and its inclusion probabilities.
+    """Sample and its inclusion probabilities."""
 
-    Attributes:
-        rows: int64[n], indices of the drawn texts, ascending.
-        all_probs: float64[N], inclusion probabilities of all texts.
-        strata: int64[N], stratum of every text; from each stratum a fixed number of texts
-            was drawn.
-    """
-
-    rows: Ints
-    all_probs: Floats
+    rows: Ints  # int64[n], indices of the drawn texts, ascending
+    all_probs: Floats  # float64[N], inclusion probabilities of all texts
+    # int64[N], stratum of every text; from each stratum a fixed number of texts was drawn
     strata: Ints
 
     @property

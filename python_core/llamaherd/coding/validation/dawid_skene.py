@@ -165,22 +165,15 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """Estimates by expectation maximization.
+    """Estimates by expectation maximization."""
 
-    Attributes:
-        posteriors: float64[n, K], probability of each label for each text.
-        prior: float64[K], share of each label in the sample.
-        errors: float64[J, K, K], probability of coder j's code (last axis) given the
-            right label (second axis).
-        n_steps: Number of steps of expectation maximization.
-        log_likelihood: Logarithm of the likelihood of the codes.
-    """
-
-    posteriors: Floats
-    prior: Floats
+    posteriors: Floats  # float64[n, K], probability of each label for each text
+    prior: Floats  # float64[K], share of each label in the sample
+    # float64[J, K, K], probability of coder j's code (last axis) given the right label
+    # (second axis)
     errors: Floats
-    n_steps: int
-    log_likelihood: float
+    n_steps: int  # Number of steps of expectation maximization
+    log_likelihood: float  # Logarithm of the likelihood of the codes
 
 
 def fitted(

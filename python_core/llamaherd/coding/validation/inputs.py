@@ -36,62 +36,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelLabels:
-    """Labels that a model gave to n texts.
+    """Labels that a model gave to n texts."""
 
-    Attributes:
-        labels: n labels; None if a label is missing.
-        names: All labels in their order; () if unknown.
-        probs: float64[n, k], label probabilities, one column for each of `names`; None if
-            unknown.
-        confidence: float64[n], probability of the given label; NaN if there is no label;
-            None if unknown.
-        texts: n texts; None if unknown.
-        expected: float64[n], expected values of labels that are numbers; NaN if there is
-            no label; None if unknown.
-        examples: Texts whose labels the prompt contained as examples.
-    """
-
-    labels: list[Code]
-    names: tuple[Hashable, ...]
+    labels: list[Code]  # n labels; None if a label is missing
+    names: tuple[Hashable, ...]  # All labels in their order; () if unknown
+    # float64[n, k], label probabilities, one column for each of `names`; None if unknown
     probs: Floats | None
+    # float64[n], probability of the given label; NaN if there is no label; None if
+    # unknown
     confidence: Floats | None
-    texts: list[Any] | None
+    texts: list[Any] | None  # n texts; None if unknown
+    # float64[n], expected values of labels that are numbers; NaN if there is no label;
+    # None if unknown
     expected: Floats | None = None
-    examples: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()  # Texts whose labels the prompt contained as examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Codes:
-    """Codes of m human coders for g texts.
+    """Codes of m human coders for g texts."""
 
-    Attributes:
-        rows: Indices of the g texts.
-        codes: For each of m coders g codes; None if a code is missing.
-        coders: Names of the m coders.
-        inclusion: float64[g], probability of each text to be drawn and coded; None if the
-            texts are not those of a sample.
-        is_sample: True if the texts were drawn, so that inclusion probabilities are
-            needed.
-        n_without: Number of drawn texts without a code.
-        design: Record of the draw; None if unknown.
-        names: Labels that the sample allows, in their order; () if unknown.
-        response: Notes on drawn texts without a code, if their share differs by label, or
-            a stratum has no code; on texts of a locked part; and on changed labels.
-        is_by_label: True if the texts are weighted by the response rates of labels.
-        left_out: Note on texts of the draw that the data do not have; "" without such
-            texts.
-    """
-
-    rows: list[int]
-    codes: list[list[Code]]
-    coders: tuple[str, ...]
+    rows: list[int]  # Indices of the g texts
+    codes: list[list[Code]]  # For each of m coders g codes; None if a code is missing
+    coders: tuple[str, ...]  # Names of the m coders
+    # float64[g], probability of each text to be drawn and coded; None if the texts are
+    # not those of a sample
     inclusion: Floats | None
+    # True if the texts were drawn, so that inclusion probabilities are needed
     is_sample: bool
-    n_without: int = 0
-    design: dict[str, Any] | None = None
+    n_without: int = 0  # Number of drawn texts without a code
+    design: dict[str, Any] | None = None  # Record of the draw; None if unknown
+    # Labels that the sample allows, in their order; () if unknown
     names: tuple[Hashable, ...] = ()
+    # Notes on drawn texts without a code, if their share differs by label, or a stratum
+    # has no code; on texts of a locked part; and on changed labels
     response: tuple[str, ...] = ()
+    # True if the texts are weighted by the response rates of labels
     is_by_label: bool = False
+    # Note on texts of the draw that the data do not have; "" without such texts
     left_out: str = ""
 
 

@@ -29,22 +29,16 @@ _MOST_LEFT_OUT = 1000  # largest number of times that texts are left out
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Counts of matching passages in n texts, by several rules.
+    """Counts of matching passages in n texts, by several rules."""
 
-    Attributes:
-        given: int64[n], number of passages to evaluate.
-        true: int64[n], number of reference passages, which are taken as right.
-        exact: int64[n], number of passages with equal begin, end and label.
-        right: int64[n], number of evaluated passages that overlap a reference passage
-            with the same label.
-        found: int64[n], number of reference passages that overlap an evaluated passage
-            with the same label.
-    """
-
-    given: Integers
-    true: Integers
-    exact: Integers
+    given: Integers  # int64[n], number of passages to evaluate
+    true: Integers  # int64[n], number of reference passages, which are taken as right
+    exact: Integers  # int64[n], number of passages with equal begin, end and label
+    # int64[n], number of evaluated passages that overlap a reference passage with the
+    # same label
     right: Integers
+    # int64[n], number of reference passages that overlap an evaluated passage with the
+    # same label
     found: Integers
 
 
@@ -185,16 +179,11 @@ class Unitizing:
 
 @dataclass(frozen=True, slots=True)
 class _Units:
-    """Units of one label that a coder marked, in the order of the texts.
+    """Units of one label that a coder marked, in the order of the texts."""
 
-    Attributes:
-        starts: int64[u], begin of each unit in its text.
-        sizes: int64[u], length of each unit.
-        first: int64[n + 1], index of the first unit of each text; the last element is u.
-    """
-
-    starts: Integers
-    sizes: Integers
+    starts: Integers  # int64[u], begin of each unit in its text
+    sizes: Integers  # int64[u], length of each unit
+    # int64[n + 1], index of the first unit of each text; the last element is u
     first: Integers
 
     def placed(self, texts: Integers, begins: Integers) -> tuple[Integers, Integers]:
@@ -207,15 +196,10 @@ class _Units:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Units of one label, by all coders.
+    """Units of one label, by all coders."""
 
-    Attributes:
-        observed: float64[n], sum of squared differences in each text.
-        units: Units, for each coder.
-    """
-
-    observed: Floats
-    units: tuple[_Units, ...]
+    observed: Floats  # float64[n], sum of squared differences in each text
+    units: tuple[_Units, ...]  # Units, for each coder
 
     @classmethod
     def of_texts(
