@@ -12,6 +12,7 @@ from llamaherd.coding.statistics.intervals import (
     ENOUGH,
     LEVEL,
     Measure,
+    kish_n,
     level_of,
     mean_of_parts,
     share,
@@ -69,7 +70,8 @@ class LabelScores:
             the label; NaN if there are no such units.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
         unfound: Units to which the model did not give the label; None if all units have
-            the same weight, or if enough of these units have the label as code.
+            the same weight, or if enough of these units, by the effective number, have
+            the label as code.
     """
 
     label: Hashable
@@ -325,10 +327,11 @@ class WeightedUnits:
         f1 = self.mean("f1", np.array([j])) if n_either else None
         nan = math.nan
         cases = should & ~has
+        n_seen = kish_n(w[cases])
         out = w[:0] if are_equal(w) else w[~has]
         case = heaviest(out, 1 / out, level)
         unfound = None
-        if len(out) and should.any() and cases.sum() < ENOUGH:
+        if len(out) and should.any() and n_seen < ENOUGH:
             unfound = Unfound(
                 n_codes=len(out),
                 n_cases=int(cases.sum()),
