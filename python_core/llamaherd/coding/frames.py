@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Floats
 
     Frame = nw.DataFrame[Any]
+
+# Argument of any form that the documentation of a public function lists: a result of
+# `annotate`, a data frame of any kind, columns, codes.
+Input: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.estimation.predictions import Predictions
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.statistics.sampling import Floats, Target
 
@@ -87,7 +88,7 @@ def corrected(
 
 def _numbers(
     inputs: Inputs,
-    coded: Any,  # noqa: ANN401 - see corrected
+    coded: Input,
     outcome: Outcome | None,
     label: str | None,
     predictions: Predictions | None,

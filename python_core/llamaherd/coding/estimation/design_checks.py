@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.coding.estimation.fitting import Found
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 
@@ -38,10 +39,7 @@ _WIDER = 1.1  # ratio of interval widths above which a note is given
 
 
 def clustering_column(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
-    labels: Sequence[str | None],
-    kept: Ints,
-    used: Collection[str],
+    frame: Input, labels: Sequence[str | None], kept: Ints, used: Collection[str]
 ) -> tuple[str, Ints, float] | None:
     """Find the column whose values explain the labels best, and better than chance.
 

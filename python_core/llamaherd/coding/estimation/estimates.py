@@ -286,7 +286,7 @@ class Estimates:
             (
                 f"{head}: {count_of(self.n_texts, 'text')}, {self.n_gold} with codes "
                 f"({self.design})"
-            ),
+            )
         ]
         lines += [self.agreement] if self.agreement else []
         if self.simultaneous is not None:

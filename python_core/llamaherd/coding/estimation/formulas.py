@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.predictions import Predicted
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.dsl import Problem
@@ -186,10 +187,7 @@ def averaged(
 
 
 def _evaluated(
-    formula: str,
-    columns: Any,  # noqa: ANN401 - of pandas
-    mixed: Any,  # noqa: ANN401 - of pandas
-    known: Sequence[str],
+    formula: str, columns: Input, mixed: Input, known: Sequence[str]
 ) -> tuple[Any, Any]:
     """Return the matrices computed from labels and from codes, with the same terms."""
     formulaic = formulaic_module()
@@ -210,7 +208,7 @@ def _evaluated(
             raise explained(formula, columns, known, terms, error) from error
 
 
-def _terms(left: str, right: str, columns: Any) -> dict[str, Callable[[], object]]:  # noqa: ANN401 - of pandas
+def _terms(left: str, right: str, columns: Input) -> dict[str, Callable[[], object]]:
     """Return functions that evaluate the left side, and each term of the right side."""
     formulaic = formulaic_module()
 
@@ -243,7 +241,7 @@ def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> N
         )
 
 
-def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
+def _numbers(matrix: Input) -> Floats:
     return np.asarray(matrix, dtype=np.float64)
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Outcome
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.ratings import Scale
@@ -61,14 +62,14 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        coded: Any,  # noqa: ANN401 - see estimate
-        gold: Any,  # noqa: ANN401 - see estimate
+        coded: Input,
+        gold: Input,
         *,
         label: str | None,
         text: str | None,
-        prob: Any,  # noqa: ANN401 - see estimate
+        prob: Input,
         several: bool | None,
-        weights: Any = None,  # noqa: ANN401 - see estimate
+        weights: Input = None,
         cluster: str | None = None,
         target: Target = "population",
         formula: str | None = None,
@@ -133,10 +134,7 @@ class Inputs:
         return {*self.used.codes, *labels}
 
     def measured(
-        self,
-        coded: Any,  # noqa: ANN401 - see estimate
-        outcome: Outcome | None,
-        label: str | None,
+        self, coded: Input, outcome: Outcome | None, label: str | None
     ) -> tuple[GoldUsed, Outcome | None, bool]:
         """Return codes and outcome, as numbers if a mean or median is estimated."""
         by_coders = {code for codes in self.used.by_coders for code in codes}

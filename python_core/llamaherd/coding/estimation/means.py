@@ -129,11 +129,7 @@ _MOST = 64
 
 
 def fit_median(
-    up_to: UpTo,
-    values: Floats,
-    groups: Ints,
-    names: Sequence[str],
-    settings: FitSettings,
+    up_to: UpTo, values: Floats, groups: Ints, names: Sequence[str], settings: FitSettings
 ) -> Found:
     """Estimate medians in groups, and differences from the first group."""
     shares = _Shares(up_to, values, groups, names, settings)

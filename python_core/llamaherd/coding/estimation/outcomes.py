@@ -85,11 +85,7 @@ def number_outcome(
 
 
 def limits_of(
-    given: Outcome | None,
-    scores: Outcome | None,
-    names: Sequence[str],
-    *,
-    is_scale: bool,
+    given: Outcome | None, scores: Outcome | None, names: Sequence[str], *, is_scale: bool
 ) -> tuple[float, float]:
     """Return the smallest and the largest possible mean; infinite if unknown."""
     if not isinstance(scores, Mapping):
@@ -248,10 +244,7 @@ def value_numbers(
 
 
 def in_one_form(
-    texts: Population,
-    gold: GoldSample | Sequence[Any],
-    *,
-    several: bool,
+    texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
 ) -> tuple[Population, GoldSample | list[str | None], bool]:
     """Convert labels and codes to texts; also return True if they are measurements."""
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -72,11 +73,7 @@ class Predicted:
 
 
 def predictions_of(
-    coded: Any,  # noqa: ANN401 - see estimate
-    texts: Population,
-    predictions: Predictions | None,
-    *,
-    several: bool,
+    coded: Input, texts: Population, predictions: Predictions | None, *, several: bool
 ) -> list[Predicted]:
     """Return the predictions to use, then other predictions to compare widths with."""
     if predictions is None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.answer_types import Kind
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.intervals import Measure
@@ -183,7 +184,7 @@ _ROLES = ("prob", "margin", "entropy", "mean", "coverage", "error")
 
 
 def coded_of(
-    data: Any,  # noqa: ANN401 - a data frame of any kind
+    data: Input,
     label: str,
     text: str | None,
     probs: Mapping[str, str] | None = None,
@@ -230,10 +231,7 @@ def coded_of(
     )
 
 
-def probability_columns(
-    data: Any,  # noqa: ANN401 - a data frame of any kind
-    probs: Mapping[str, str] | None,
-) -> dict[str, str]:
+def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[str, str]:
     """Return the columns of probabilities by label."""
     there = frames.names(data)
     found = dict(probs or {})
@@ -254,10 +252,7 @@ def probability_columns(
     return found
 
 
-def probabilities_in(
-    data: Any,  # noqa: ANN401 - a data frame of any kind
-    columns: Mapping[str, str],
-) -> Floats:
+def probabilities_in(data: Input, columns: Mapping[str, str]) -> Floats:
     """Return the columns of probabilities, float64[n, k]; missing values are NaN."""
     read = [frames.column(data, name, "coded") for name in columns.values()]
     try:
@@ -277,7 +272,7 @@ def probabilities_in(
     return np.asarray(np.clip(values, 0.0, 1.0))
 
 
-def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa: ANN401 - see recalibrate
+def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
     """Return a vector for each text, float64[n, d]; failed texts get the mean vector."""
     if embeddings is None:
         raise ArgumentError(

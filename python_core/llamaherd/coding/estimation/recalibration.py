@@ -34,6 +34,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Floats, Ints
@@ -222,7 +223,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
     return tuple(each for each in FEATURES if each in given)
 
 
-def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
+def _model_of(coded: Input, gold: object, label: str | None, text: str | None) -> Coded:
     """Return the coding by the model; for recalibrated data, the original coding."""
     if isinstance(coded, Recalibrated):
         coded = coded.original
@@ -258,11 +259,7 @@ def _known_probs(model: Coded) -> Floats:
 
 
 def _inputs(
-    model: Coded,
-    gold: Any,  # noqa: ANN401 - see recalibrate
-    prob: Any,  # noqa: ANN401 - see recalibrate
-    text: str | None,
-    cluster: str | None,
+    model: Coded, gold: Input, prob: Input, text: str | None, cluster: str | None
 ) -> tuple[Population, GoldUsed, list[str]]:
     """Return the texts, the codes of texts that have a label, and notes."""
     texts, gold, notes = match_sample(model, gold, None, text, several=False)
@@ -287,10 +284,7 @@ def _inputs(
 
 
 def _blocks(
-    model: Coded,
-    texts: Population,
-    kinds: Sequence[Feature],
-    embeddings: Any,  # noqa: ANN401 - see recalibrate
+    model: Coded, texts: Population, kinds: Sequence[Feature], embeddings: Input
 ) -> list[Floats]:
     """Return the features of all texts, by kind; texts without a label have zeros."""
     blocks = []

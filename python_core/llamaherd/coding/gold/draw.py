@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.annotation.codebook import Example
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Allocation, Floats
 
 
@@ -267,7 +268,7 @@ def _check_there(texts: Population, n: int) -> None:
         )
 
 
-def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of many kinds
+def _check_used(kind: str | None, **given: Input) -> None:
     """Check that arguments of one design are not given with another design."""
     defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
     users = {
@@ -306,7 +307,7 @@ def _drawn(
     rng: np.random.Generator,
     *,
     by: str | Sequence[str] | None,
-    sizes: Any,  # noqa: ANN401 - N numbers, or a column
+    sizes: Input,
     confidence: str | Sequence[float] | None,
     floor: float,
     allocation: Allocation | Mapping[str, int],

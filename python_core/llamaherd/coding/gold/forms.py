@@ -34,6 +34,7 @@ from llamaherd.engine.core.plain import DAMAGED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 _COMMANDS = (
@@ -224,7 +225,7 @@ class Places:
     ids: Sequence[str]
     rows: Sequence[int]
 
-    def order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
+    def order_of(self, codes: Input) -> list[int] | None:
         """Return indices that sort codes into the sample's order, by their pandas index.
 
         None if there is no index, or if the codes are already in the sample's order.
@@ -246,10 +247,7 @@ class Places:
 
 
 def read_codes(
-    codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
-    coder: str,
-    places: Places,
-    reader: CodeReader,
+    codes: Input, coder: str, places: Places, reader: CodeReader
 ) -> dict[str, list[str | None]]:
     """Return the codes of each coder, in the sample's order."""
     order = places.order_of(codes)
@@ -366,15 +364,15 @@ def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
     return [_stored(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _floats(values: Any) -> Floats:  # noqa: ANN401 - of JSON
+def _floats(values: Input) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def _ints(values: Any) -> Ints:  # noqa: ANN401 - of JSON
+def _ints(values: Input) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _texts(values: Any) -> list[str]:  # noqa: ANN401 - of JSON
+def _texts(values: Input) -> list[str]:
     return list(map(str, values))
 
 

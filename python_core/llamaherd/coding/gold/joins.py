@@ -27,6 +27,7 @@ from llamaherd.engine.core.words import call, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.sample import GoldSample
 
 note = Notes("llamaherd.coding.gold")
@@ -52,7 +53,7 @@ class SampleRows:
     def of(
         cls,
         gold: GoldSample,
-        frame: Any,  # noqa: ANN401 - a data frame of any kind, or labels
+        frame: Input,
         n: int,
         *,
         texts: Sequence[Any] | None = None,
@@ -203,7 +204,7 @@ def hash_of_labels(labels: Sequence[Any]) -> str | None:
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
-def column_hashes(frame: Any, names: Sequence[str]) -> dict[str, list[str]]:  # noqa: ANN401
+def column_hashes(frame: Input, names: Sequence[str]) -> dict[str, list[str]]:
     """Return two SHA-256 of each column: of its values in order, and of sorted values."""
     found = {}
     for name in names:
@@ -219,7 +220,7 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _moved(known: Mapping[str, Any], frame: Any, there: Sequence[str]) -> str:  # noqa: ANN401
+def _moved(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
     """Return the first column with the same values in another order, or ""."""
     found = column_hashes(frame, [name for name in known if name in there])
     for name, (ordered, values) in found.items():
@@ -314,7 +315,7 @@ def label_forms(labels: Sequence[Any]) -> list[str | None]:
     return out
 
 
-def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+def _label_form(label: Input) -> str | None:
     """Normalize a label for comparison; return None for a blank cell or no label.
 
     The result only identifies rows, so case, whitespace and the order of several labels

@@ -29,6 +29,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
 
 
@@ -57,7 +58,7 @@ class Population:
     @classmethod
     def of(
         cls,
-        data: Any,  # noqa: ANN401 - see gold_sample
+        data: Input,
         *,
         text: str | None,
         label: str | None,
@@ -325,12 +326,7 @@ def by_columns(by: object, argument: str = "by") -> list[str]:
 
 
 def match_sample(
-    coded: Any,  # noqa: ANN401 - see estimate
-    gold: Any,  # noqa: ANN401 - see estimate
-    label: str | None,
-    text: str | None,
-    *,
-    several: bool,
+    coded: Input, gold: Input, label: str | None, text: str | None, *, several: bool
 ) -> tuple[Population, Any, list[str]]:
     """Match a sample to the texts; return both, and notes on texts that do not match."""
     _check_gold(gold)
@@ -357,10 +353,7 @@ def match_sample(
 
 
 def codes_and_probs(
-    texts: Population,
-    gold: Any,  # noqa: ANN401 - see estimate
-    prob: Any,  # noqa: ANN401 - see estimate
-    weights: object,
+    texts: Population, gold: Input, prob: Input, weights: object
 ) -> tuple[Any, Any]:
     """Return `gold` and `prob`; for the name of a column, return the column's values.
 

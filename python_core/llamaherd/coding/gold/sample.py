@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.coding.annotation.label_sets import (
-    joined_labels,
-    labels_in,
-    none_of,
-)
+from llamaherd.coding.annotation.label_sets import joined_labels, labels_in, none_of
 from llamaherd.coding.codes.coders import majority, majority_of_sets
 from llamaherd.coding.gold import forms, waves
 from llamaherd.coding.gold.forms import CodeReader, Places, read_codes

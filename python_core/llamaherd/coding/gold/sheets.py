@@ -22,6 +22,8 @@ from llamaherd.engine.core.words import words
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from llamaherd.coding.frames import Input
+
 _ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
 
 
@@ -132,7 +134,7 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
     return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
 
 
-def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
+def _of_frame(frame: Input, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
     """Return a data frame's columns as a sheet, without the model's labels."""
     asked, model = coders or (), sample.design.get("label")
     kept = [name for name in frames.names(frame) if name != model or name in asked]

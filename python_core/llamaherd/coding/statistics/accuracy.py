@@ -19,11 +19,7 @@ from llamaherd.coding.statistics.intervals import (
     warn_of_bootstrap,
 )
 from llamaherd.coding.statistics.ratings import ratings_of, unit_weights_of
-from llamaherd.coding.statistics.uncertainty import (
-    UnitStatistic,
-    are_equal,
-    heaviest,
-)
+from llamaherd.coding.statistics.uncertainty import UnitStatistic, are_equal, heaviest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding.codes import read
-from llamaherd.coding.statistics.intervals import (
-    LEAST_SPREAD,
-    LEVEL,
-    level_of,
-)
+from llamaherd.coding.statistics.intervals import LEAST_SPREAD, LEVEL, level_of
 from llamaherd.coding.statistics.many_coders import (
     gwet_ac1,
     krippendorff_alpha,

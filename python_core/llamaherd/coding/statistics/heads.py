@@ -234,12 +234,7 @@ def _losses(
     held: Flags = inner == np.arange(n_folds)[:, None]
     parts = np.repeat(np.where(held, 0.0, weights), len(PENALTIES), axis=0)
     made = fitted(
-        x,
-        codes,
-        parts,
-        np.tile(PENALTIES, n_folds),
-        n_labels=n_labels,
-        tolerance=_ROUGH,
+        x, codes, parts, np.tile(PENALTIES, n_folds), n_labels=n_labels, tolerance=_ROUGH
     )
     probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ made)
     logs = np.log(np.maximum(probs, _LEAST)) * _targets(codes, n_labels)

@@ -55,12 +55,7 @@ import numpy as np
 from llamaherd.coding.statistics.dsl import Centred, bread_at
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
-from llamaherd.coding.statistics.uncertainty import (
-    OTHER_KIND,
-    Cases,
-    Spread,
-    unseen_case,
-)
+from llamaherd.coding.statistics.uncertainty import OTHER_KIND, Cases, Spread, unseen_case
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.dsl import Problem

@@ -100,12 +100,7 @@ def krippendorff_alpha(
     groups = ratings.indices[0, used] if is_known else None
     low, high = replace(found, groups=groups).limits(level)
     return replace(
-        made,
-        value=found.value,
-        low=low,
-        high=high,
-        observed=observed,
-        expected=expected,
+        made, value=found.value, low=low, high=high, observed=observed, expected=expected
     )
 
 

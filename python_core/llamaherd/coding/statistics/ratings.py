@@ -164,8 +164,7 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     values = numbers_of(weights, "unit_weights")
     if values.shape != (n,):
         raise ArgumentError(
-            f"must be {n} numbers, not {shape_of(values.shape)}",
-            argument="unit_weights",
+            f"must be {n} numbers, not {shape_of(values.shape)}", argument="unit_weights"
         )
     if not np.isfinite(values).all() or (values < 0).any():
         raise ArgumentError("must be finite and not negative", argument="unit_weights")

@@ -172,10 +172,7 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
 
 
 def _allocated(
-    names: Sequence[Any],
-    totals: Ints,
-    n: int,
-    allocation: Allocation | Mapping[Any, int],
+    names: Sequence[Any], totals: Ints, n: int, allocation: Allocation | Mapping[Any, int]
 ) -> Ints:
     """Return the number of texts per stratum, int64[n_strata]."""
     least = np.minimum(totals, _LEAST_OF_STRATUM)

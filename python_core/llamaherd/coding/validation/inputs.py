@@ -31,6 +31,7 @@ _ROUNDING = 1e-9  # tolerance of sums of probabilities
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.ratings import Floats
 
 
@@ -77,11 +78,7 @@ class Codes:
     left_out: str = ""
 
 
-def label_column_of(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    gold: Any,  # noqa: ANN401 - of many kinds
-    label: str | None,
-) -> str | None:
+def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
     """Return the column of labels; None if `coded` is not a data frame.
 
     Without `label`, this is the column of labels of the gold sample, else "label", as in
@@ -104,12 +101,7 @@ def label_column_of(
 
 
 def answers_of(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    label: str | None,
-    prob: Any,  # noqa: ANN401 - of many kinds
-    names: Any,  # noqa: ANN401 - of many kinds
-    *,
-    several: bool = False,
+    coded: Input, label: str | None, prob: Input, names: Input, *, several: bool = False
 ) -> ModelLabels:
     """Read labels and probabilities from `coded`."""
     frame = getattr(coded, "frame", coded)
@@ -151,7 +143,7 @@ def answers_of(
     )
 
 
-def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # noqa: ANN401
+def _names_in(coded: Input, frame: Input, label: str | None) -> Sequence[Any]:
     """Return all labels that `coded` or the categories of its column define, or ()."""
     known = getattr(coded, "names", ())
     if isinstance(known, (tuple, list)) and known:
@@ -161,9 +153,7 @@ def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # no
 
 
 def _probabilities(
-    prob: Any,  # noqa: ANN401 - whatever numpy makes an array of
-    labels: list[Code],
-    names: tuple[Hashable, ...],
+    prob: Input, labels: list[Code], names: tuple[Hashable, ...]
 ) -> tuple[Floats | None, Floats | None]:
     if prob is None:
         return None, None
@@ -196,12 +186,7 @@ def _probabilities(
     return values, np.where(columns >= 0, own, np.nan)
 
 
-def codes_of(
-    gold: Any,  # noqa: ANN401 - of many kinds
-    truth: Any,  # noqa: ANN401 - of many kinds
-    coded: Any,  # noqa: ANN401 - of many kinds
-    answers: ModelLabels,
-) -> Codes:
+def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> Codes:
     """Read human codes from `gold`, or from columns of `coded`."""
     n = len(answers.labels)
     if (gold is None) == (truth is None):
@@ -322,5 +307,5 @@ def _of_sample(found: Matched) -> Codes:
     )
 
 
-def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def _listed(argument: str, values: Input) -> list[Any]:
     return as_list(argument, "must be a list", values)

@@ -21,6 +21,7 @@ from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.ratings import Floats, Integers
 
 Method = Literal["auto", "cohen", "krippendorff"]
@@ -193,9 +194,9 @@ def intercoder_reliability(
 
 
 def _wide(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    annotations: Input,
     columns: tuple[str, str, str],
-    gold: Any,  # noqa: ANN401 - of several kinds
+    gold: Input,
     truth_col: str | None,
     levels: Sequence[Hashable] | None,
 ) -> _Wide:
@@ -242,8 +243,8 @@ def _wide(
 
 
 def _truth(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
-    gold: Any,  # noqa: ANN401 - of several kinds
+    annotations: Input,
+    gold: Input,
     truth_col: str | None,
     sample: list[Any],
     samples: list[Any],

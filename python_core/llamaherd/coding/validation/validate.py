@@ -44,10 +44,7 @@ from llamaherd.coding.validation.inputs import (
     label_column_of,
 )
 from llamaherd.coding.validation.notes import warnings_of
-from llamaherd.coding.validation.validation import (
-    Validation,
-    Wrong,
-)
+from llamaherd.coding.validation.validation import Validation, Wrong
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import removed
 from llamaherd.engine.core.errors import ArgumentError
@@ -57,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Flags, Floats, Scale
@@ -201,7 +199,7 @@ def validate(
     return found.with_warnings(warnings_of(found, answers, codes, n_ties))
 
 
-def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:  # noqa: ANN401
+def _check_people(coded: Input, gold: Input, truth: Input, label: str | None) -> None:
     """Refuse the column of the model's labels as codes of people."""
     columns = getattr(coded, "columns", None)
     own = columns.get("label") if label is None and isinstance(columns, dict) else label
@@ -216,10 +214,7 @@ def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:
 
 
 def _unit_weights(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    codes: Codes,
-    weights: Any,  # noqa: ANN401 - of many kinds
-    n_texts: int,
+    coded: Input, codes: Codes, weights: Input, n_texts: int
 ) -> Floats | None:
     """Return survey weight / inclusion probability of coded texts; None if all are 1."""
     if weights is None:
@@ -302,10 +297,7 @@ def _brier(
 
 
 def _wrong(
-    answers: ModelLabels,
-    codes: Codes,
-    right: list[Code],
-    is_wrong: Any,  # noqa: ANN401 - bool[g]
+    answers: ModelLabels, codes: Codes, right: list[Code], is_wrong: Input
 ) -> tuple[Wrong, ...]:
     """Return the errors of the model, the most confident first."""
     found = []
@@ -331,11 +323,7 @@ def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
 
 
 def compared_numbers(
-    answers: ModelLabels,
-    codes: Codes,
-    scale: Scale,
-    level: float,
-    weights: Floats | None,
+    answers: ModelLabels, codes: Codes, scale: Scale, level: float, weights: Floats | None
 ) -> tuple[NumberAgreement | None, NumberAgreement | None]:
     """Compare the model's numbers with people's numbers, and people with each other.
 
