@@ -12,15 +12,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.estimation import notes
-from llamaherd.coding.estimation.fitting import (
-    Fits,
-    FitSettings,
-    Found,
-    MethodFit,
-    Quantities,
-    of_codes,
-    of_labels,
-)
+from llamaherd.coding.estimation.fitting import FitSettings, Found, Quantities
 from llamaherd.coding.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
@@ -34,8 +26,6 @@ from llamaherd.coding.estimation.formula_terms import (
     used_columns,
 )
 from llamaherd.coding.estimation.outcomes import labels_of
-from llamaherd.coding.statistics import dsl
-from llamaherd.coding.statistics.regression import check_rank
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
 
@@ -272,27 +262,21 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fou
     problem = settings.problem(
         kind, matrices.x_hat, matrices.y_hat, matrices.x, matrices.y
     )
-    fits = Fits(notes=_notes_of(outcome, problem, settings))
+    fits = Found(notes=_notes_of(outcome, problem, settings))
     ends = None
     if not matrices.has_label_right:
         values = [*matrices.y_hat, *matrices.y]
         ends = (float(min(values)), float(max(values)))
     quantities = Quantities.of_terms(terms)
     needed: dict[str, Floats] = {
-        method: fits.add(
-            outcome,
-            method,
-            problem,
-            quantities,
-            partial(_coefficients_by, method, settings.level, ends),
-        )
+        method: fits.add(outcome, method, problem, quantities, settings, ends)
         for method in methods
     }
     if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
         fits.notes += notes.high_leverage(problem)
         n_codes = (problem.x != 0).sum(axis=0)
         fits.notes += notes.skewed(outcome, terms, n_codes, needed, of="coefficients")
-    return fits.found()
+    return fits.checked()
 
 
 def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str]:
@@ -305,21 +289,6 @@ def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str
         *notes.few_clusters(problem),
         *(notes.few_events(problem) if problem.kind == "logit" else []),
     ]
-
-
-def _coefficients_by(
-    method: Method,
-    level: float,
-    ends: tuple[float, float] | None,
-    problem: Problem,
-    quantities: Quantities,
-) -> MethodFit:
-    """Fit the coefficients by one method; `ends` are the extreme outcomes."""
-    if method == "naive":
-        return of_labels(problem, quantities.ways, level)
-    check_rank(problem.x, np.ones(len(problem.y)))
-    estimated = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
-    return of_codes(problem, estimated, quantities.ways, level, ends=ends, n_fitted=1.0)
 
 
 def _check_binary(matrices: Matrices, *, are_probs: bool) -> None:

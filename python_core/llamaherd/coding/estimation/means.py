@@ -21,36 +21,27 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import Estimate
-from llamaherd.coding.estimation.fitting import (
-    Fits,
-    Found,
-    Quantities,
-    of_codes,
-    of_labels,
-)
+from llamaherd.coding.estimation.fitting import Found, Quantities
 from llamaherd.coding.estimation.outcomes import MEDIAN
 from llamaherd.coding.estimation.predictions import outcome_numbers
-from llamaherd.coding.statistics import dsl, label_weight
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
-from llamaherd.coding.statistics.regression import FitError, check_rank
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.coding.estimation.estimates import Method
-    from llamaherd.coding.estimation.fitting import FitSettings, MethodFit
+    from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.dsl import Problem
+    from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
@@ -72,7 +63,7 @@ def fit_means(
     x = x_hat[settings.gold.rows]
     n_codes = x.sum(axis=0)
     is_exact = (settings.target == "texts") & (n_codes == x_hat.sum(axis=0))
-    fits = Fits(notes=settings.notes_of_ppi)
+    fits = Found(notes=settings.notes_of_ppi)
     fits.notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
     limits = (0.0, 1.0) if term == "share" else limits
     coded = np.flatnonzero(n_codes >= _LEAST_CODES)
@@ -88,40 +79,12 @@ def fit_means(
         for method in settings.methods:
             there = coded if method != "naive" else np.arange(len(names))
             quantities = Quantities.of_groups(names, there, term, limits)
-            by = partial(_mean_by, method, settings, ends)
-            needed[method] = fits.add(outcome, method, problem, quantities, by)
+            needed[method] = fits.add(
+                outcome, method, problem, quantities, settings, ends
+            )
         fits.notes += notes.skewed(outcome, names, n_codes, needed)
     fits.notes += notes.outside_limits(fits.rows, limits)
-    return fits.found()
-
-
-def _mean_by(
-    method: Method,
-    settings: FitSettings,
-    ends: tuple[float, float],
-    problem: Problem,
-    quantities: Quantities,
-) -> MethodFit:
-    """Fit the means of groups; `ends` are the extreme outcomes."""
-    ways, there = quantities.ways, quantities.there
-    if method == "naive":
-        return of_labels(problem, ways, settings.level)
-    if len(there) == 0:
-        raise FitError("no group has two codes")
-    part = problem.columns(there)
-    check_rank(part.x, np.ones(len(part.y)))
-    n_fitted: float | Floats = 1.0
-    if method == "ppi":
-        part, estimated = (
-            label_weight.simple_means(part)
-            if settings.is_plain
-            else (part, label_weight.tuned_means(part))
-        )
-        shares = np.abs(ways)
-        n_fitted = shares @ (1.0 + ~part.all_coded) / shares.sum(axis=1)
-    else:
-        estimated = dsl.dsl(part) if method == "dsl" else dsl.gold_alone(part)
-    return of_codes(part, estimated, ways, settings.level, ends=ends, n_fitted=n_fitted)
+    return fits.checked()
 
 
 # with more numbers, shares are computed by bisection instead of at all numbers
@@ -188,7 +151,7 @@ class _Shares:
         self._groups, self._names = groups, names
         self._known: dict[int, Found | None] = {}
         self._used: set[int] = set()  # indices of medians
-        self.alone: label_weight.CodesAlone | None = None
+        self.alone: CodesAlone | None = None
 
     @property
     def notes(self) -> list[str]:
