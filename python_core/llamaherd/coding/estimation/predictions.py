@@ -94,15 +94,12 @@ def predictions_of(
     else:
         given = predictions if isinstance(predictions, Mapping) else None
         made = _of_frame(texts, given)
-    missing = [
-        i
-        for i, label in enumerate(texts.labels)
-        if label is not None and np.isnan(_probs(made[0])[i]).any()
-    ]
-    if missing:
+    has_none = np.isnan(made[0].probs).any(axis=1)  # type: ignore[arg-type] # of kind "probs"
+    has_label = np.array([label is not None for label in texts.labels], dtype=bool)
+    if (has_none & has_label).any():
         raise ArgumentError(
             "must have probabilities for each text with a label; row "
-            f"{missing[0] + 1} has none",
+            f"{int(np.argmax(has_none & has_label)) + 1} has none",
             argument="predictions",
             code="no_probabilities",
         )
@@ -164,11 +161,6 @@ def comparable_predictions(
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
     made = [each.among(known) for each in predicted]
     return [each for each in made if set(each.there(kept)) <= known]
-
-
-def _probs(made: Predicted) -> Floats:
-    assert made.probs is not None  # noqa: S101 - of kind "probs"
-    return made.probs
 
 
 def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:

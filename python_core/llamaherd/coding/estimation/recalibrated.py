@@ -161,23 +161,16 @@ def with_new_columns(
     values |= {f"{EACH}{name}": probs[:, j] for j, name in enumerate(model.names)}
     there = {role: name for role, name in model.columns.items() if role in values}
     existing = frames.names(model.frame)
-    old = {
-        RAW + name: _kept_type(model, role, name)
+    old: dict[str, Any] = {
+        RAW + name: np.array(frames.column(model.frame, name, role), dtype=np.float64)
         for role, name in there.items()
-        if role == "label" or role.startswith(EACH)
+        if role.startswith(EACH)
     }
+    old = {RAW + there["label"]: label_column(list(model.labels), model.codebook), **old}
     new = {name: values[role] for role, name in there.items()}
     fold = free_name("fold", dict.fromkeys([*existing, *old]))
     frame = frames.with_columns(model.frame, {**new, **old, fold: folds})
     return frame, results.labels
-
-
-def _kept_type(model: Coded, role: str, name: str) -> Any:  # noqa: ANN401 - of the caller's kind
-    """Return a column of the model's coding; labels become categories."""
-    values = frames.column(model.frame, name, role)
-    if role != "label":
-        return np.array(values, dtype=np.float64)
-    return label_column(list(model.labels), model.codebook)
 
 
 _ROLES = ("prob", "margin", "entropy", "mean", "coverage", "error")

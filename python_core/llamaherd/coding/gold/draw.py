@@ -131,8 +131,7 @@ def gold_sample(
             "id" are missing or not unique, so that the column is not used.
     """
     frame = data.frame if isinstance(data, Coded) else data
-    names = _checked_names(names)
-    _check_after(after)
+    names = _checked_names(names, after)
     for name, values in (
         ("prob", prob),
         ("confidence", confidence),
@@ -149,7 +148,8 @@ def gold_sample(
         text=text or known.get("text") or own_texts(data),
         label=label
         or (None if isinstance(data, Coded) else known.get("label") or own_labels(frame)),
-        id=_own_id(frame, after, known) if id is None else id,
+        # A warning about the column "id" is issued only for the first wave.
+        id=id or (own_ids(frame) if after is None else known.get("id")),
         names=names or (() if after is None else after.names),
         several=own.get("several") if several is None else several,
     )
@@ -215,19 +215,12 @@ def gold_sample(
     return pool(after, drawn, texts.there, is_same=same)
 
 
-def _own_id(
-    frame: object, after: GoldSample | None, known: Mapping[str, str]
-) -> str | None:
-    """Return the column of ids if the user named none; None for row numbers.
-
-    All waves have ids of the same kind: a warning about the column "id" is issued only
-    for the first wave, which does not use it.
-    """
-    return own_ids(frame) if after is None else known.get("id")
-
-
-def _checked_names(names: object) -> list[str]:
-    """Return the labels that codes may have."""
+def _checked_names(names: object, after: object) -> list[str]:
+    """Return the labels that codes may have; check the type of the earlier sample."""
+    if after is not None and not isinstance(after, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a gold sample, not {checks.shown(after)}", argument="after"
+        )
     if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
         raise ArgumentTypeError(
             f"must be a list of labels, not {checks.shown(names)}", argument="names"
@@ -240,14 +233,6 @@ def _checked_names(names: object) -> list[str]:
             )
     checks.distinct("names", found)
     return found
-
-
-def _check_after(after: object) -> None:
-    """Check the type of the earlier sample."""
-    if after is not None and not isinstance(after, GoldSample):
-        raise ArgumentTypeError(
-            f"must be a gold sample, not {checks.shown(after)}", argument="after"
-        )
 
 
 def _check_there(texts: Population, n: int) -> None:
@@ -328,7 +313,10 @@ def _drawn(
         if after is not None:
             return unequal(given, 0.0), {"given": True}, False
         draw = sampling.draw_unequal(given, rng)
-        _check_n(n, draw)
+        if len(draw.rows) != n:
+            raise ArgumentError(
+                f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
+            )
         return draw, {"given": True}, False
     if kind == "uncertainty":
         checks.real("floor", floor, 0, 1)
@@ -364,10 +352,3 @@ def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     if rows:
         ids = listed_ids(drawn.ids, rows)
         warn_caller(note("examples", n=len(rows), n_drawn=len(drawn), ids=ids))
-
-
-def _check_n(n: int, draw: sampling.Draw) -> None:
-    if len(draw.rows) != n:
-        raise ArgumentError(
-            f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
-        )

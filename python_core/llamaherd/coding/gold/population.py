@@ -95,10 +95,7 @@ class Population:
         there |= _with_probabilities(frame, label, there)
         ids = [str(i + 1) for i in range(n_texts)]
         if id is not None:
-            ids = [
-                _id(value, i) for i, value in enumerate(frames.column(frame, id, "id"))
-            ]
-            _check_unique(ids)
+            ids = _ids(frames.column(frame, id, "id"))
         return cls(
             data=data,
             frame=frame,
@@ -284,16 +281,15 @@ def _strings(values: Sequence[Any]) -> list[str | None]:
     return [text_of(value) for value in values]
 
 
-def _id(value: object, i: int) -> str:
-    made = text_of(value)  # R and pandas may store integers as floats
-    if made is None:
+def _ids(values: Sequence[Any]) -> list[str]:
+    ids = [text_of(value) for value in values]  # R and pandas may store floats
+    if None in ids:
         raise ArgumentError(
-            "is missing: each text needs an id", argument="id", place=(i,), code="missing"
+            "is missing: each text needs an id",
+            argument="id",
+            place=(ids.index(None),),
+            code="missing",
         )
-    return made
-
-
-def _check_unique(ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise ArgumentError(
@@ -301,6 +297,7 @@ def _check_unique(ids: Sequence[str]) -> None:
             argument="id",
             code="duplicate",
         )
+    return [each or "" for each in ids]
 
 
 def by_columns(by: object, argument: str = "by") -> list[str]:

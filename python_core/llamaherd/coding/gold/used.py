@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,30 +71,23 @@ class GoldUsed:
         new_rows = np.full(n_texts, -1, dtype=np.int64)
         new_rows[kept] = np.arange(len(kept))
         here = np.flatnonzero(new_rows[self.rows] >= 0)
-        return GoldUsed(
+        gone = np.setdiff1d(np.arange(len(self.rows)), here)
+        left = 1 - self.probs if self.drawing is None else self.drawing.left
+        other = None
+        if self.strata is not None:
+            other = Outside(strata=self.strata[gone], left=left[gone])
+        return replace(
+            self,
             rows=new_rows[self.rows[here]],
             codes=[self.codes[i] for i in here],
             probs=self.probs[here],
             strata=None if self.strata is None else self.strata[here],
-            is_even=self.is_even,
-            design=self.design,
-            notes=self.notes,
             all_probs=None if self.all_probs is None else self.all_probs[kept],
             all_strata=None if self.all_strata is None else self.all_strata[kept],
-            names=self.names,
             drawing=None if self.drawing is None else self.drawing.of(here),
-            outside=join_outside([self.outside, self._other_than(here)]),
+            outside=join_outside([self.outside, other]),
             by_coders=[self.by_coders[i] for i in here] if self.by_coders else [],
-            tie_notes=self.tie_notes,
         )
-
-    def _other_than(self, here: Ints) -> Outside | None:
-        """Return all codes except those at the indices `here`; None without strata."""
-        if self.strata is None:
-            return None
-        gone = np.setdiff1d(np.arange(len(self.rows)), here)
-        left = 1 - self.probs if self.drawing is None else self.drawing.left
-        return Outside(strata=self.strata[gone], left=left[gone])
 
 
 def used_gold(
@@ -320,7 +313,9 @@ def probs_of_codes(
     if not gold.waves:
         of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
     names = [label or "no label" for label in gold.labels]
-    cells = _numbered([(int(h), name) for h, name in zip(strata, names, strict=True)])
+    keys = list(zip(strata.tolist(), names, strict=True))
+    number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    cells = np.array([number[key] for key in keys], dtype=np.int64)
     of_cell = _rates(cells, coded)
     uneven = _uneven(names, strata, coded)
     has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
@@ -345,11 +340,6 @@ def _named(design: Mapping[str, Any], empty: Ints) -> str:
     drawn = design.get("drawn") or {}
     listed = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
     return ", ".join(listed)
-
-
-def _numbered(keys: list[tuple[int, str]]) -> Ints:
-    known = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    return np.array([known[key] for key in keys], dtype=np.int64)
 
 
 def _rates(cells: Ints, coded: Ints) -> Floats:

@@ -98,15 +98,8 @@ class Combined:
     def of(self, rows: Sequence[int]) -> Combined:
         """Return some of the drawn texts, in the order of `rows`."""
         at = np.searchsorted(self.rows, np.array(rows, dtype=np.int64))
-        return Combined(
-            rows=self.rows[at],
-            weights=self.weights[at],
-            scale=self.scale[at],
-            left=self.left[at],
-            strata=self.strata[at],
-            all_probs=self.all_probs,
-            outside=self.outside,
-        )
+        names = ("rows", "weights", "scale", "left", "strata")
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
 
 def shares(sizes: Sequence[int], n_texts: int) -> Floats:

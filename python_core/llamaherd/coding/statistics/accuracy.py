@@ -323,7 +323,7 @@ class WeightedUnits:
         f1 = self.mean("f1", np.array([j])) if n_either else None
         nan = math.nan
         cases = should & ~has
-        n_seen = kish_n(w[cases])
+        n_seen = round(kish_n(w[cases]))  # the effective number
         out = w[:0] if are_equal(w) else w[~has]
         case = heaviest(out, 1 / out, level)
         unfound = None

@@ -125,7 +125,9 @@ def validate(
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
     if scale is None:
-        scale = scale_of_numbers(answers.labels, scale_of(coded, gold, label))
+        scale = scale_of(coded, gold, label)
+        if scale == "nominal" and are_measured(answers.labels):
+            scale = "interval"
     checks.choice("scale", scale, SCALES)
     codes = codes_of(gold, truth, coded, answers)
     source = Source.of(answers.texts, answers.labels)
@@ -196,7 +198,7 @@ def validate(
     )
     if are_sets:
         found = _in_words(found)
-    return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+    return replace(found, warnings=warnings_of(found, answers, codes, n_ties))
 
 
 def _check_people(coded: Input, gold: Input, truth: Input, label: str | None) -> None:
@@ -315,11 +317,6 @@ def _wrong(
         )
     found.sort(key=lambda each: (math.isnan(each.prob), -each.prob, each.row))
     return tuple(found)
-
-
-def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
-    """Return "interval" if the labels are measurements, else the given scale."""
-    return "interval" if scale == "nominal" and are_measured(labels) else scale
 
 
 def compared_numbers(

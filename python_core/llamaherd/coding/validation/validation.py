@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -138,10 +137,6 @@ class Validation:
             of = self.label_agreement
             return tuple(a for each in of for a in (*each.model, *each.people))
         return (*self.model_agreement, *self.coder_agreement)
-
-    def with_warnings(self, warnings: tuple[str, ...]) -> Validation:
-        """Return the validation with these warnings."""
-        return dataclasses.replace(self, warnings=warnings)
 
     def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
         """Return the texts that people should code so that the other labels are accurate.

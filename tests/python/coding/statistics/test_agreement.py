@@ -20,7 +20,7 @@ from llamaherd.coding.statistics import (
     percent_agreement,
 )
 from llamaherd.coding.statistics.intervals import share_limits
-from llamaherd.coding.statistics.many_coders import _disagreement
+from llamaherd.coding.statistics.many_coders import _alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder, ratings_of
 from same_results import same_results
 from sklearn.metrics import cohen_kappa_score
@@ -373,12 +373,12 @@ def test_slopes_of_alpha_are_its_derivatives(scale: Any) -> None:
     ratings = ratings_of(codes, scale=scale)
     used = (ratings.indices >= 0).sum(axis=0) >= 2
     w = rng.uniform(0.5, 2, int(used.sum()))
-    found = _disagreement(ratings, scale, used, w)
+    found = _alpha(ratings, scale, used, w)[0]
     assert w @ found.slopes == pytest.approx(0, abs=1e-9)
 
     def alpha(i: int, step: float) -> float:
         moved = w + step * (np.arange(len(w)) == i)
-        return _disagreement(ratings, scale, used, moved).alpha
+        return _alpha(ratings, scale, used, moved)[0].value
 
     numeric = [(alpha(i, 1e-5) - alpha(i, -1e-5)) / 2e-5 for i in range(len(w))]
     np.testing.assert_allclose(
