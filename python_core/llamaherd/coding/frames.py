@@ -336,6 +336,19 @@ def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
     return None if is_missing(value) else plain(value)
 
 
+def numbers_for(values: object, n_texts: int, argument: str) -> Floats:
+    """Return numbers of N texts, float64[N]; missing numbers are NaN."""
+    found: Floats = numbers_of(values, argument)
+    if found.shape != (n_texts,):
+        raise ArgumentError(
+            f"must have {n_texts} values, one for each text, not "
+            + " x ".join(map(str, found.shape)),
+            argument=argument,
+            code="wrong_length",
+        )
+    return found
+
+
 def weights_of(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     weights: str | Sequence[float] | None,
@@ -349,14 +362,7 @@ def weights_of(
     given: object = weights
     if isinstance(weights, str):
         given = column(frame, weights, "weights")
-    values: Floats = numbers_of(given, "weights")
-    if values.shape != (n_texts,):
-        raise ArgumentError(
-            f"must have {n_texts} values, one for each text, not "
-            + " x ".join(map(str, values.shape)),
-            argument="weights",
-            code="wrong_length",
-        )
+    values = numbers_for(given, n_texts, "weights")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad) > 0:
         first = values[bad[0]]

@@ -137,13 +137,17 @@ def _widths(found: Found) -> dict[tuple[str, str, str], float]:
     }
 
 
-def copied_texts(texts: Population, kept: Ints) -> tuple[Ints | None, list[str]]:
-    """Return equal texts as clusters, and a note; None if few texts are copies.
+def clusters_of(
+    texts: Population, cluster: str | None, kept: Ints, target: Target
+) -> tuple[Ints | None, list[str]]:
+    """Return the clusters of the kept rows, by a column or by equal texts, and a note.
 
     Copies have the same label and code, so that they are no more information than one
     text. Few copies change intervals less than the clusters' variance would.
     """
-    if texts.text_column is None:
+    if cluster is not None:
+        return value_numbers(texts, cluster, kept)[0], []
+    if texts.text_column is None or target != "population":
         return None, []
     numbers: dict[str | int, int] = {}
     keys = ((i, texts.texts[i]) for i in kept.tolist())
@@ -154,15 +158,6 @@ def copied_texts(texts: Population, kept: Ints) -> tuple[Ints | None, list[str]]
         return None, []
     n = len(kept) - len(sizes)
     return clusters, [note("copied", n=n, n_texts=len(kept))]
-
-
-def clusters_of(
-    texts: Population, cluster: str | None, kept: Ints, target: Target
-) -> tuple[Ints | None, list[str]]:
-    """Return the clusters of the kept rows, by a column or by equal texts, and a note."""
-    if cluster is not None:
-        return value_numbers(texts, cluster, kept)[0], []
-    return copied_texts(texts, kept) if target == "population" else (None, [])
 
 
 def label_check_of(

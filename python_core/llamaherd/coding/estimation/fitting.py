@@ -217,7 +217,10 @@ class Found:
         names, there, ways = quantities.names, quantities.there, quantities.ways
         p, m = len(names), len(there)
         covariance, needed = np.full((p, p), np.nan), np.full(p, np.nan)
-        rows = [Estimate.missing(outcome, *name, method) for name in quantities.rows]
+        rows = [
+            Estimate(outcome=outcome, term=term, group=group, method=method)
+            for term, group in quantities.rows
+        ]
         part = problem.columns(there)
         try:
             estimated, spread, own = (

@@ -28,8 +28,7 @@ import numpy as np
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import Estimate
 from llamaherd.coding.estimation.fitting import Found, Quantities
-from llamaherd.coding.estimation.outcomes import MEDIAN
-from llamaherd.coding.estimation.predictions import outcome_numbers
+from llamaherd.coding.estimation.outcomes import MEDIAN, shares_or_scores
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -169,7 +168,7 @@ class _Shares:
         near = at if share is not None else max(at - 1, 0)
         share = share or self._share(near, method, group)
         if share is None or math.isnan(share.estimate):
-            return Estimate.missing(MEDIAN, "quantile", group, method)
+            return Estimate(outcome=MEDIAN, term="quantile", group=group, method=method)
         if method == "gold":
             self._add_alone(near, share)
         limits = [float(self._values[i]) for i in (low, high)]
@@ -255,7 +254,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     codes = settings.gold.codes
 
     def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
-        return outcome_numbers(wanted, texts, kept, predicted, codes, several=several)
+        return shares_or_scores(wanted, texts, kept, predicted, codes, several=several)
 
     term, numbers = numbers_of(outcome)
     if not is_median or not isinstance(outcome, Mapping):

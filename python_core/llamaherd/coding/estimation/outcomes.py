@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
+    from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -114,13 +115,15 @@ def _asked(outcome: Outcome | None) -> str:
 def shares_or_scores(
     outcome: Outcome | None,
     texts: Population,
-    labels: Sequence[str],
+    kept: Ints,
+    predicted: Predicted,
     codes: Sequence[str],
     *,
     several: bool,
-    shares: Callable[[str], Floats] | None = None,
 ) -> tuple[str, list[Numbers]]:
     """Return outcomes of texts and codes as numbers, and the term "share" or "mean"."""
+    labels = [predicted.labels[i] or "" for i in kept]
+    by_labels = predicted.probs is None
     if isinstance(outcome, Mapping):
         if several:
             raise ArgumentError(
@@ -129,9 +132,9 @@ def shares_or_scores(
             )
         scores = scores_of(outcome, {*labels, *codes})
         of_labels = np.array([scores[label] for label in labels])
-        if shares is not None:
+        if not by_labels:
             of_labels = sum(
-                (score * shares(name) for name, score in scores.items()),
+                (score * predicted.shares(name, kept) for name, score in scores.items()),
                 np.zeros(len(labels)),
             )
         of_codes = np.array([scores[code] for code in codes])
@@ -142,7 +145,7 @@ def shares_or_scores(
     return "share", [
         (
             name,
-            _has(of_texts, name) if shares is None else shares(name),
+            _has(of_texts, name) if by_labels else predicted.shares(name, kept),
             _has(of_people, name),
         )
         for name in checked_labels(outcome, texts, there)

@@ -13,7 +13,6 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.columns import EACH
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
-from llamaherd.coding.estimation.outcomes import shares_or_scores
 from llamaherd.coding.estimation.recalibrated import (
     Recalibrated,
     probabilities_in,
@@ -26,7 +25,6 @@ from llamaherd.engine.core.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
@@ -114,28 +112,6 @@ def predictions_of(
     if made[0].kind == "recalibrated":
         return made
     return [*made, by_labels]
-
-
-def outcome_numbers(
-    outcome: Outcome | None,
-    texts: Population,
-    kept: Ints,
-    predicted: Predicted,
-    codes: Sequence[str],
-    *,
-    several: bool,
-) -> tuple[str, list[Numbers]]:
-    """Return outcomes as numbers by one kind of predictions; see `shares_or_scores`."""
-    return shares_or_scores(
-        outcome,
-        texts,
-        [predicted.labels[i] or "" for i in kept],
-        codes,
-        several=several,
-        shares=(
-            None if predicted.probs is None else lambda name: predicted.shares(name, kept)
-        ),
-    )
 
 
 def _is_recalibrated(coded: object, texts: Population) -> bool:

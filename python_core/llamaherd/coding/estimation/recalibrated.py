@@ -267,28 +267,20 @@ def probabilities_in(data: Input, columns: Mapping[str, str]) -> Floats:
 
 def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
     """Return a vector for each text, float64[n, d]; failed texts get the mean vector."""
-    if embeddings is None:
-        raise ArgumentError(
-            "must be a model for embeddings, or an array with a row for each text",
+    if isinstance(embeddings, (str, bytes, int, float)):
+        raise ArgumentTypeError(
+            f"must be a model or an array, not {checks.shown(embeddings)}",
             argument="embeddings",
-            code="missing",
         )
-    if isinstance(embeddings, (str, bytes)) or (
-        not hasattr(embeddings, "__len__") and not hasattr(embeddings, "__array__")
-    ):
-        if isinstance(embeddings, (str, bytes, int, float)):
-            raise ArgumentTypeError(
-                f"must be a model or an array, not {checks.shown(embeddings)}",
-                argument="embeddings",
-            )
+    if hasattr(embeddings, "__len__") or hasattr(embeddings, "__array__"):
+        values = np.array(embeddings, dtype=np.float64)
+    else:
         known = list(dict.fromkeys(each for each in texts if each))
         made = embed_parallel(embeddings, known).vectors
         at = {each: i for i, each in enumerate(known)}
         values = np.full((len(texts), made.shape[1]), np.nan)
         rows = [i for i, each in enumerate(texts) if each]
         values[rows] = made[[at[texts[i] or ""] for i in rows]]
-    else:
-        values = np.array(embeddings, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(texts) or values.shape[1] < 1:
         raise ArgumentError(
             f"must have a row for each of {count_of(len(texts), 'text')}, not "

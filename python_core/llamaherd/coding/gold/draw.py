@@ -12,7 +12,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import scale_of
 from llamaherd.coding.annotation.texts import same_rows
-from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.codes import text_of
 from llamaherd.coding.frames import weights_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.forms import listed_ids
@@ -179,16 +179,12 @@ def gold_sample(
         after=after,
         most=most,
     )
-    if by is not None and kind != "stratified":
-        raise ArgumentError(
-            f"is for {setting('prob', 'stratified')}, not {checks.shown(prob)}",
-            argument="by",
-        )
-    if weights is not None and kind != "weights":
-        raise ArgumentError(
-            f"is for {setting('prob', 'weights')}, not {checks.shown(prob)}",
-            argument="weights",
-        )
+    for name, values, of in (("by", by, "stratified"), ("weights", weights, "weights")):
+        if values is not None and kind != of:
+            raise ArgumentError(
+                f"is for {setting('prob', of)}, not {checks.shown(prob)}",
+                argument=name,
+            )
     scale = scale_of(data, None, texts.label_column)
     n_missing = len(texts) - len(texts.there) - len(texts.drawn)
     design = {
@@ -309,7 +305,7 @@ def _drawn(
         return sampling.draw_unequal(probs, rng)
 
     if kind is None:
-        given = texts.of_rows(numbers_of(sizes, "prob"), "prob")
+        given = texts.of_rows(sizes, "prob")
         if after is not None:
             return unequal(given, 0.0), {"given": True}, False
         draw = sampling.draw_unequal(given, rng)
@@ -318,13 +314,12 @@ def _drawn(
                 f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
             )
         return draw, {"given": True}, False
-    if kind == "uncertainty":
+    if kind in {"uncertainty", "weights"}:
         checks.real("floor", floor, 0, 1)
-        own = 1 - texts.confidence(confidence)
-        return unequal(own, floor), {"floor": floor}, False
-    if kind == "weights":
-        checks.real("floor", floor, 0, 1)
-        own = texts.of_rows(weights_of(texts.frame, sizes, len(texts)), "weights")
+        if kind == "uncertainty":
+            own = 1 - texts.confidence(confidence)
+        else:
+            own = weights_of(texts.frame, sizes, len(texts))[texts.there]
         return unequal(own, floor), {"floor": floor}, False
     if kind == "stratified":
         strata = texts.strata(by)

@@ -140,15 +140,9 @@ class Population:
         """Return the SHA-256 of all ids and texts."""
         return sha256_of(self.ids, self.texts)
 
-    def of_rows(self, values: Floats, name: str) -> Floats:
-        """Return the values of the rows with a text."""
-        if values.shape != (len(self),):
-            raise ArgumentError(
-                f"must have {len(self)} values, one for each text",
-                argument=name,
-                code="wrong_length",
-            )
-        return np.asarray(values[self.there])
+    def of_rows(self, values: object, name: str) -> Floats:
+        """Return the numbers of the rows with a text."""
+        return np.asarray(frames.numbers_for(values, len(self), name)[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
         """Return the stratum of each row with a text, such as "a / b" for two columns."""
@@ -183,8 +177,7 @@ class Population:
             if isinstance(given, str)
             else given
         )
-        numbers = self.of_rows(numbers_of(values, "confidence"), "confidence")
-        numbers = np.nan_to_num(numbers, nan=0.0)
+        numbers = np.nan_to_num(self.of_rows(values, "confidence"), nan=0.0)
         if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
             raise ArgumentError(
                 "must be between 0 and 1", argument="confidence", code="out_of_range"

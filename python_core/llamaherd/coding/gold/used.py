@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.codes import text_of
 from llamaherd.coding.codes.coders import note_on_ties
+from llamaherd.coding.frames import numbers_for
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import note
 from llamaherd.coding.gold.sample import GoldSample
@@ -134,13 +135,7 @@ def used_gold(
         rows = rows[np.isin(rows, kept)]
         probs = np.full(n_texts, len(rows) / max(len(kept), 1))
     else:
-        probs = numbers_of(prob, "prob")
-        if probs.shape != (n_texts,):
-            raise ArgumentError(
-                f"must have {n_texts} values, one for each text",
-                argument="prob",
-                code="wrong_length",
-            )
+        probs = numbers_for(prob, n_texts, "prob")
     if len(rows):
         _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
     _check_some(len(rows))
@@ -177,7 +172,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = probs_of_codes(gold, coded)
     warn_notes(answers.notes)
-    names = gold.design.get("strata") or {}
+    names, ties = gold.design.get("strata") or {}, ties_note(gold)
     return GoldUsed(
         rows=rows,
         codes=[codes[i] or "" for i in coded],
@@ -187,8 +182,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         and bool(np.ptp(gold.all_probs[kept]) == 0)
         and answers.is_even,
         design=str(gold.design["kind"]),
-        notes=[*answers.notes, *open_wave, *ties_note(gold)],
-        tie_notes=ties_note(gold),
+        notes=[*answers.notes, *open_wave, *ties],
+        tie_notes=ties,
         by_coders=[
             tuple(column[i] or "" for column in gold.codes if column[i] is not None)
             for i in coded.tolist()
