@@ -12,13 +12,8 @@ from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import METHODS, Estimate, Method, Width
 from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.dsl import Problem
-from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.intervals import NO_LIMITS, within
-from llamaherd.coding.statistics.label_weight import (
-    codes_alone,
-    simple_means,
-    tuned_means,
-)
+from llamaherd.coding.statistics.label_weight import by_codes, codes_alone
 from llamaherd.coding.statistics.regression import FitError, check_rank
 from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.coding.statistics.uncertainty import Spread
@@ -294,17 +289,9 @@ def _by_codes(
     check_rank(problem.x, np.ones(len(problem.y)))
     n_fitted: float | Floats = 1.0
     if method == "ppi":
-        problem, estimated = (
-            simple_means(problem)
-            if settings.is_plain
-            else (problem, tuned_means(problem))
-        )
         shares = np.abs(ways)
         n_fitted = shares @ (1.0 + ~problem.all_coded) / shares.sum(axis=1)
-    else:
-        estimated = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
-    lam = estimated.lams if estimated.lams is not None else estimated.lam
-    influences = Influences.of(problem, lam, estimated.theta, ways)
+    estimated, influences = by_codes(method, problem, ways, is_plain=settings.is_plain)
     variances = _variances(estimated, ways)
     spread = influences.spread(variances, n_fitted, ends, settings.level)
     return estimated, spread, influences.codes_needed()

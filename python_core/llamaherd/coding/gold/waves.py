@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.coding.statistics import sampling
 from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.statistics.ratings import Flags
     from llamaherd.coding.statistics.sampling import Floats, Ints
-
-_ROUNDS = 1000  # upper bound; each round fixes at least one text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,28 +122,14 @@ def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
 
 def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
     """Return probabilities that grow with a size, between a lower and an upper bound."""
-    if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        raise ArgumentError(
-            "must be finite and at least 0", argument="prob", code="out_of_range"
-        )
-    even = np.full(len(sizes), 1 / len(sizes))
-    total = sizes.sum()
-    parts = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
+    parts = sampling.shares_of(sizes, floor, "prob")
     if (parts <= 0).any():
         raise ArgumentError(
             "must be above 0 for each text that was not drawn yet",
             argument="prob",
             code="probability_0",
         )
-    full = np.zeros(len(parts), dtype=bool)
-    probs = n * parts
-    for _ in range(_ROUNDS):
-        if not (probs[~full] > most).any():
-            break
-        full |= probs > most
-        probs[full] = most
-        rest = parts[~full].sum()
-        probs[~full] = (n - most * full.sum()) * parts[~full] / rest
+    probs = sampling.bounded(parts, n, most)
     return np.asarray(np.minimum(probs * (n / probs.sum()), 1.0))
 
 

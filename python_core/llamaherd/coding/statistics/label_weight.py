@@ -60,7 +60,7 @@ from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.coding.statistics.regression import FitError, sandwich, scores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from llamaherd.coding.statistics.regression import Estimated
     from llamaherd.coding.statistics.sampling import Floats, Target
@@ -135,6 +135,20 @@ def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
     return by_group, replace(found, lam=lam, lams=scaled)
 
 
+def by_codes(
+    method: str, problem: Problem, ways: Floats, *, is_plain: bool
+) -> tuple[Estimated, Influences]:
+    """Estimate by "dsl", "ppi" or "gold"; `is_plain`: by the original form of PPI++."""
+    if method == "ppi":
+        problem, found = (
+            simple_means(problem) if is_plain else (problem, tuned_means(problem))
+        )
+    else:
+        found = rectified(problem, 1.0 if method == "dsl" else 0.0)
+    lam = found.lam if found.lams is None else found.lams
+    return found, Influences.of(problem, lam, found.theta, ways)
+
+
 _HALVINGS = 60  # bisection of k on the log scale, to about 15 digits
 
 
@@ -155,22 +169,6 @@ class VarianceParts:
     def can_fall(self) -> bool:
         """True if more codes reduce the variance."""
         return bool((self.parts[self.probs < 1] > 0).any())
-
-
-def sum_of_parts(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
-    """Return the parts of a sum of independent estimates with the given variances.
-
-    Return None if the sum has no variance.
-    """
-    known = [(each, v) for each, v in terms if v > 0]
-    whole = sum(v for _, v in known)
-    if not known:
-        return None
-    return VarianceParts(
-        fixed=sum(each.fixed * v for each, v in known) / whole,
-        probs=np.concatenate([each.probs for each, _ in known]),
-        parts=np.concatenate([each.parts * v for each, v in known]) / whole,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -347,15 +345,9 @@ def _samples(
 
 
 def _half(problem: Problem, method: str, level: float) -> float:
-    if method == "ppi" and not problem.is_all_coded:
-        plain = problem.target == "population"
-        problem, found = (
-            simple_means(problem) if plain else (problem, tuned_means(problem))
-        )
-    else:
-        found = rectified(problem, 1.0 if method == "dsl" else 0.0)
-    lam = found.lam if found.lams is None else found.lams
-    influences = Influences.of(problem, lam, found.theta, np.ones((1, 1)))
+    used = "gold" if method == "ppi" and problem.is_all_coded else method
+    is_plain = problem.target == "population"
+    found, influences = by_codes(used, problem, np.ones((1, 1)), is_plain=is_plain)
     n_fitted = 2.0 if method == "ppi" else 1.0
     spread = influences.spread(np.diag(found.covariance), n_fitted, (0.0, 1.0), level)
     low, high, _ = spread.limits(found.theta, level)

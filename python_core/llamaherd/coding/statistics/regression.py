@@ -9,7 +9,6 @@ There is therefore no likelihood to maximize; the equation itself is solved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -47,11 +46,6 @@ class Estimated:
     def std_errors(self) -> Floats:
         """Standard errors, float64[p]."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Return normal confidence limits, float64[p] each."""
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.std_errors
-        return self.theta - reach, self.theta + reach
 
 
 def solve(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:

@@ -147,13 +147,7 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
     """
     checks.integer("n", n, 1, max(len(sizes), 1))
     checks.real("floor", floor, 0, 1)
-    if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        raise ArgumentError(
-            "must be finite and at least 0", argument="sizes", code="out_of_range"
-        )
-    even = np.full(len(sizes), 1 / len(sizes))
-    total = sizes.sum()
-    shares = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
+    shares = shares_of(sizes, floor, "sizes")
     if np.count_nonzero(shares) < n:
         raise ArgumentError(
             f"must be at most {np.count_nonzero(shares)}, the number of texts whose "
@@ -162,12 +156,28 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
             argument="n",
             code="out_of_range",
         )
-    probs = n * shares
-    while (probs > 1).any():
-        full = probs >= 1
+    return bounded(shares, n, 1.0)
+
+
+def shares_of(sizes: Floats, floor: float, argument: str) -> Floats:
+    """Return the share of each text in a sample, of which `floor` is the same for all."""
+    if not (np.isfinite(sizes) & (sizes >= 0)).all():
+        raise ArgumentError(
+            "must be finite and at least 0", argument=argument, code="out_of_range"
+        )
+    even = np.full(len(sizes), 1 / len(sizes))
+    total = sizes.sum()
+    return np.asarray(floor * even + (1 - floor) * (sizes / total if total > 0 else even))
+
+
+def bounded(shares: Floats, n: int, most: float) -> Floats:
+    """Return n times the shares, at most `most`; those below it are scaled up."""
+    full, probs = np.zeros(len(shares), dtype=bool), n * shares
+    while (probs[~full] > most).any():
+        full |= probs > most
+        probs[full] = most
         rest = shares[~full].sum()
-        probs[full] = 1.0
-        probs[~full] = (n - full.sum()) * shares[~full] / rest
+        probs[~full] = (n - most * full.sum()) * shares[~full] / rest
     return np.asarray(probs)
 
 
