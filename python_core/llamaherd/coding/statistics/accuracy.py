@@ -242,12 +242,9 @@ class WeightedUnits:
 
     def mean(self, part: str, labels: Integers) -> Measure:
         """Return the mean of precision, recall or F1 over labels, with its interval."""
-        n = len(self.weights)
         if len(labels) == 0:
-            return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
-        found = self.statistic(part, labels)
-        low, high = found.limits(self.level)
-        return Measure(value=found.value, low=low, high=high, n=n)
+            return Measure(n=len(self.weights))
+        return self.statistic(part, labels).measure(self.level)
 
     def statistic(self, part: str, labels: Integers) -> UnitStatistic:
         """Return the mean of precision, recall or F1 over labels.
@@ -320,8 +317,7 @@ class WeightedUnits:
         has, should = self.has[:, j], self.should[:, j]
         w, level = self.weights, self.level
         n_either = int((has | should).sum())
-        f1 = self.mean("f1", np.array([j])) if n_either else None
-        nan = math.nan
+        f1 = self.mean("f1", np.array([j])) if n_either else Measure(n=0)
         cases = should & ~has
         n_seen = round(kish_n(w[cases]))  # the effective number
         out = w[:0] if are_equal(w) else w[~has]
@@ -337,11 +333,9 @@ class WeightedUnits:
             label=label,
             n_gold=int(should.sum()),
             n_predicted=int(has.sum()),
-            share=float(w @ should / w.sum()) if len(w) else nan,
+            share=float(w @ should / w.sum()) if len(w) else math.nan,
             precision=share(should[has], w[has], level),
             recall=share(has[should], w[should], level, unseen=case),
-            f1=Measure(value=nan, low=nan, high=nan, n=0)
-            if f1 is None
-            else replace(f1, n=n_either),
+            f1=replace(f1, n=n_either),
             unfound=unfound,
         )

@@ -38,9 +38,9 @@ class Measure:
         n: Number of units.
     """
 
-    value: float
-    low: float
-    high: float
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
     n: int
 
 
@@ -181,7 +181,7 @@ def share(
     values, w = np.asarray(hits, dtype=float)[counted], weights[counted]
     n = len(values)
     if n == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+        return Measure(n=0)
     p = min(max(float((w * values).sum() / w.sum()), 0.0), 1.0)
     low, high = share_limits(p, effective_n(values, w, p), level)
     seen = float((w[values == 0] ** 2).sum())
@@ -208,7 +208,7 @@ def mean_of_parts(parts: Sequence[Measure], pooled: Measure, n: int) -> Measure:
     """
     known = [each for each in parts if not math.isnan(each.value)]
     if not known:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
+        return Measure(n=n)
     k = len(parts)
     value = sum(each.value for each in known) / k
     below = math.sqrt(sum((each.value - each.low) ** 2 for each in known)) / k

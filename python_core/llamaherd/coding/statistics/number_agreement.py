@@ -265,7 +265,7 @@ def _on_z_scale(found: UnitStatistic, level: float) -> Measure:
     """Return a coefficient with an interval that is symmetric on Fisher's z scale."""
     value, n = found.value, len(found.weights)
     if math.isnan(value) or abs(value) >= 1 - LEAST_SPREAD:
-        return Measure(value=value, low=math.nan, high=math.nan, n=n)
+        return Measure(value=value, n=n)
     scaled = replace(found, value=math.atanh(value), slopes=found.slopes / (1 - value**2))
     low, high = map(math.tanh, scaled.limits(level))
     return Measure(value=value, low=low, high=high, n=n)
@@ -275,7 +275,7 @@ def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
     """Return the RMSE; NaN limits if a single text has all errors."""
     n = len(differences)
     if n == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+        return Measure(n=0)
     squares = differences**2
     whole = float(np.average(squares, weights=w))
     root, low, high = math.sqrt(whole), math.nan, math.nan

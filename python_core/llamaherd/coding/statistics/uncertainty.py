@@ -272,6 +272,11 @@ class UnitStatistic:
         low, high, _ = spread.limits(np.array([self.value]), level)
         return within(float(low[0]), float(high[0]), self.least, self.most)
 
+    def measure(self, level: float) -> Measure:
+        """Return the statistic with its confidence limits."""
+        low, high = self.limits(level)
+        return Measure(value=self.value, low=low, high=high, n=len(self.weights))
+
     @property
     def _moments(self) -> tuple[float, float, int]:
         """Variance, third central moment, and number of strata of two units or more.
@@ -338,10 +343,8 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
     """
     values, weights = values[weights > 0], weights[weights > 0]
     if len(values) == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
-    found = UnitStatistic.mean(values, weights)
-    low, high = found.limits(level)
-    return Measure(value=found.value, low=low, high=high, n=len(values))
+        return Measure(n=0)
+    return UnitStatistic.mean(values, weights).measure(level)
 
 
 def are_equal(weights: Floats) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +219,6 @@ def _of_rest(found: Validation) -> Iterator[tuple[str, str, object, Any]]:
     if found.brier is not None:
         yield "calibration", "brier", "", found.brier
     if found.calibration is not None:
-        none = {"low": math.nan, "high": math.nan, "n": found.calibration.n}
         for name in ("ece", "overconfidence"):
-            value = getattr(found.calibration, name)
-            yield "calibration", name, "", Measure(value=value, **none)
+            value, n = getattr(found.calibration, name), found.calibration.n
+            yield "calibration", name, "", Measure(value=value, n=n)
