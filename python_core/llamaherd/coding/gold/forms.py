@@ -37,14 +37,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
-_COMMANDS = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-)  # characters that make a spreadsheet execute a cell
+# characters that make a spreadsheet execute a cell
+_COMMANDS = ("=", "+", "-", "@", "\t", "\r")
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
 # suffix of a coder's name: the coder's column of notes from the coding page
