@@ -12,6 +12,7 @@ import numpy as np
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import kish_n, wilson
 from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -204,9 +205,7 @@ def _counted(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
 
 def first_of(texts: Iterable[str]) -> str:
     """Join the first texts, and add the number of the omitted texts."""
-    known = list(texts)
-    n_more = len(known) - _LISTED
-    return ", ".join([*known[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])
+    return with_commas(texts, _LISTED)
 
 
 def skewed(

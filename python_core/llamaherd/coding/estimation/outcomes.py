@@ -12,9 +12,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
-    in_order,
     joined_labels,
-    words_for_none,
 )
 from llamaherd.coding.annotation.texts import check_relabelled, marks_of
 from llamaherd.coding.codes import (
@@ -24,10 +22,10 @@ from llamaherd.coding.codes import (
     check_spelling,
     number_in,
     read,
-    read_sets,
     text_of,
 )
 from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.gold.joins import label_forms
 from llamaherd.coding.gold.population import by_columns
 from llamaherd.coding.gold.sample import GoldSample
@@ -253,24 +251,14 @@ def in_one_form(
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
     _check_coding(texts, gold, people)
     if several:
-        made = read_sets(
-            [texts.labels, *people],
-            texts.names,
-            BETWEEN,
-            words_for_none(texts.names),
-            argument="gold",
-        )
+        coders = gold.coders if isinstance(gold, GoldSample) else None
+        allowed = gold.names if isinstance(gold, GoldSample) else ()
+        made = sets_of([texts.labels, *people], texts.names, coders, allowed)
         columns: list[list[Any]] = [
-            [
-                None
-                if each is None
-                else joined_labels(in_order(map(str, each), texts.names))
-                for each in column
-            ]
+            [None if each is None else joined_labels(each) for each in column]
             for column in made
         ]
         measured = False
-        _check_parts(made, texts, gold)
     else:
         raw = _raw_labels(texts)
         measured = are_measured(raw)
@@ -329,19 +317,6 @@ def _check_coding(
     )
 
 
-def _check_parts(
-    columns: Sequence[Sequence[tuple[Any, ...] | None]],
-    texts: Population,
-    gold: GoldSample | Sequence[Any],
-) -> None:
-    """Check codes with several labels each, by their single labels."""
-    if isinstance(gold, GoldSample):
-        labels, *people = [
-            [label for each in column for label in each or ()] for column in columns
-        ]
-        check_coders(labels, people, gold.coders, [*texts.names, *gold.names])
-
-
 def _raw_labels(texts: Population) -> list[Any]:
     if texts.label_column is None:
         return list(texts.labels)
@@ -387,5 +362,4 @@ def _check_common(
 
 
 def _some(values: set[Any]) -> str:
-    texts = sorted(map(str, values))
-    return ", ".join(texts[:6]) + (" ..." if len(texts) > 6 else "")
+    return with_commas(sorted(map(str, values)), 6)

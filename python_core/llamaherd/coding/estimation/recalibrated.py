@@ -28,7 +28,7 @@ from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import count_of, shape_of
+from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import call, words
@@ -235,10 +235,9 @@ def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[st
             if name.startswith(EACH) and name != EACH
         }
     if len(found) < 2:
-        shown = ", ".join(there[:20])
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
-            f"{call('annotate')} gives; there are {shown}",
+            f"{call('annotate')} gives; there are {with_commas(there, 20)}",
             argument="coded",
             code="no_probabilities",
         )

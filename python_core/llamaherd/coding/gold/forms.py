@@ -17,18 +17,21 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
+    in_order,
     is_none,
     joined_labels,
     labels_in,
     none_of,
+    words_for_none,
 )
-from llamaherd.coding.codes import form_of, is_nothing, text_of
+from llamaherd.coding.codes import check_coders, form_of, is_nothing, read_sets, text_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.waves import Wave
 from llamaherd.coding.statistics.dsl import Outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import separator_in
+from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
@@ -141,6 +144,26 @@ def _lines(text: str) -> str:
 _MAX_LISTED = 5
 
 
+def sets_of(
+    columns: Sequence[Sequence[Any]],
+    names: Sequence[str],
+    coders: Sequence[str] | None,
+    allowed: Sequence[Any] = (),
+) -> list[list[tuple[str, ...] | None]]:
+    """Read labels, and codes of coders, that may be several; in the order of `names`.
+
+    The codes of known coders are checked by their single labels.
+    """
+    made = read_sets(columns, names, BETWEEN, words_for_none(names), argument="gold")
+    if coders is not None:
+        labels, *people = [[x for each in column for x in each or ()] for column in made]
+        check_coders(labels, people, coders, [*names, *allowed])
+    return [
+        [None if each is None else in_order(map(str, each), names) for each in column]
+        for column in made
+    ]
+
+
 class CodeReader:
     """Reader of codes that ignores case and whitespace.
 
@@ -183,10 +206,8 @@ class CodeReader:
             return self._by_form[form_of(written)], ""
         if is_nothing(written):
             return None, ""
-        more = f" and {len(self.names) - 20} more" if len(self.names) > 20 else ""
-        there = ", ".join(self.names[:20]) + more
-        hint = checks.meant(written, self.names)
-        return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
+        there = f"{with_commas(self.names, 20)}{checks.meant(written, self.names)}"
+        return None, f"{checks.quoted(written)} is none of the labels {there}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:
         """Return True if some cell is not empty, and no cell is a label."""
@@ -197,8 +218,7 @@ class CodeReader:
 
 def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
     """List the ids of the first five of these rows, and the number of further rows."""
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return ", ".join(ids[i] for i in rows[:5]) + more
+    return with_commas((ids[i] for i in rows), 5)
 
 
 def summary_of_problems(problems: Sequence[str]) -> str:
