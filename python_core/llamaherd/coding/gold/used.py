@@ -14,6 +14,7 @@ from llamaherd.coding.frames import numbers_for
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import note
 from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics import sampling
 from llamaherd.coding.statistics.dsl import Drawing, Outside, join_outside
 from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.engine.core import checks
@@ -248,12 +249,7 @@ def _check_some(n_coded: int) -> None:
 
 def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
     values = probs[kept]
-    if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
-        raise ArgumentError(
-            "must be a probability between 0 and 1 for each text",
-            argument="prob",
-            code="out_of_range",
-        )
+    sampling.check_probs(values)
     never = kept[values == 0]
     if len(never) > 0:
         first = [ids[i] for i in never[:5]]

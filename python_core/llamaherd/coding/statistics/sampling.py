@@ -97,6 +97,16 @@ def draw_stratified(
     )
 
 
+def check_probs(probs: Floats) -> None:
+    """Check that there is a probability for each text."""
+    if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
+        raise ArgumentError(
+            "must be a probability between 0 and 1 for each text",
+            argument="prob",
+            code="out_of_range",
+        )
+
+
 def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
     """Draw texts with given inclusion probabilities, systematically from a random order.
 
@@ -104,12 +114,7 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
     probability. A text is drawn if its segment contains one of the points u, u + 1,
     u + 2 .., where u is uniform in [0, 1).
     """
-    if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
-        raise ArgumentError(
-            "must be a probability between 0 and 1 for each text",
-            argument="prob",
-            code="out_of_range",
-        )
+    check_probs(probs)
     n = round(float(probs.sum()))
     if n < 1 or abs(float(probs.sum()) - n) > 1e-6 * n:
         raise ArgumentError(
