@@ -84,7 +84,8 @@ class Inputs:
         several = has_several(coded, gold) if several is None else several
         texts, gold, notes = match_sample(coded, gold, label, text, several=several)
         survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
-        are_numbers, clusters, of_copies = False, None, []
+        are_numbers, clusters = False, None
+        of_copies: list[str] = []
         if rows is None:
             gold, prob = codes_and_probs(texts, gold, prob, weights)
             texts, gold, are_numbers = in_one_form(texts, gold, several=several)

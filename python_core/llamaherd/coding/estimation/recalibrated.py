@@ -287,7 +287,7 @@ def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
             argument="embeddings",
             code="wrong_length",
         )
-    good = np.isfinite(values).all(axis=1)
+    good = np.asarray(np.isfinite(values).all(axis=1))
     if not good.any():
         raise ArgumentError(
             "must have finite numbers for some text", argument="embeddings"

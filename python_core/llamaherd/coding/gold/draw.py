@@ -179,8 +179,8 @@ def gold_sample(
         after=after,
         most=most,
     )
-    for name, values, of in (("by", by, "stratified"), ("weights", weights, "weights")):
-        if values is not None and kind != of:
+    for name, given, of in (("by", by, "stratified"), ("weights", weights, "weights")):
+        if given is not None and kind != of:
             raise ArgumentError(
                 f"is for {setting('prob', of)}, not {checks.shown(prob)}",
                 argument=name,

@@ -132,19 +132,9 @@ def accuracy_of(
     seed: int | None = None,
     several: bool = False,
 ) -> Accuracy:
-    """Compute the accuracy of labels against human codes.
+    """Compute the accuracy of labels against human codes; units with None are left out.
 
-    Args:
-        predicted: n labels; units with None are left out.
-        truth: n human codes, taken as correct.
-        labels: All labels in their order; None for the labels that occur.
-        unit_weights: float[n], for example 1 / inclusion probability; results then
-            describe all texts from which the n units were drawn.
-        level: Confidence level.
-        n_bootstrap: Removed, without effect.
-        seed: Removed, without effect.
-        several: True if a unit may have several labels: codes are tuples of labels, and
-            each label is scored as present or absent.
+    With `several` codes are tuples of labels, each of which is present or absent.
     """
     level_of(level)
     warn_of_bootstrap(n_bootstrap, seed)
@@ -305,7 +295,7 @@ class WeightedUnits:
         below = (self.should if part == "recall" else self.has)[:, labels]
         sums = self.weights @ below
         of_units = below @ np.divide(1.0, sums, out=0 * sums, where=sums > 0)
-        hits = (self.has & self.should).any(axis=1)
+        hits = np.asarray((self.has & self.should).any(axis=1))
         return mean_of_parts(
             [getattr(per_label[int(j)], part) for j in labels],
             share(hits, self.weights * of_units, self.level),

@@ -93,14 +93,7 @@ def number_agreement(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
 ) -> NumberAgreement:
-    """Compare the numbers of two or more raters, such as a model and a person.
-
-    Args:
-        ratings: For each of k raters the numbers of n units, NaN if missing. Units
-            without a number from every rater are left out.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level of the intervals.
-    """
+    """Compare numbers of k raters, float[k, n]; units with NaN are left out."""
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
         raise ArgumentError(
