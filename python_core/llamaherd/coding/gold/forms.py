@@ -165,13 +165,10 @@ def sets_of(
 
 
 class CodeReader:
-    """Reader of codes that ignores case and whitespace.
+    """Reader of codes that ignores case and whitespace; without names all are valid.
 
-    Args:
-        names: The labels; () if every text is a valid code.
-        several: True if a text may have several labels, separated by semicolons, or by
-            commas if no label contains a comma. The labels are returned joined, in the
-            order of `names`.
+    Several labels are separated by semicolons, or by commas if no label has a comma; they
+    are returned joined, in the order of `names`.
     """
 
     def __init__(self, names: Sequence[str], *, several: bool = False) -> None:

@@ -178,21 +178,9 @@ class _Problem(NamedTuple):
 
 
 class _Sheet:
-    """Completed coding sheet: a file or a data frame.
+    """Completed coding sheet: a file or a data frame; `lines` have column names first.
 
-    Args:
-        name: Name of the sheet in messages.
-        stem: Name of the sheet's coder if another sheet has a column of the same name.
-        lines: Cells by row, column names first.
-        sample: Sample that the sheet was written from.
-        coders: See `read_gold`.
-        first_row: Number of the first row below the column names, as shown in messages.
-
-    Attributes:
-        codes: Codes by coder, in the order of the sample.
-        rows: For each text of the sample in the sheet, its row in the file, from 1.
-        problems: Problems found in the sheet.
-        notes: Columns that contain no codes.
+    If another sheet has a column of the same name, `stem` names the coder.
     """
 
     def __init__(
@@ -206,7 +194,7 @@ class _Sheet:
         first_row: int,
     ) -> None:
         self.name, self.stem = name, stem
-        self.rows: dict[int, int] = {}
+        self.rows: dict[int, int] = {}  # by text of the sample, its row in the file
         self.problems: list[_Problem] = []
         self._first_row = first_row
         self._sample = sample
@@ -233,6 +221,7 @@ class _Sheet:
         self._is_escaped = any(self._place(each) is None for each in ids)
         if coders is None:
             given = _begun(forms.without_notes(given), cells)
+        # columns without codes
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {
