@@ -8,8 +8,8 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.estimation.inputs import Inputs
-from llamaherd.coding.estimation.outcomes import asks_median, shares_or_scores
-from llamaherd.coding.estimation.predictions import predictions_of
+from llamaherd.coding.estimation.outcomes import asks_median
+from llamaherd.coding.estimation.predictions import predictions_of, shares_or_scores
 from llamaherd.coding.statistics.influences import replicate_factors
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.engine.core import checks

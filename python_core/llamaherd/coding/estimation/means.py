@@ -28,7 +28,8 @@ import numpy as np
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import Estimate
 from llamaherd.coding.estimation.fitting import Found, Quantities
-from llamaherd.coding.estimation.outcomes import MEDIAN, shares_or_scores
+from llamaherd.coding.estimation.outcomes import MEDIAN
+from llamaherd.coding.estimation.predictions import shares_or_scores
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
 from llamaherd.engine.core.errors import ArgumentError
 

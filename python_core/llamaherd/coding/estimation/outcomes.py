@@ -36,7 +36,6 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
-    from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -110,46 +109,6 @@ def _asked(outcome: Outcome | None) -> str:
     return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
 
 
-def shares_or_scores(
-    outcome: Outcome | None,
-    texts: Population,
-    kept: Ints,
-    predicted: Predicted,
-    codes: Sequence[str],
-    *,
-    several: bool,
-) -> tuple[str, list[Numbers]]:
-    """Return outcomes of texts and codes as numbers, and the term "share" or "mean"."""
-    labels = [predicted.labels[i] or "" for i in kept]
-    by_labels = predicted.probs is None
-    if isinstance(outcome, Mapping):
-        if several:
-            raise ArgumentError(
-                "must be labels, not numbers of labels: a text may have several labels",
-                argument="outcome",
-            )
-        scores = scores_of(outcome, {*labels, *codes})
-        of_labels = np.array([scores[label] for label in labels])
-        if not by_labels:
-            of_labels = sum(
-                (score * predicted.shares(name, kept) for name, score in scores.items()),
-                np.zeros(len(labels)),
-            )
-        of_codes = np.array([scores[code] for code in codes])
-        return "mean", [("score", of_labels, of_codes)]
-    of_texts = [labels_of(each, several=several) for each in labels]
-    of_people = [labels_of(each, several=several) for each in codes]
-    there = frozenset().union(*of_texts, *of_people)
-    return "share", [
-        (
-            name,
-            _has(of_texts, name) if by_labels else predicted.shares(name, kept),
-            _has(of_people, name),
-        )
-        for name in checked_labels(outcome, texts, there)
-    ]
-
-
 def checked_labels(
     outcome: str | Sequence[str] | None, texts: Population, there: frozenset[str]
 ) -> list[str]:
@@ -185,10 +144,6 @@ def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]
             argument="outcome",
         )
     return scores
-
-
-def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
-    return np.array([name in labels for labels in given], dtype=np.float64)
 
 
 def group_numbers(

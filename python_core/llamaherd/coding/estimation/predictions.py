@@ -13,6 +13,7 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.columns import EACH
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.outcomes import checked_labels, labels_of, scores_of
 from llamaherd.coding.estimation.recalibrated import (
     Recalibrated,
     probabilities_in,
@@ -25,6 +26,7 @@ from llamaherd.engine.core.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
@@ -112,6 +114,50 @@ def predictions_of(
     if made[0].kind == "recalibrated":
         return made
     return [*made, by_labels]
+
+
+def shares_or_scores(
+    outcome: Outcome | None,
+    texts: Population,
+    kept: Ints,
+    predicted: Predicted,
+    codes: Sequence[str],
+    *,
+    several: bool,
+) -> tuple[str, list[Numbers]]:
+    """Return outcomes of texts and codes as numbers, and the term "share" or "mean"."""
+    labels = [predicted.labels[i] or "" for i in kept]
+    by_labels = predicted.probs is None
+    if isinstance(outcome, Mapping):
+        if several:
+            raise ArgumentError(
+                "must be labels, not numbers of labels: a text may have several labels",
+                argument="outcome",
+            )
+        scores = scores_of(outcome, {*labels, *codes})
+        of_labels = np.array([scores[label] for label in labels])
+        if not by_labels:
+            of_labels = sum(
+                (score * predicted.shares(name, kept) for name, score in scores.items()),
+                np.zeros(len(labels)),
+            )
+        of_codes = np.array([scores[code] for code in codes])
+        return "mean", [("score", of_labels, of_codes)]
+    of_texts = [labels_of(each, several=several) for each in labels]
+    of_people = [labels_of(each, several=several) for each in codes]
+    there = frozenset().union(*of_texts, *of_people)
+    return "share", [
+        (
+            name,
+            _has(of_texts, name) if by_labels else predicted.shares(name, kept),
+            _has(of_people, name),
+        )
+        for name in checked_labels(outcome, texts, there)
+    ]
+
+
+def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
+    return np.array([name in labels for labels in given], dtype=np.float64)
 
 
 def _is_recalibrated(coded: object, texts: Population) -> bool:
