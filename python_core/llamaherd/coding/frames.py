@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -26,33 +26,28 @@ if TYPE_CHECKING:
 
     Frame = nw.DataFrame[Any]
 
+# Argument of any form that the documentation of a public function lists: a result of
+# `annotate`, a data frame of any kind, columns, codes.
+Input: TypeAlias = Any
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Categories:
     """Column of labels with a known set of possible values.
 
     pandas and polars have a type for such columns; other libraries get a column of texts.
-
-    Attributes:
-        values: A label for each row, or None.
-        names: All labels, in their order.
-        ordered: True if the order of labels is meaningful.
     """
 
-    values: Sequence[str | None]
-    names: tuple[str, ...]
-    ordered: bool = False
+    values: Sequence[str | None]  # A label for each row, or None
+    names: tuple[str, ...]  # All labels, in their order
+    ordered: bool = False  # True if the order of labels is meaningful
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Integers:
-    """Column of whole numbers; its type is integer even if all values are missing.
+    """Column of whole numbers; its type is integer even if all values are missing."""
 
-    Attributes:
-        values: A number for each row, or None.
-    """
-
-    values: Sequence[int | None]
+    values: Sequence[int | None]  # A number for each row, or None
 
 
 def n_rows(frame: object) -> int:
@@ -70,14 +65,7 @@ def names(frame: object) -> list[str]:
 
 
 def check_index(values: object, frame: object, argument: str) -> None:
-    """Check that a pandas Series has the same index as a data frame.
-
-    Args:
-        values: A Series or a data frame, or a mapping or list of them. Other types are
-            not checked.
-        frame: The data frame, or a Series.
-        argument: Name of `values` in messages.
-    """
+    """Check that a pandas Series has the same index as a data frame."""
     if isinstance(values, (Mapping, list, tuple)):
         parts = values.values() if isinstance(values, Mapping) else values
         for each in parts:
@@ -98,13 +86,7 @@ def check_index(values: object, frame: object, argument: str) -> None:
 
 
 def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401 - of any kind
-    """Return a selection of rows, with the flags of a pandas Series in the frame's order.
-
-    Args:
-        frame: A data frame.
-        rows: The selection; other types than a Series or Index of pandas are unchanged.
-        argument: Name of `rows` in messages.
-    """
+    """Return a selection of rows, with flags of a pandas Series in the frame's order."""
     index: Any = getattr(frame, "index", None)
     index = index if hasattr(index, "equals") else range(n_rows(frame))
     hint = f"give {argument}.to_numpy() if the flags are in the order of the rows"
@@ -139,11 +121,6 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
     """Return the values of a column as Python objects; None for missing values.
 
     Missing values are NaN and the values that the library calls missing.
-
-    Args:
-        frame: A data frame.
-        name: Name of the column.
-        argument: Name that messages use for the argument `name`.
     """
     name = plain(name)
     if not isinstance(name, str):
@@ -190,17 +167,7 @@ def are_ordered(frame: object, name: str) -> bool:
 
 
 def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
-    """Return a data frame with additional columns; everything else is unchanged.
-
-    Args:
-        frame: A data frame; it is not changed.
-        new: New columns by name: sequences with a value for each row, arrays or
-            `Categories`.
-
-    Returns:
-        A data frame of the same kind; a dict if `frame` is a mapping, a table if it is
-        an Arrow record batch.
-    """
+    """Return a data frame with additional columns; everything else is unchanged."""
     n = n_rows(frame)
     for name, values in new.items():
         has_values = isinstance(values, (Categories, Integers))
@@ -221,12 +188,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
 
 
 def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
-    """Return some rows of a data frame, in the given order; the type stays the same.
-
-    Args:
-        frame: A data frame; a pandas index is kept with its rows.
-        rows: Indices of the rows, from 0.
-    """
+    """Return some rows of a data frame, in the given order; the type stays the same."""
     if isinstance(frame, Mapping):
         columns = {name: _listed(values) for name, values in frame.items()}
         return {name: [values[i] for i in rows] for name, values in columns.items()}
@@ -238,13 +200,7 @@ def table_like(
     columns: Mapping[str, Sequence[Any]],
     whole: Collection[str] = (),
 ) -> Any:  # noqa: ANN401 - of the same kind
-    """Return a new data frame of the same kind as an existing data frame.
-
-    Args:
-        frame: A data frame.
-        columns: Values by name: texts, integers or other values, all of one length.
-        whole: Names of the columns that are integers even if they are empty.
-    """
+    """Return a new data frame of the same kind as an existing data frame."""
     if isinstance(frame, Mapping):
         return {name: _nulls(list(values)) for name, values in columns.items()}
     opened = _open(frame)
@@ -380,18 +336,25 @@ def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
     return None if is_missing(value) else plain(value)
 
 
+def numbers_for(values: object, n_texts: int, argument: str) -> Floats:
+    """Return numbers of N texts, float64[N]; missing numbers are NaN."""
+    found: Floats = numbers_of(values, argument)
+    if found.shape != (n_texts,):
+        raise ArgumentError(
+            f"must have {n_texts} values, one for each text, not "
+            + " x ".join(map(str, found.shape)),
+            argument=argument,
+            code="wrong_length",
+        )
+    return found
+
+
 def weights_of(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     weights: str | Sequence[float] | None,
     n_texts: int,
 ) -> Floats:
-    """Return the survey weights of N texts, float64[N].
-
-    Args:
-        frame: The data.
-        weights: A column, or N numbers.
-        n_texts: N.
-    """
+    """Return the survey weights of N texts, float64[N]."""
     if weights is None:
         raise ArgumentError(
             "must be a column, or N numbers: the survey weights", argument="weights"
@@ -399,14 +362,7 @@ def weights_of(
     given: object = weights
     if isinstance(weights, str):
         given = column(frame, weights, "weights")
-    values: Floats = numbers_of(given, "weights")
-    if values.shape != (n_texts,):
-        raise ArgumentError(
-            f"must have {n_texts} values, one for each text, not "
-            + " x ".join(map(str, values.shape)),
-            argument="weights",
-            code="wrong_length",
-        )
+    values = numbers_for(given, n_texts, "weights")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad) > 0:
         first = values[bad[0]]

@@ -9,7 +9,7 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.estimation.inputs import Inputs
 from llamaherd.coding.estimation.outcomes import asks_median
-from llamaherd.coding.estimation.predictions import outcome_numbers, predictions_of
+from llamaherd.coding.estimation.predictions import predictions_of, shares_or_scores
 from llamaherd.coding.statistics.influences import replicate_factors
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.engine.core import checks
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.estimation.predictions import Predictions
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.statistics.sampling import Floats, Target
 
@@ -87,7 +88,7 @@ def corrected(
 
 def _numbers(
     inputs: Inputs,
-    coded: Any,  # noqa: ANN401 - see corrected
+    coded: Input,
     outcome: Outcome | None,
     label: str | None,
     predictions: Predictions | None,
@@ -102,7 +103,7 @@ def _numbers(
         )
     used, outcome, _ = inputs.measured(coded, outcome, label)
     predicted = predictions_of(coded, texts, predictions, several=inputs.several)[0]
-    return outcome_numbers(
+    return shares_or_scores(
         outcome, texts, kept, predicted, used.codes, several=inputs.several
     )[1]
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.coding.estimation.fitting import Found
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 
@@ -38,25 +39,13 @@ _WIDER = 1.1  # ratio of interval widths above which a note is given
 
 
 def clustering_column(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
-    labels: Sequence[str | None],
-    kept: Ints,
-    used: Collection[str],
+    frame: Input, labels: Sequence[str | None], kept: Ints, used: Collection[str]
 ) -> tuple[str, Ints, float] | None:
     """Find the column whose values explain the labels best, and better than chance.
 
     A column is tested only if it contains texts or whole numbers, has at least ten
-    different values, and has on average at least 1.5 texts per value.
-
-    Args:
-        frame: The data.
-        labels: N labels.
-        kept: Rows of the texts that are used.
-        used: Columns that the call uses in another role; they are not tested.
-
-    Returns:
-        Name of the column, the cluster of each kept row, and the intraclass correlation
-        of the labels; None if no column clusters the labels.
+    different values, and has on average at least 1.5 texts per value. Returned are the
+    column, the cluster of each kept row, and the intraclass correlation of the labels.
     """
     number: dict[str | None, int] = {}
     group = groups_of(labels)
@@ -121,15 +110,7 @@ def cluster_hint(
     found: Found,
     fit: Callable[[Ints], Found],
 ) -> list[str]:
-    """Return a note if texts cluster by an unused column that widens the intervals.
-
-    Args:
-        texts: All texts.
-        kept: Rows of the texts that are used.
-        roles: Columns that the call uses.
-        found: Estimates without clusters.
-        fit: Function that repeats the estimates with these clusters.
-    """
+    """Return a note if texts cluster by an unused column that widens the intervals."""
     used = {name for name in roles if name is not None}
     column = clustering_column(texts.frame, texts.labels, kept, used)
     if column is None:
@@ -156,17 +137,17 @@ def _widths(found: Found) -> dict[tuple[str, str, str], float]:
     }
 
 
-def copied_texts(texts: Population, kept: Ints) -> tuple[Ints | None, list[str]]:
-    """Return equal texts as clusters, and a note; None if few texts are copies.
+def clusters_of(
+    texts: Population, cluster: str | None, kept: Ints, target: Target
+) -> tuple[Ints | None, list[str]]:
+    """Return the clusters of the kept rows, by a column or by equal texts, and a note.
 
     Copies have the same label and code, so that they are no more information than one
     text. Few copies change intervals less than the clusters' variance would.
-
-    Returns:
-        Clusters of the kept rows, int64[m]; None if a text has on average less than a
-        tenth of a copy, or if there are fewer than ten different texts.
     """
-    if texts.text_column is None:
+    if cluster is not None:
+        return value_numbers(texts, cluster, kept)[0], []
+    if texts.text_column is None or target != "population":
         return None, []
     numbers: dict[str | int, int] = {}
     keys = ((i, texts.texts[i]) for i in kept.tolist())
@@ -179,27 +160,10 @@ def copied_texts(texts: Population, kept: Ints) -> tuple[Ints | None, list[str]]
     return clusters, [note("copied", n=n, n_texts=len(kept))]
 
 
-def clusters_of(
-    texts: Population, cluster: str | None, kept: Ints, target: Target
-) -> tuple[Ints | None, list[str]]:
-    """Return the clusters of the kept rows, by a column or by equal texts, and a note."""
-    if cluster is not None:
-        return value_numbers(texts, cluster, kept)[0], []
-    return copied_texts(texts, kept) if target == "population" else (None, [])
-
-
 def label_check_of(
     texts: Population, gold: GoldSample | Sequence[Any], prob: object
 ) -> LabelCheck | None:
-    """Compare codes with the labels, and coded texts with all texts.
-
-    Returns:
-        The check; None for a `GoldSample`, or if `prob` is not "simple".
-
-    Warns:
-        UserWarning: A code is not the label of any text, or the labels of the coded texts
-            are improbable for a simple random sample.
-    """
+    """Compare codes with the labels, and coded texts with all texts."""
     if isinstance(gold, GoldSample):
         return None
     _warn_of_unknown(texts, gold)

@@ -43,23 +43,14 @@ MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimation:
-    """Settings of a call of `estimate` other than its texts, codes and outcome.
+    """Settings of a call of `estimate` other than its texts, codes and outcome."""
 
-    Attributes:
-        settings: Methods, level, target, clusters and weights.
-        model: "mean", "ols" or "logit".
-        formula: Formula of a regression; None for means.
-        simultaneous: See `estimate`.
-        columns: Columns in the formula, or that define groups.
-        grouped_by: Columns that define groups.
-    """
-
-    settings: FitSettings
-    model: Model
-    formula: str | None
-    simultaneous: Literal["bonferroni"] | None
-    columns: Sequence[str]
-    grouped_by: tuple[str, ...] = ()
+    settings: FitSettings  # Methods, level, target, clusters and weights
+    model: Model  # "mean", "ols" or "logit"
+    formula: str | None  # Formula of a regression; None for means
+    simultaneous: Literal["bonferroni"] | None  # See `estimate`
+    columns: Sequence[str]  # Columns in the formula, or that define groups
+    grouped_by: tuple[str, ...] = ()  # Columns that define groups
 
     def regression(
         self,
@@ -67,14 +58,7 @@ class Estimation:
         predicted: Sequence[Predicted],
         matrices_of: Callable[[Sequence[Predicted]], Sequence[Matrices]],
     ) -> Estimates:
-        """Estimate a regression.
-
-        Args:
-            inputs: Texts and codes.
-            predicted: Predictions, see `predictions_of`.
-            matrices_of: Function that returns the covariates and outcomes by each kind of
-                predictions.
-        """
+        """Estimate a regression."""
         kinds = comparable_predictions(
             predicted, inputs.texts, inputs.used.codes, inputs.kept
         )
@@ -92,13 +76,7 @@ class Estimation:
         predicted: Sequence[Predicted],
         fit: Callable[[Predicted, FitSettings], Found],
     ) -> Estimates:
-        """Estimate by all methods, compare kinds of predictions, and collect notes.
-
-        Args:
-            inputs: Texts and codes.
-            predicted: Predictions, the chosen ones first.
-            fit: Function that estimates with one kind of predictions.
-        """
+        """Estimate by all methods, compare kinds of predictions, and collect notes."""
         settings, texts, kept = self.settings, inputs.texts, inputs.kept
 
         def fitted(with_settings: FitSettings) -> Found:
@@ -149,14 +127,7 @@ def by_predictions(
     settings: FitSettings,
     fit: Callable[[Predicted, FitSettings], Found],
 ) -> Found:
-    """Estimate with the first predictions, and compare widths with all other predictions.
-
-    Args:
-        predicted: Predictions, the chosen predictions first; recalibrated probabilities
-            are followed by the model's own predictions.
-        settings: Settings of the estimates.
-        fit: Function that estimates with one kind of predictions.
-    """
+    """Estimate with the first predictions, and compare widths with all others."""
 
     def fitted(kind: Predicted) -> Found:
         return fit(kind, replace(settings, are_probs=kind.probs is not None))
@@ -184,13 +155,7 @@ def by_predictions(
 def at_level(
     fit: Callable[[FitSettings], Found], settings: FitSettings, simultaneous: str | None
 ) -> Found:
-    """Estimate with intervals of a level, which may hold for all intervals together.
-
-    Args:
-        fit: Function that estimates with these settings.
-        settings: Settings, with the level.
-        simultaneous: "bonferroni"; None if each interval alone has this level.
-    """
+    """Estimate with intervals of a level, which may hold for all intervals together."""
     found = fit(settings)
     if simultaneous is None:
         return found

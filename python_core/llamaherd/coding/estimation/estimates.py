@@ -112,27 +112,12 @@ class Estimate:
     term: str
     group: str
     method: Method
-    estimate: float
-    std_error: float
-    low: float
-    high: float
+    estimate: float = math.nan
+    std_error: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
     lam: float = math.nan
     df: float = math.inf
-
-    @classmethod
-    def missing(cls, outcome: str, term: str, group: str, method: Method) -> Estimate:
-        """Return a quantity without an estimate."""
-        nan = math.nan
-        return cls(
-            outcome=outcome,
-            term=term,
-            group=group,
-            method=method,
-            estimate=nan,
-            std_error=nan,
-            low=nan,
-            high=nan,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -286,7 +271,7 @@ class Estimates:
             (
                 f"{head}: {count_of(self.n_texts, 'text')}, {self.n_gold} with codes "
                 f"({self.design})"
-            ),
+            )
         ]
         lines += [self.agreement] if self.agreement else []
         if self.simultaneous is not None:

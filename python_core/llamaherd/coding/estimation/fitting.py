@@ -12,10 +12,9 @@ from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import METHODS, Estimate, Method, Width
 from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.dsl import Problem
-from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.intervals import NO_LIMITS, within
-from llamaherd.coding.statistics.label_weight import codes_alone
-from llamaherd.coding.statistics.regression import FitError
+from llamaherd.coding.statistics.label_weight import by_codes, codes_alone
+from llamaherd.coding.statistics.regression import FitError, check_rank
 from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.coding.statistics.uncertainty import Spread
 from llamaherd.engine.core import checks
@@ -23,7 +22,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.label_weight import CodesAlone
@@ -33,24 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitSettings:
-    """Settings shared by all estimates of a call.
+    """Settings shared by all estimates of a call."""
 
-    Attributes:
-        gold: The codes.
-        methods: Methods.
-        level: Confidence level.
-        target: See `Problem`.
-        clusters: See `Problem`.
-        are_probs: True if predictions are probabilities, or computed from probabilities.
-        weights: float64[N], survey weights with mean 1; None for equal weights.
-    """
-
-    gold: GoldUsed
-    methods: Sequence[Method]
-    level: float
-    target: Target
-    clusters: Ints | None = None
+    gold: GoldUsed  # The codes
+    methods: Sequence[Method]  # Methods
+    level: float  # Confidence level
+    target: Target  # See `Problem`
+    clusters: Ints | None = None  # See `Problem`
+    # True if predictions are probabilities, or computed from probabilities
     are_probs: bool = False
+    # float64[N], survey weights with mean 1; None for equal weights
     weights: Floats | None = None
 
     def problem(
@@ -138,122 +129,18 @@ def settings_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MethodFit:
-    """Coefficients by one method, and weighted sums of them.
-
-    Attributes:
-        covariance: float64[p, p], covariances of the coefficients.
-        lam: See `Estimated`.
-        values: float64[q], the sums.
-        low: float64[q], lower limits of their intervals.
-        high: float64[q], upper limits.
-        std_errors: float64[q], standard errors.
-        df: float64[q], degrees of freedom of the intervals.
-        needed: float64[q], numbers of codes that the skewness requires, see
-            `Influences.codes_needed`; NaN if unknown.
-    """
-
-    covariance: Floats
-    lam: float
-    values: Floats
-    low: Floats
-    high: Floats
-    std_errors: Floats
-    df: Floats
-    needed: Floats
-
-    @classmethod
-    def of(
-        cls,
-        estimated: Estimated,
-        ways: Floats,
-        spread: Spread,
-        level: float,
-        needed: Floats,
-    ) -> MethodFit:
-        """Return the intervals of sums with the weights `ways`, float64[q, p].
-
-        The first p sums are the coefficients. Covariances are enlarged where an unseen
-        case widened the interval of a coefficient.
-        """
-        p = len(estimated.theta)
-        values = np.asarray(ways @ estimated.theta)
-        low, high, errors = spread.limits(values, level)
-        plain = np.sqrt(np.maximum(np.diag(estimated.covariance), 0.0))
-        ratio = np.divide(errors[:p], plain, out=np.ones(p), where=plain > 0)
-        covariance = estimated.covariance * np.outer(ratio, ratio)
-        covariance[np.diag_indices(p)] = errors[:p] ** 2
-        return cls(
-            covariance=covariance,
-            lam=estimated.lam,
-            values=values,
-            low=low,
-            high=high,
-            std_errors=errors,
-            df=spread.df,
-            needed=needed,
-        )
-
-
-def of_labels(problem: Problem, ways: Floats, level: float) -> MethodFit:
-    """Estimate from the labels, with normal intervals, or t intervals with clusters."""
-    estimated = dsl.naive(problem)
-    q = len(ways)
-    df = np.inf
-    if problem.clusters is not None:
-        df = max(len(np.unique(problem.clusters)) - 1.0, 1.0)
-    spread = Spread.symmetric(
-        np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways), np.full(q, df)
-    )
-    return MethodFit.of(estimated, ways, spread, level, np.full(q, np.nan))
-
-
-def of_codes(
-    problem: Problem,
-    estimated: Estimated,
-    ways: Floats,
-    level: float,
-    *,
-    ends: tuple[float, float] | None,
-    n_fitted: float | Floats,
-) -> MethodFit:
-    """Return the sums of coefficients that the codes decide, with their intervals.
-
-    Args:
-        problem: The regression.
-        estimated: Its coefficients.
-        ways: float64[q, p], weights of the coefficients; the first p are the coefficients
-            themselves.
-        level: Confidence level.
-        ends: Smallest and largest outcome, see `Influences.cases`.
-        n_fitted: See `Influences.freedom`.
-    """
-    lam = estimated.lams if estimated.lams is not None else estimated.lam
-    influences = Influences.of(problem, lam, estimated.theta, ways)
-    variances = np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways)
-    spread = influences.spread(variances, n_fitted, ends, level)
-    return MethodFit.of(estimated, ways, spread, level, influences.codes_needed())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Quantities:
-    """Rows of a result for one outcome: weighted sums of coefficients.
+    """Rows of a result for one outcome: weighted sums of coefficients."""
 
-    Attributes:
-        names: Names of the p columns of covariates.
-        there: int64[m], columns that are fitted.
-        rows: Term and group of each row.
-        ways: float64[q, m], weights of the fitted coefficients in each sum; the first m
-            sums are the coefficients.
-        at: Index of the sum of each row; None for a row without an estimate.
-        limits: Smallest and largest possible value of each row.
-    """
-
-    names: Sequence[str]
-    there: Ints
-    rows: Sequence[tuple[str, str]]
+    names: Sequence[str]  # Names of the p columns of covariates
+    there: Ints  # int64[m], columns that are fitted
+    rows: Sequence[tuple[str, str]]  # Term and group of each row
+    # float64[q, m], weights of the fitted coefficients in each sum; the first m sums are
+    # the coefficients
     ways: Floats
+    # Index of the sum of each row; None for a row without an estimate
     at: Sequence[int | None]
+    # Smallest and largest possible value of each row
     limits: Sequence[tuple[float, float]]
 
     @classmethod
@@ -296,118 +183,128 @@ class Quantities:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """Rows of a result, their covariances, and notes; see `Estimates`.
-
-    Attributes:
-        rows: Rows of the result.
-        covariances: Covariance matrices by outcome and method.
-        notes: Notes for the user.
-        alone: Variances by codes alone for other numbers of codes; None if unknown.
-        widths: Interval widths by each kind of predictions.
-    """
-
-    rows: list[Estimate]
-    covariances: dict[tuple[str, str], Floats]
-    notes: list[str]
-    alone: CodesAlone | None = None
-    widths: tuple[Width, ...] = ()
-
-
 @dataclass(kw_only=True, eq=False)
-class Fits:
-    """Estimates that are collected by outcome and method.
+class Found:
+    """Estimates that are collected by outcome and method; see `Estimates`."""
 
-    Attributes:
-        notes: Notes for the user.
-        rows: Rows of the result.
-        covariances: Covariance matrices by outcome and method.
-        alone: Variances by codes alone for other numbers of codes.
-    """
-
-    notes: list[str]
-    rows: list[Estimate] = field(default_factory=list)
+    notes: list[str]  # Notes for the user
+    rows: list[Estimate] = field(default_factory=list)  # Rows of the result
+    # Covariance matrices by outcome and method
     covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
+    # Variances by codes alone for other numbers of codes; None if unknown
     alone: CodesAlone | None = None
+    widths: tuple[Width, ...] = ()  # Interval widths by each kind of predictions
 
-    def add(
+    def add(  # noqa: PLR0917 - what defines one estimate
         self,
         outcome: str,
         method: Method,
         problem: Problem,
         quantities: Quantities,
-        by: Callable[[Problem, Quantities], MethodFit],
+        settings: FitSettings,
+        ends: tuple[float, float] | None,
     ) -> Floats:
         """Estimate by one method; a method that fails adds a note and rows of NaN.
 
-        Returns:
-            Numbers of codes that the skewness of each column requires, float64[p]; NaN if
-            unknown.
+        `ends` are the extreme outcomes, see `Influences.cases`. Returned are the numbers
+        of codes that the skewness of each column requires, float64[p]; NaN if unknown.
         """
-        names, there = quantities.names, quantities.there
-        p, fit = len(names), None
+        names, there, ways = quantities.names, quantities.there, quantities.ways
+        p, m = len(names), len(there)
+        covariance, needed = np.full((p, p), np.nan), np.full(p, np.nan)
+        rows = [
+            Estimate(outcome=outcome, term=term, group=group, method=method)
+            for term, group in quantities.rows
+        ]
+        part = problem.columns(there)
         try:
-            fit = by(problem, quantities)
+            estimated, spread, own = (
+                _by_labels(problem, ways)
+                if method == "naive"
+                else _by_codes(method, part, ways, settings, ends)
+            )
         except FitError as error:
             columns = notes.first_of(
                 f"{i}: {name or 'all'}" for i, name in enumerate(names, 1)
             )
             self.notes.append(f"{method} gives no estimate: {error} (columns {columns})")
-        covariance, needed = np.full((p, p), np.nan), np.full(p, np.nan)
-        if fit is not None:
-            covariance[np.ix_(there, there)] = fit.covariance
-            needed[there] = fit.needed[: len(there)]
+        else:
+            values = ways @ estimated.theta
+            low, high, errors = spread.limits(values, settings.level)
+            covariance[np.ix_(there, there)] = _widened(estimated.covariance, errors[:m])
+            needed[there] = own[:m]
+            places = zip(quantities.at, quantities.limits, strict=True)
+            for k, (i, limits) in enumerate(places):
+                if i is None:
+                    continue
+                ends_of_row = within(float(low[i]), float(high[i]), *limits)
+                rows[k] = replace(
+                    rows[k],
+                    estimate=float(values[i]),
+                    std_error=float(errors[i]),
+                    low=ends_of_row[0],
+                    high=ends_of_row[1],
+                    lam=estimated.lam if method == "ppi" else math.nan,
+                    df=float(spread.df[i]),
+                )
+            if method == "gold":
+                by_name = zip(quantities.rows, quantities.at, strict=True)
+                sums = {(outcome, *n): ways[i] for n, i in by_name if i is not None}
+                alone = codes_alone(part, sums)
+                self.alone = alone if self.alone is None else self.alone.and_of(alone)
+        self.rows += rows
         self.covariances[outcome, method] = covariance
-        sums = list(zip(quantities.rows, quantities.at, quantities.limits, strict=True))
-        self.rows += [
-            _row(outcome, names_of_row, method, fit, i, limits)
-            for names_of_row, i, limits in sums
-        ]
-        if method == "gold" and fit is not None:
-            ways = {
-                (outcome, *names_of_row): quantities.ways[i]
-                for names_of_row, i, _ in sums
-                if i is not None
-            }
-            alone = codes_alone(problem.columns(there), ways)
-            self.alone = alone if self.alone is None else self.alone.and_of(alone)
         return needed
 
-    def found(self) -> Found:
-        """Return the result; raise an error if no method gives an estimate."""
+    def checked(self) -> Found:
+        """Warn of the notes; raise an error if no method gives an estimate."""
         if all(np.isnan(row.estimate) for row in self.rows):
             raise ArgumentError(
                 f"no method gives an estimate: {'; '.join(self.notes)}",
                 code="no_estimate",
             )
-        return Found(
-            rows=self.rows,
-            covariances=self.covariances,
-            notes=notes.warn_of(self.notes),
-            alone=self.alone,
-        )
+        self.notes = notes.warn_of(self.notes)
+        return self
 
 
-def _row(  # noqa: PLR0917 - names and place of one row
-    outcome: str,
-    names: tuple[str, str],
+def _by_labels(problem: Problem, ways: Floats) -> tuple[Estimated, Spread, Floats]:
+    """Estimate from the labels, with normal intervals, or t intervals with clusters."""
+    estimated, q, df = dsl.naive(problem), len(ways), np.inf
+    if problem.clusters is not None:
+        df = max(len(np.unique(problem.clusters)) - 1.0, 1.0)
+    spread = Spread.symmetric(_variances(estimated, ways), np.full(q, df))
+    return estimated, spread, np.full(q, np.nan)
+
+
+def _by_codes(
     method: Method,
-    fit: MethodFit | None,
-    i: int | None,
-    limits: tuple[float, float],
-) -> Estimate:
-    """Return sum i as a row of the result; NaN without a sum."""
-    row = Estimate.missing(outcome, *names, method)
-    if fit is None or i is None:
-        return row
-    low, high = within(float(fit.low[i]), float(fit.high[i]), *limits)
-    return replace(
-        row,
-        estimate=float(fit.values[i]),
-        std_error=float(fit.std_errors[i]),
-        low=low,
-        high=high,
-        lam=fit.lam if method == "ppi" else math.nan,
-        df=float(fit.df[i]),
-    )
+    problem: Problem,
+    ways: Floats,
+    settings: FitSettings,
+    ends: tuple[float, float] | None,
+) -> tuple[Estimated, Spread, Floats]:
+    """Estimate coefficients that the codes decide; "ppi" is for means of groups."""
+    if problem.x.shape[1] == 0:
+        raise FitError("no group has two codes")
+    check_rank(problem.x, np.ones(len(problem.y)))
+    n_fitted: float | Floats = 1.0
+    if method == "ppi":
+        shares = np.abs(ways)
+        n_fitted = shares @ (1.0 + ~problem.all_coded) / shares.sum(axis=1)
+    estimated, influences = by_codes(method, problem, ways, is_plain=settings.is_plain)
+    variances = _variances(estimated, ways)
+    spread = influences.spread(variances, n_fitted, ends, settings.level)
+    return estimated, spread, influences.codes_needed()
+
+
+def _variances(estimated: Estimated, ways: Floats) -> Floats:
+    return np.asarray(np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways))
+
+
+def _widened(covariance: Floats, errors: Floats) -> Floats:
+    """Return covariances enlarged where an unseen case widened an interval."""
+    plain = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    ratio = np.divide(errors, plain, out=np.ones(len(plain)), where=plain > 0)
+    wide = covariance * np.outer(ratio, ratio)
+    wide[np.diag_indices(len(plain))] = errors**2
+    return np.asarray(wide)

@@ -17,6 +17,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Ints
@@ -90,21 +91,12 @@ def formulaic_module() -> Any:  # noqa: ANN401 - it is optional
 
 def explained(
     formula: str,
-    columns: Any,  # noqa: ANN401 - a data frame of pandas
+    columns: Input,
     known: Sequence[str],
     terms: Mapping[str, Callable[[], object]],
     error: Exception,
 ) -> ArgumentError:
-    """Return the error of a formula, with the term that cannot be evaluated.
-
-    Args:
-        formula: The formula.
-        columns: Columns of the formula.
-        known: Names of all columns.
-        terms: Functions that evaluate one part of the formula: first the left side, then
-            each term of the right side.
-        error: Error of the whole formula.
-    """
+    """Return the error of a formula, with the term that cannot be evaluated."""
     for i, (term, evaluate) in enumerate(terms.items()):
         try:
             evaluate()
@@ -131,13 +123,7 @@ def _of_name(term: str, known: Sequence[str], error: Exception) -> str:
     return f"{unknown[0]!r} in the term {term!r} is not a column{hint}"
 
 
-def _of_term(
-    term: str,
-    columns: Any,  # noqa: ANN401 - see explained
-    error: Exception,
-    *,
-    is_left: bool,
-) -> str:
+def _of_term(term: str, columns: Input, error: Exception, *, is_left: bool) -> str:
     """Return what is wrong with a term."""
     names = list(map(str, columns.columns))
     variables = variables_in(term)
@@ -155,7 +141,7 @@ def _of_term(
     return f"the term {term!r}: {of_types or _told(error)}"
 
 
-def _of_types(columns: Any) -> str:  # noqa: ANN401 - see explained
+def _of_types(columns: Input) -> str:
     """Return what is wrong with the type of a column; "" if nothing is."""
     for name in columns:
         if getattr(columns[name].dtype, "kind", "") in {"m", "M"}:

@@ -12,15 +12,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.estimation import notes
-from llamaherd.coding.estimation.fitting import (
-    Fits,
-    FitSettings,
-    Found,
-    MethodFit,
-    Quantities,
-    of_codes,
-    of_labels,
-)
+from llamaherd.coding.estimation.fitting import FitSettings, Found, Quantities
 from llamaherd.coding.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
@@ -34,8 +26,6 @@ from llamaherd.coding.estimation.formula_terms import (
     used_columns,
 )
 from llamaherd.coding.estimation.outcomes import labels_of
-from llamaherd.coding.statistics import dsl
-from llamaherd.coding.statistics.regression import check_rank
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
 
@@ -44,6 +34,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.predictions import Predicted
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.dsl import Problem
@@ -53,25 +44,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Matrices:
-    """Covariates and outcome of a regression.
+    """Covariates and outcome of a regression."""
 
-    Attributes:
-        x_hat: float64[N, p], covariates with the model's labels.
-        y_hat: float64[N], outcomes with the model's labels.
-        x: float64[n, p], covariates of the coded texts, with their codes.
-        y: float64[n], outcomes of the coded texts.
-        terms: Names of the p columns.
-        outcome: Left side of the formula.
-        has_label_right: True if the label is among the covariates.
-    """
-
-    x_hat: Floats
-    y_hat: Floats
-    x: Floats
-    y: Floats
-    terms: tuple[str, ...]
-    outcome: str
-    has_label_right: bool
+    x_hat: Floats  # float64[N, p], covariates with the model's labels
+    y_hat: Floats  # float64[N], outcomes with the model's labels
+    x: Floats  # float64[n, p], covariates of the coded texts, with their codes
+    y: Floats  # float64[n], outcomes of the coded texts
+    terms: tuple[str, ...]  # Names of the p columns
+    outcome: str  # Left side of the formula
+    has_label_right: bool  # True if the label is among the covariates
 
     def __post_init__(self) -> None:
         """Check that all values are finite numbers."""
@@ -89,14 +70,7 @@ class Matrices:
 
 
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
-    """Check that the formula uses the labels; otherwise codes have nothing to correct.
-
-    Args:
-        formula: Formula.
-        label: Name of the column of labels.
-        several: True if a text may have several labels; the formula must then use
-            `has_label`.
-    """
+    """Check that the formula uses the labels; otherwise codes have nothing to correct."""
     if label not in columns_in(formula):
         raise ArgumentError(
             f"must use the column of labels, {label!r}, on one of its sides: "
@@ -130,18 +104,6 @@ def matrices(
     Both evaluations use all texts without missing covariates, and only then select the
     used rows. So a term such as `x - x.mean()` has the same values as a column that was
     added to the data frame before this call.
-
-    Args:
-        texts: Texts with labels in the same form as the codes.
-        formula: Formula with a left side.
-        kept: int64[m], rows used.
-        gold: Codes, with indices into `kept`.
-        predicted: Kinds of predictions; each kind gets its own matrices. With
-            probabilities the formula is evaluated for each label, and the results are
-            averaged.
-
-    Returns:
-        Matrices for each of `predicted`.
     """
     left, right = split(formula)
     label = texts.label_column or ""
@@ -198,16 +160,7 @@ def averaged(
     kept: Ints,
     by_name: Callable[[str], tuple[Floats, Floats]],
 ) -> list[Matrices]:
-    """Return matrices averaged over all labels, weighted by their probabilities.
-
-    Args:
-        plain: Matrices of the labels and codes. The averages replace `x_hat` and `y_hat`;
-            `x` and `y`, computed from the codes, are not changed.
-        predicted: Predictions; labels alone need no average.
-        kept: int64[m], rows used.
-        by_name: Function of a label that returns covariates, float64[m, p], and outcome,
-            float64[m], as if all texts had this label.
-    """
+    """Return matrices averaged over all labels, weighted by their probabilities."""
     if all(kind.probs is None for kind in predicted):
         return [plain] * len(predicted)
     names = dict.fromkeys(name for kind in predicted for name in kind.there(kept))
@@ -224,10 +177,7 @@ def averaged(
 
 
 def _evaluated(
-    formula: str,
-    columns: Any,  # noqa: ANN401 - of pandas
-    mixed: Any,  # noqa: ANN401 - of pandas
-    known: Sequence[str],
+    formula: str, columns: Input, mixed: Input, known: Sequence[str]
 ) -> tuple[Any, Any]:
     """Return the matrices computed from labels and from codes, with the same terms."""
     formulaic = formulaic_module()
@@ -248,7 +198,7 @@ def _evaluated(
             raise explained(formula, columns, known, terms, error) from error
 
 
-def _terms(left: str, right: str, columns: Any) -> dict[str, Callable[[], object]]:  # noqa: ANN401 - of pandas
+def _terms(left: str, right: str, columns: Input) -> dict[str, Callable[[], object]]:
     """Return functions that evaluate the left side, and each term of the right side."""
     formulaic = formulaic_module()
 
@@ -281,7 +231,7 @@ def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> N
         )
 
 
-def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
+def _numbers(matrix: Input) -> Floats:
     return np.asarray(matrix, dtype=np.float64)
 
 
@@ -312,27 +262,21 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fou
     problem = settings.problem(
         kind, matrices.x_hat, matrices.y_hat, matrices.x, matrices.y
     )
-    fits = Fits(notes=_notes_of(outcome, problem, settings))
+    fits = Found(notes=_notes_of(outcome, problem, settings))
     ends = None
     if not matrices.has_label_right:
         values = [*matrices.y_hat, *matrices.y]
         ends = (float(min(values)), float(max(values)))
     quantities = Quantities.of_terms(terms)
     needed: dict[str, Floats] = {
-        method: fits.add(
-            outcome,
-            method,
-            problem,
-            quantities,
-            partial(_coefficients_by, method, settings.level, ends),
-        )
+        method: fits.add(outcome, method, problem, quantities, settings, ends)
         for method in methods
     }
     if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
         fits.notes += notes.high_leverage(problem)
         n_codes = (problem.x != 0).sum(axis=0)
         fits.notes += notes.skewed(outcome, terms, n_codes, needed, of="coefficients")
-    return fits.found()
+    return fits.checked()
 
 
 def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str]:
@@ -345,21 +289,6 @@ def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str
         *notes.few_clusters(problem),
         *(notes.few_events(problem) if problem.kind == "logit" else []),
     ]
-
-
-def _coefficients_by(
-    method: Method,
-    level: float,
-    ends: tuple[float, float] | None,
-    problem: Problem,
-    quantities: Quantities,
-) -> MethodFit:
-    """Fit the coefficients by one method; `ends` are the extreme outcomes."""
-    if method == "naive":
-        return of_labels(problem, quantities.ways, level)
-    check_rank(problem.x, np.ones(len(problem.y)))
-    estimated = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
-    return of_codes(problem, estimated, quantities.ways, level, ends=ends, n_fitted=1.0)
 
 
 def _check_binary(matrices: Matrices, *, are_probs: bool) -> None:

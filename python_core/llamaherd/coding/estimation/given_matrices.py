@@ -50,11 +50,13 @@ def estimate_of_matrices(
     model, several = options["model"], options["several"]
     checks.choice("model", model, ("ols", "logit"))
     clusters = matrices["clusters"]
-    inputs = Inputs.of_rows(
+    inputs = Inputs.of(
         columns,
         gold,
-        np.array(matrices["kept"], dtype=np.int64),
-        None if clusters is None else np.array(clusters, dtype=np.int64),
+        rows=(
+            np.array(matrices["kept"], dtype=np.int64),
+            None if clusters is None else np.array(clusters, dtype=np.int64),
+        ),
         several=several,
         **{name: options[name] for name in _OF_INPUTS},
     )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Outcome
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.ratings import Scale
@@ -44,57 +45,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inputs:
-    """Texts and codes of a call.
+    """Texts and codes of a call."""
 
-    Attributes:
-        texts: N texts, with labels in the form of the codes.
-        gold: The sample, or one code for each text.
-        prob: Inclusion probabilities of codes that are not a sample.
-        several: True if a text may have several labels.
-        are_numbers: True if labels are measurements.
-        kept: int64[m], rows of the texts that are used.
-        used: Codes of these texts.
-        survey: float64[N], survey weights; None for equal weights.
-        clusters: int64[m], clusters of these texts; None if they are independent.
-        notes: Notes for the user.
-    """
-
-    texts: Population
-    gold: Any
-    prob: Any
-    several: bool
-    are_numbers: bool
-    kept: Ints
-    used: GoldUsed
-    survey: Floats | None
+    texts: Population  # N texts, with labels in the form of the codes
+    gold: Any  # The sample, or one code for each text
+    prob: Any  # Inclusion probabilities of codes that are not a sample
+    several: bool  # True if a text may have several labels
+    are_numbers: bool  # True if labels are measurements
+    kept: Ints  # int64[m], rows of the texts that are used
+    used: GoldUsed  # Codes of these texts
+    survey: Floats | None  # float64[N], survey weights; None for equal weights
+    # int64[m], clusters of these texts; None if they are independent
     clusters: Ints | None
-    notes: list[str]
+    notes: list[str]  # Notes for the user
 
     @classmethod
     def of(
         cls,
-        coded: Any,  # noqa: ANN401 - see estimate
-        gold: Any,  # noqa: ANN401 - see estimate
+        coded: Input,
+        gold: Input,
         *,
         label: str | None,
         text: str | None,
-        prob: Any,  # noqa: ANN401 - see estimate
+        prob: Input,
         several: bool | None,
-        weights: Any = None,  # noqa: ANN401 - see estimate
+        weights: Input = None,
         cluster: str | None = None,
         target: Target = "population",
         formula: str | None = None,
         by: str | Sequence[str] | None = None,
+        rows: tuple[Ints, Ints | None] | None = None,
     ) -> Inputs:
-        """Read the arguments of `estimate` that name texts and codes."""
+        """Read the arguments of `estimate` that name texts and codes.
+
+        R has evaluated a formula itself: labels and codes are in one form, and `rows` has
+        the rows to use and their clusters.
+        """
         several = has_several(coded, gold) if several is None else several
         texts, gold, notes = match_sample(coded, gold, label, text, several=several)
-        gold, prob = codes_and_probs(texts, gold, prob, weights)
-        texts, gold, are_numbers = in_one_form(texts, gold, several=several)
         survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
-        kept = kept_rows(texts, formula, by, cluster, survey)
-        used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
-        clusters, of_copies = clusters_of(texts, cluster, kept, target)
+        are_numbers, clusters = False, None
+        of_copies: list[str] = []
+        if rows is None:
+            gold, prob = codes_and_probs(texts, gold, prob, weights)
+            texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+            kept = kept_rows(texts, formula, by, cluster, survey)
+        else:
+            kept, clusters = rows
+        is_clustered = cluster is not None or clusters is not None
+        used = used_gold(gold, prob, len(texts), kept, is_clustered=is_clustered)
+        if clusters is None:
+            clusters, of_copies = clusters_of(texts, cluster, kept, target)
         return cls(
             texts=texts,
             gold=gold,
@@ -112,59 +113,6 @@ class Inputs:
                 *cluster_notes(coded, cluster),
                 *of_copies,
             ],
-        )
-
-    @classmethod
-    def of_rows(
-        cls,
-        coded: Any,  # noqa: ANN401 - see estimate
-        gold: Any,  # noqa: ANN401 - see estimate
-        kept: Ints,
-        clusters: Ints | None,
-        *,
-        label: str | None,
-        text: str | None,
-        prob: Any,  # noqa: ANN401 - see estimate
-        several: bool,
-        weights: Any,  # noqa: ANN401 - see estimate
-        target: Target,
-    ) -> Inputs:
-        """Read labels and codes of one form, for rows that the caller chose.
-
-        Args:
-            coded: Data frame with labels as texts.
-            gold: Codes as texts.
-            kept: int64[m], rows of the texts that are used.
-            clusters: int64[m], clusters of these texts; None if they are independent.
-            label: See `estimate`.
-            text: See `estimate`.
-            prob: See `estimate`.
-            several: See `estimate`.
-            weights: See `estimate`.
-            target: See `estimate`.
-        """
-        texts, gold, notes = match_sample(coded, gold, label, text, several=several)
-        used = used_gold(
-            gold, prob, len(texts), kept, is_clustered=clusters is not None
-        ).among(kept, len(texts))
-        of_copies: list[str] = []
-        if clusters is None:
-            clusters, of_copies = clusters_of(texts, None, kept, target)
-        notes += [
-            *note_on_copies(texts, gold),
-            *note_on_undeclared(texts, gold, several=several),
-        ]
-        return cls(
-            texts=texts,
-            gold=gold,
-            prob=prob,
-            several=several,
-            are_numbers=False,
-            kept=kept,
-            used=used,
-            survey=None if weights is None else weights_of(None, weights, len(texts)),
-            clusters=clusters,
-            notes=[*notes, *of_copies],
         )
 
     def settings(
@@ -187,22 +135,9 @@ class Inputs:
         return {*self.used.codes, *labels}
 
     def measured(
-        self,
-        coded: Any,  # noqa: ANN401 - see estimate
-        outcome: Outcome | None,
-        label: str | None,
+        self, coded: Input, outcome: Outcome | None, label: str | None
     ) -> tuple[GoldUsed, Outcome | None, bool]:
-        """Return codes and outcome, as numbers if a mean or median is estimated.
-
-        Args:
-            coded: See `estimate`.
-            outcome: See `estimate`.
-            label: See `estimate`.
-
-        Returns:
-            The codes, averaged if several people gave numbers; the outcome, a mapping
-            from labels to numbers for a mean; True if labels are numbers of a scale.
-        """
+        """Return codes and outcome, as numbers if a mean or median is estimated."""
         by_coders = {code for codes in self.used.by_coders for code in codes}
         is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
         by_default = self.are_numbers or is_scale
@@ -217,12 +152,7 @@ class Inputs:
 def mean_codes(
     used: GoldUsed, scores: Mapping[str, float]
 ) -> tuple[GoldUsed, dict[str, float]]:
-    """Return the sample with the mean number of each text's codes, and all numbers.
-
-    Args:
-        used: The sample, with the codes of all coders.
-        scores: Number of each label and code.
-    """
+    """Return the sample with the mean number of each text's codes, and all numbers."""
     known = dict(scores)
     codes = list(used.codes)
     for i, given in enumerate(used.by_coders):
@@ -274,11 +204,7 @@ def kept_rows(
     cluster: str | None,
     survey: Floats | None,
 ) -> Ints:
-    """Return the rows with a label, a weight above 0 and a value in every used column.
-
-    Warns:
-        UserWarning: A column has no value for some texts with a label.
-    """
+    """Return the rows with a label, a weight above 0 and a value in every used column."""
     there = np.array([label is not None for label in texts.labels], dtype=bool)
     if survey is not None:
         there &= survey > 0

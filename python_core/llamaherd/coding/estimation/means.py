@@ -21,36 +21,27 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import Estimate
-from llamaherd.coding.estimation.fitting import (
-    Fits,
-    Found,
-    Quantities,
-    of_codes,
-    of_labels,
-)
+from llamaherd.coding.estimation.fitting import Found, Quantities
 from llamaherd.coding.estimation.outcomes import MEDIAN
-from llamaherd.coding.estimation.predictions import outcome_numbers
-from llamaherd.coding.statistics import dsl, label_weight
+from llamaherd.coding.estimation.predictions import shares_or_scores
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
-from llamaherd.coding.statistics.regression import FitError, check_rank
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.coding.estimation.estimates import Method
-    from llamaherd.coding.estimation.fitting import FitSettings, MethodFit
+    from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.dsl import Problem
+    from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
@@ -67,22 +58,12 @@ def fit_means(
     *,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
-    """Estimate means of outcomes in groups, and differences from the first group.
-
-    Args:
-        outcomes: For each outcome its name, its values by the labels, float64[N], and its
-            values by the codes, float64[n].
-        term: "share" or "mean".
-        groups: int64[N], the group of each text.
-        names: Names of the groups.
-        settings: Settings shared by all estimates.
-        limits: Smallest and largest possible mean; shares have the limits 0 and 1.
-    """
+    """Estimate means of outcomes in groups, and differences from the first group."""
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
     n_codes = x.sum(axis=0)
     is_exact = (settings.target == "texts") & (n_codes == x_hat.sum(axis=0))
-    fits = Fits(notes=settings.notes_of_ppi)
+    fits = Found(notes=settings.notes_of_ppi)
     fits.notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
     limits = (0.0, 1.0) if term == "share" else limits
     coded = np.flatnonzero(n_codes >= _LEAST_CODES)
@@ -98,40 +79,12 @@ def fit_means(
         for method in settings.methods:
             there = coded if method != "naive" else np.arange(len(names))
             quantities = Quantities.of_groups(names, there, term, limits)
-            by = partial(_mean_by, method, settings, ends)
-            needed[method] = fits.add(outcome, method, problem, quantities, by)
+            needed[method] = fits.add(
+                outcome, method, problem, quantities, settings, ends
+            )
         fits.notes += notes.skewed(outcome, names, n_codes, needed)
     fits.notes += notes.outside_limits(fits.rows, limits)
-    return fits.found()
-
-
-def _mean_by(
-    method: Method,
-    settings: FitSettings,
-    ends: tuple[float, float],
-    problem: Problem,
-    quantities: Quantities,
-) -> MethodFit:
-    """Fit the means of groups; `ends` are the extreme outcomes."""
-    ways, there = quantities.ways, quantities.there
-    if method == "naive":
-        return of_labels(problem, ways, settings.level)
-    if len(there) == 0:
-        raise FitError("no group has two codes")
-    part = problem.columns(there)
-    check_rank(part.x, np.ones(len(part.y)))
-    n_fitted: float | Floats = 1.0
-    if method == "ppi":
-        part, estimated = (
-            label_weight.simple_means(part)
-            if settings.is_plain
-            else (part, label_weight.tuned_means(part))
-        )
-        shares = np.abs(ways)
-        n_fitted = shares @ (1.0 + ~part.all_coded) / shares.sum(axis=1)
-    else:
-        estimated = dsl.dsl(part) if method == "dsl" else dsl.gold_alone(part)
-    return of_codes(part, estimated, ways, settings.level, ends=ends, n_fitted=n_fitted)
+    return fits.checked()
 
 
 # with more numbers, shares are computed by bisection instead of at all numbers
@@ -139,23 +92,9 @@ _MOST = 64
 
 
 def fit_median(
-    up_to: UpTo,
-    values: Floats,
-    groups: Ints,
-    names: Sequence[str],
-    settings: FitSettings,
+    up_to: UpTo, values: Floats, groups: Ints, names: Sequence[str], settings: FitSettings
 ) -> Found:
-    """Estimate medians in groups, and differences from the first group.
-
-    Args:
-        up_to: Function of a number t; returns float64[N] for labels and float64[n] for
-            codes: 1 for a text whose number is at most t, else 0; or the probability that
-            the number is at most t.
-        values: All numbers that occur, sorted.
-        groups: int64[N], the group of each text.
-        names: Names of the groups.
-        settings: Settings shared by all estimates.
-    """
+    """Estimate medians in groups, and differences from the first group."""
     shares = _Shares(up_to, values, groups, names, settings)
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
@@ -212,7 +151,7 @@ class _Shares:
         self._groups, self._names = groups, names
         self._known: dict[int, Found | None] = {}
         self._used: set[int] = set()  # indices of medians
-        self.alone: label_weight.CodesAlone | None = None
+        self.alone: CodesAlone | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -230,7 +169,7 @@ class _Shares:
         near = at if share is not None else max(at - 1, 0)
         share = share or self._share(near, method, group)
         if share is None or math.isnan(share.estimate):
-            return Estimate.missing(MEDIAN, "quantile", group, method)
+            return Estimate(outcome=MEDIAN, term="quantile", group=group, method=method)
         if method == "gold":
             self._add_alone(near, share)
         limits = [float(self._values[i]) for i in (low, high)]
@@ -311,24 +250,12 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     is_median: bool = False,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
-    """Estimate the outcome of all groups from one kind of predictions.
-
-    Args:
-        texts: All texts.
-        kept: Rows of the texts that are used.
-        outcome: Labels or scores, see `shares_or_scores`.
-        in_groups: Group of each text that is used, and the names of the groups.
-        settings: Settings shared by all estimates.
-        predicted: Predictions.
-        several: True if a text may have several labels.
-        is_median: True to estimate the median of the scores, not their mean.
-        limits: Smallest and largest possible mean.
-    """
+    """Estimate the outcome of all groups from one kind of predictions."""
     groups, names = in_groups
     codes = settings.gold.codes
 
     def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
-        return outcome_numbers(wanted, texts, kept, predicted, codes, several=several)
+        return shares_or_scores(wanted, texts, kept, predicted, codes, several=several)
 
     term, numbers = numbers_of(outcome)
     if not is_median or not isinstance(outcome, Mapping):

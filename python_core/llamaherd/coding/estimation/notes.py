@@ -12,6 +12,7 @@ import numpy as np
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import kish_n, wilson
 from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,14 +62,7 @@ def rare_label(label: str, y: Floats) -> list[str]:
 def rare_errors(
     outcome: str, names: Sequence[str], problem: Problem, strata: Mapping[int, str]
 ) -> list[str]:
-    """Return notes on groups, or strata, whose intervals depend on a few errors.
-
-    Args:
-        outcome: Label or score.
-        names: Names of the groups.
-        problem: The regression on groups.
-        strata: Names of the strata.
-    """
+    """Return notes on groups, or strata, whose intervals depend on a few errors."""
     if problem.is_all_coded:
         return []
     if _has_unequal_strata(problem):
@@ -184,12 +178,7 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
 
 
 def outside_limits(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
-    """Return notes on shares and means outside their limits, whose intervals are valid.
-
-    Args:
-        rows: Rows of the result.
-        limits: Smallest and largest possible value.
-    """
+    """Return notes on shares and means outside their limits; intervals are valid."""
     low, high = limits
     return [
         note("beyond", row=row, low=low, high=high)
@@ -216,9 +205,7 @@ def _counted(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
 
 def first_of(texts: Iterable[str]) -> str:
     """Join the first texts, and add the number of the omitted texts."""
-    known = list(texts)
-    n_more = len(known) - _LISTED
-    return ", ".join([*known[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])
+    return with_commas(texts, _LISTED)
 
 
 def skewed(
@@ -232,13 +219,6 @@ def skewed(
     """Return a note on the groups that have fewer codes than their skewness requires.
 
     Groups with fewer than `FEW` codes have a note of their own.
-
-    Args:
-        outcome: Name of the numbers.
-        names: Names of the groups, or of the coefficients.
-        n_codes: float64[p], numbers of codes.
-        needed: float64[p] by method, numbers of codes by Cochran's rule.
-        of: What is estimated: "means" or "coefficients".
     """
     parts = [
         f"{method}: "

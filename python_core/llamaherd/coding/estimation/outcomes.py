@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
-    in_order,
     joined_labels,
-    words_for_none,
 )
 from llamaherd.coding.annotation.texts import check_relabelled, marks_of
 from llamaherd.coding.codes import (
@@ -24,10 +22,10 @@ from llamaherd.coding.codes import (
     check_spelling,
     number_in,
     read,
-    read_sets,
     text_of,
 )
 from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.gold.joins import label_forms
 from llamaherd.coding.gold.population import by_columns
 from llamaherd.coding.gold.sample import GoldSample
@@ -62,13 +60,7 @@ def labels_of(text: str, *, several: bool) -> frozenset[str]:
 def number_outcome(
     outcome: Outcome | None, there: set[str], *, by_default: bool
 ) -> Outcome | None:
-    """Map labels to numbers if a mean is estimated; otherwise return the outcome.
-
-    Args:
-        outcome: See `estimate`.
-        there: All labels and codes that occur.
-        by_default: True if the outcome None stands for the mean.
-    """
+    """Map labels to numbers if a mean is estimated; otherwise return the outcome."""
     asked = _asked(outcome)
     if asked == "quantile" and asked not in there:
         raise ArgumentError(
@@ -91,20 +83,9 @@ def number_outcome(
 
 
 def limits_of(
-    given: Outcome | None,
-    scores: Outcome | None,
-    names: Sequence[str],
-    *,
-    is_scale: bool,
+    given: Outcome | None, scores: Outcome | None, names: Sequence[str], *, is_scale: bool
 ) -> tuple[float, float]:
-    """Return the smallest and the largest possible mean; infinite if unknown.
-
-    Args:
-        given: Outcome by the user: numbers for all labels are the only possible numbers.
-        scores: Outcome by `number_outcome`.
-        names: Labels that codes may have.
-        is_scale: True if the labels are the numbers of a declared scale.
-    """
+    """Return the smallest and the largest possible mean; infinite if unknown."""
     if not isinstance(scores, Mapping):
         return NO_LIMITS
     known = [float(score) for score in scores.values()]
@@ -126,54 +107,6 @@ def _asked(outcome: Outcome | None) -> str:
     """Return the outcome if it is a single text, else ""."""
     given = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
     return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
-
-
-def shares_or_scores(
-    outcome: Outcome | None,
-    texts: Population,
-    labels: Sequence[str],
-    codes: Sequence[str],
-    *,
-    several: bool,
-    shares: Callable[[str], Floats] | None = None,
-) -> tuple[str, list[Numbers]]:
-    """Return outcomes of texts and codes as numbers, and the term "share" or "mean".
-
-    Args:
-        outcome: See `estimate`.
-        texts: Texts with labels.
-        labels: N labels.
-        codes: n codes.
-        several: True if a text may have several labels, joined.
-        shares: Function that returns the probability of a label in each text, float64[N];
-            None to use the labels.
-    """
-    if isinstance(outcome, Mapping):
-        if several:
-            raise ArgumentError(
-                "must be labels, not numbers of labels: a text may have several labels",
-                argument="outcome",
-            )
-        scores = scores_of(outcome, {*labels, *codes})
-        of_labels = np.array([scores[label] for label in labels])
-        if shares is not None:
-            of_labels = sum(
-                (score * shares(name) for name, score in scores.items()),
-                np.zeros(len(labels)),
-            )
-        of_codes = np.array([scores[code] for code in codes])
-        return "mean", [("score", of_labels, of_codes)]
-    of_texts = [labels_of(each, several=several) for each in labels]
-    of_people = [labels_of(each, several=several) for each in codes]
-    there = frozenset().union(*of_texts, *of_people)
-    return "share", [
-        (
-            name,
-            _has(of_texts, name) if shares is None else shares(name),
-            _has(of_people, name),
-        )
-        for name in checked_labels(outcome, texts, there)
-    ]
 
 
 def checked_labels(
@@ -211,10 +144,6 @@ def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]
             argument="outcome",
         )
     return scores
-
-
-def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
-    return np.array([name in labels for labels in given], dtype=np.float64)
 
 
 def group_numbers(
@@ -271,39 +200,20 @@ def value_numbers(
 
 
 def in_one_form(
-    texts: Population,
-    gold: GoldSample | Sequence[Any],
-    *,
-    several: bool,
+    texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
 ) -> tuple[Population, GoldSample | list[str | None], bool]:
-    """Convert labels and codes to texts; also return True if they are measurements.
-
-    Args:
-        texts: Texts with their labels.
-        gold: A sample of these texts, or a list with one code for each text.
-        several: True if a text may have several labels, joined to one string.
-    """
+    """Convert labels and codes to texts; also return True if they are measurements."""
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
     _check_coding(texts, gold, people)
     if several:
-        made = read_sets(
-            [texts.labels, *people],
-            texts.names,
-            BETWEEN,
-            words_for_none(texts.names),
-            argument="gold",
-        )
+        coders = gold.coders if isinstance(gold, GoldSample) else None
+        allowed = gold.names if isinstance(gold, GoldSample) else ()
+        made = sets_of([texts.labels, *people], texts.names, coders, allowed)
         columns: list[list[Any]] = [
-            [
-                None
-                if each is None
-                else joined_labels(in_order(map(str, each), texts.names))
-                for each in column
-            ]
+            [None if each is None else joined_labels(each) for each in column]
             for column in made
         ]
         measured = False
-        _check_parts(made, texts, gold)
     else:
         raw = _raw_labels(texts)
         measured = are_measured(raw)
@@ -325,13 +235,7 @@ def in_one_form(
 def note_on_undeclared(
     texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
 ) -> list[str]:
-    """Return a note on codes that are not among the labels that the user declared.
-
-    Args:
-        texts: Texts with their labels.
-        gold: See `in_one_form`, which has converted the codes.
-        several: See `in_one_form`.
-    """
+    """Return a note on codes that are not among the labels that the user declared."""
     known = {text_of(name) for name in _known_names(texts, gold)}
     if several or not known or are_measured(_raw_labels(texts)):
         return []
@@ -366,19 +270,6 @@ def _check_coding(
         None,
         "in the coding",
     )
-
-
-def _check_parts(
-    columns: Sequence[Sequence[tuple[Any, ...] | None]],
-    texts: Population,
-    gold: GoldSample | Sequence[Any],
-) -> None:
-    """Check codes with several labels each, by their single labels."""
-    if isinstance(gold, GoldSample):
-        labels, *people = [
-            [label for each in column for label in each or ()] for column in columns
-        ]
-        check_coders(labels, people, gold.coders, [*texts.names, *gold.names])
 
 
 def _raw_labels(texts: Population) -> list[Any]:
@@ -426,5 +317,4 @@ def _check_common(
 
 
 def _some(values: set[Any]) -> str:
-    texts = sorted(map(str, values))
-    return ", ".join(texts[:6]) + (" ..." if len(texts) > 6 else "")
+    return with_commas(sorted(map(str, values)), 6)

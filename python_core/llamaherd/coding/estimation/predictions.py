@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.columns import EACH
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
-from llamaherd.coding.estimation.outcomes import shares_or_scores
+from llamaherd.coding.estimation.outcomes import checked_labels, labels_of, scores_of
 from llamaherd.coding.estimation.recalibrated import (
     Recalibrated,
     probabilities_in,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -37,19 +38,14 @@ Predictions = Kind | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """Predictions of N texts.
+    """Predictions of N texts."""
 
-    Attributes:
-        kind: "labels", "probs" or "recalibrated".
-        labels: N labels.
-        names: The k labels that have probabilities; () for kind "labels".
-        probs: float64[N, k], probabilities that sum to 1 for each text with a label; None
-            for kind "labels".
-    """
-
-    kind: str
-    labels: list[str | None]
+    kind: str  # "labels", "probs" or "recalibrated"
+    labels: list[str | None]  # N labels
+    # The k labels that have probabilities; () for kind "labels"
     names: tuple[str, ...] = ()
+    # float64[N, k], probabilities that sum to 1 for each text with a label; None for kind
+    # "labels"
     probs: Floats | None = None
 
     def shares(self, name: str, kept: Ints) -> Floats:
@@ -77,20 +73,9 @@ class Predicted:
 
 
 def predictions_of(
-    coded: Any,  # noqa: ANN401 - see estimate
-    texts: Population,
-    predictions: Predictions | None,
-    *,
-    several: bool,
+    coded: Input, texts: Population, predictions: Predictions | None, *, several: bool
 ) -> list[Predicted]:
-    """Return the predictions to use, then other predictions to compare widths with.
-
-    Args:
-        coded: The argument `coded` of `estimate`.
-        texts: The texts, with labels in the same form as the codes.
-        predictions: The argument `predictions` of `estimate`.
-        several: True if a text may have several labels.
-    """
+    """Return the predictions to use, then other predictions to compare widths with."""
     if predictions is None:
         predictions = "probs" if _is_recalibrated(coded, texts) else "labels"
     if not isinstance(predictions, Mapping):
@@ -109,15 +94,12 @@ def predictions_of(
     else:
         given = predictions if isinstance(predictions, Mapping) else None
         made = _of_frame(texts, given)
-    missing = [
-        i
-        for i, label in enumerate(texts.labels)
-        if label is not None and np.isnan(_probs(made[0])[i]).any()
-    ]
-    if missing:
+    has_none = np.isnan(made[0].probs).any(axis=1)  # type: ignore[arg-type] # of kind "probs"
+    has_label = np.array([label is not None for label in texts.labels], dtype=bool)
+    if (has_none & has_label).any():
         raise ArgumentError(
             "must have probabilities for each text with a label; row "
-            f"{missing[0] + 1} has none",
+            f"{int(np.argmax(has_none & has_label)) + 1} has none",
             argument="predictions",
             code="no_probabilities",
         )
@@ -134,7 +116,7 @@ def predictions_of(
     return [*made, by_labels]
 
 
-def outcome_numbers(
+def shares_or_scores(
     outcome: Outcome | None,
     texts: Population,
     kept: Ints,
@@ -143,17 +125,39 @@ def outcome_numbers(
     *,
     several: bool,
 ) -> tuple[str, list[Numbers]]:
-    """Return outcomes as numbers by one kind of predictions; see `shares_or_scores`."""
-    return shares_or_scores(
-        outcome,
-        texts,
-        [predicted.labels[i] or "" for i in kept],
-        codes,
-        several=several,
-        shares=(
-            None if predicted.probs is None else lambda name: predicted.shares(name, kept)
-        ),
-    )
+    """Return outcomes of texts and codes as numbers, and the term "share" or "mean"."""
+    labels = [predicted.labels[i] or "" for i in kept]
+    by_labels = predicted.probs is None
+    if isinstance(outcome, Mapping):
+        if several:
+            raise ArgumentError(
+                "must be labels, not numbers of labels: a text may have several labels",
+                argument="outcome",
+            )
+        scores = scores_of(outcome, {*labels, *codes})
+        of_labels = np.array([scores[label] for label in labels])
+        if not by_labels:
+            of_labels = sum(
+                (score * predicted.shares(name, kept) for name, score in scores.items()),
+                np.zeros(len(labels)),
+            )
+        of_codes = np.array([scores[code] for code in codes])
+        return "mean", [("score", of_labels, of_codes)]
+    of_texts = [labels_of(each, several=several) for each in labels]
+    of_people = [labels_of(each, several=several) for each in codes]
+    there = frozenset().union(*of_texts, *of_people)
+    return "share", [
+        (
+            name,
+            _has(of_texts, name) if by_labels else predicted.shares(name, kept),
+            _has(of_people, name),
+        )
+        for name in checked_labels(outcome, texts, there)
+    ]
+
+
+def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
+    return np.array([name in labels for labels in given], dtype=np.float64)
 
 
 def _is_recalibrated(coded: object, texts: Population) -> bool:
@@ -179,11 +183,6 @@ def comparable_predictions(
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
     made = [each.among(known) for each in predicted]
     return [each for each in made if set(each.there(kept)) <= known]
-
-
-def _probs(made: Predicted) -> Floats:
-    assert made.probs is not None  # noqa: S101 - of kind "probs"
-    return made.probs
 
 
 def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:

@@ -28,7 +28,7 @@ from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import count_of, shape_of
+from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import call, words
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.answer_types import Kind
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.intervals import Measure
@@ -146,13 +147,7 @@ class Recalibrated(Coded):
 def with_new_columns(
     model: Coded, probs: Floats, folds: list[int | None]
 ) -> tuple[Any, list[str | None]]:
-    """Return the data frame with the new columns, and the new labels.
-
-    Args:
-        model: Coding by the model.
-        probs: float64[n, k], probabilities by the head.
-        folds: n folds.
-    """
+    """Return the data frame with the new columns, and the new labels."""
     results = as_results(probs, model.names)
     values: dict[str, Any] = {
         "label": label_column(results.labels, model.codebook),
@@ -166,30 +161,23 @@ def with_new_columns(
     values |= {f"{EACH}{name}": probs[:, j] for j, name in enumerate(model.names)}
     there = {role: name for role, name in model.columns.items() if role in values}
     existing = frames.names(model.frame)
-    old = {
-        RAW + name: _kept_type(model, role, name)
+    old: dict[str, Any] = {
+        RAW + name: np.array(frames.column(model.frame, name, role), dtype=np.float64)
         for role, name in there.items()
-        if role == "label" or role.startswith(EACH)
+        if role.startswith(EACH)
     }
+    old = {RAW + there["label"]: label_column(list(model.labels), model.codebook), **old}
     new = {name: values[role] for role, name in there.items()}
     fold = free_name("fold", dict.fromkeys([*existing, *old]))
     frame = frames.with_columns(model.frame, {**new, **old, fold: folds})
     return frame, results.labels
 
 
-def _kept_type(model: Coded, role: str, name: str) -> Any:  # noqa: ANN401 - of the caller's kind
-    """Return a column of the model's coding; labels become categories."""
-    values = frames.column(model.frame, name, role)
-    if role != "label":
-        return np.array(values, dtype=np.float64)
-    return label_column(list(model.labels), model.codebook)
-
-
 _ROLES = ("prob", "margin", "entropy", "mean", "coverage", "error")
 
 
 def coded_of(
-    data: Any,  # noqa: ANN401 - a data frame of any kind
+    data: Input,
     label: str,
     text: str | None,
     probs: Mapping[str, str] | None = None,
@@ -197,17 +185,7 @@ def coded_of(
     roles: Mapping[str, str] | None = None,
     ordered: bool = False,
 ) -> Coded:
-    """Read a data frame with columns of labels and of their probabilities.
-
-    Args:
-        data: Data frame.
-        label: Column of labels.
-        text: Column of texts.
-        probs: Columns of probabilities by label; None for columns "p_<label>".
-        roles: Columns by role, as in `Coded.columns`; None if each column has the name of
-            its role.
-        ordered: True for an ordinal scale.
-    """
+    """Read a data frame with columns of labels and of their probabilities."""
     there = frames.names(data)
     if f"{RAW}{label}" in there:
         raise ArgumentError(
@@ -246,10 +224,7 @@ def coded_of(
     )
 
 
-def probability_columns(
-    data: Any,  # noqa: ANN401 - a data frame of any kind
-    probs: Mapping[str, str] | None,
-) -> dict[str, str]:
+def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[str, str]:
     """Return the columns of probabilities by label."""
     there = frames.names(data)
     found = dict(probs or {})
@@ -260,20 +235,16 @@ def probability_columns(
             if name.startswith(EACH) and name != EACH
         }
     if len(found) < 2:
-        shown = ", ".join(there[:20])
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
-            f"{call('annotate')} gives; there are {shown}",
+            f"{call('annotate')} gives; there are {with_commas(there, 20)}",
             argument="coded",
             code="no_probabilities",
         )
     return found
 
 
-def probabilities_in(
-    data: Any,  # noqa: ANN401 - a data frame of any kind
-    columns: Mapping[str, str],
-) -> Floats:
+def probabilities_in(data: Input, columns: Mapping[str, str]) -> Floats:
     """Return the columns of probabilities, float64[n, k]; missing values are NaN."""
     read = [frames.column(data, name, "coded") for name in columns.values()]
     try:
@@ -293,35 +264,22 @@ def probabilities_in(
     return np.asarray(np.clip(values, 0.0, 1.0))
 
 
-def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa: ANN401 - see recalibrate
-    """Return a vector for each text, float64[n, d]; failed texts get the mean vector.
-
-    Args:
-        embeddings: Model, context or `Llama` that computes the vectors; or float[n, d].
-        texts: n texts.
-    """
-    if embeddings is None:
-        raise ArgumentError(
-            "must be a model for embeddings, or an array with a row for each text",
+def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
+    """Return a vector for each text, float64[n, d]; failed texts get the mean vector."""
+    if isinstance(embeddings, (str, bytes, int, float)):
+        raise ArgumentTypeError(
+            f"must be a model or an array, not {checks.shown(embeddings)}",
             argument="embeddings",
-            code="missing",
         )
-    if isinstance(embeddings, (str, bytes)) or (
-        not hasattr(embeddings, "__len__") and not hasattr(embeddings, "__array__")
-    ):
-        if isinstance(embeddings, (str, bytes, int, float)):
-            raise ArgumentTypeError(
-                f"must be a model or an array, not {checks.shown(embeddings)}",
-                argument="embeddings",
-            )
+    if hasattr(embeddings, "__len__") or hasattr(embeddings, "__array__"):
+        values = np.array(embeddings, dtype=np.float64)
+    else:
         known = list(dict.fromkeys(each for each in texts if each))
         made = embed_parallel(embeddings, known).vectors
         at = {each: i for i, each in enumerate(known)}
         values = np.full((len(texts), made.shape[1]), np.nan)
         rows = [i for i, each in enumerate(texts) if each]
         values[rows] = made[[at[texts[i] or ""] for i in rows]]
-    else:
-        values = np.array(embeddings, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(texts) or values.shape[1] < 1:
         raise ArgumentError(
             f"must have a row for each of {count_of(len(texts), 'text')}, not "
@@ -329,7 +287,7 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
             argument="embeddings",
             code="wrong_length",
         )
-    good = np.isfinite(values).all(axis=1)
+    good = np.asarray(np.isfinite(values).all(axis=1))
     if not good.any():
         raise ArgumentError(
             "must have finite numbers for some text", argument="embeddings"

@@ -25,7 +25,7 @@ from llamaherd.coding.gold.population import codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics import heads
-from llamaherd.coding.statistics.intervals import LEVEL, Measure
+from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
@@ -34,6 +34,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Floats, Ints
@@ -156,14 +157,17 @@ def _result(  # noqa: PLR0917 - one caller
     before, after = _known_probs(model)[rows], probs[rows]
     raw = ProbabilityScores.of(before, columns, weights, level)
     new = ProbabilityScores.of(after, columns, weights, level)
-    gain = gain_of(before, after, columns, weights, level)
+    hits = [np.asarray(p.argmax(axis=1) == columns, float) for p in (before, after)]
+    gain = mean(hits[1] - hits[0], weights, level)
     folds: list[int | None] = [None] * len(model)
     for row, fold in zip(rows.tolist(), made.folds.tolist(), strict=True):
         folds[row] = fold + 1
     frame, labels = with_new_columns(model, probs, folds)
     constant = constant_probs(columns, weights, made.folds, before.shape[1])
     of_constant = ProbabilityScores.of(constant, columns, weights, level)
-    beyond = brier_gain(constant, after, columns, weights, level)
+    given = np.eye(before.shape[1])[columns]
+    losses = [((probs - given) ** 2).sum(axis=1) for probs in (constant, after)]
+    beyond = mean(losses[0] - losses[1], weights, level)
     if not beyond.low > 0:
         scores = {"constant": of_constant.brier.value, "head": new.brier.value}
         notes = [*notes, note("no_better_than_constant", **scores)]
@@ -222,7 +226,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
     return tuple(each for each in FEATURES if each in given)
 
 
-def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
+def _model_of(coded: Input, gold: object, label: str | None, text: str | None) -> Coded:
     """Return the coding by the model; for recalibrated data, the original coding."""
     if isinstance(coded, Recalibrated):
         coded = coded.original
@@ -258,11 +262,7 @@ def _known_probs(model: Coded) -> Floats:
 
 
 def _inputs(
-    model: Coded,
-    gold: Any,  # noqa: ANN401 - see recalibrate
-    prob: Any,  # noqa: ANN401 - see recalibrate
-    text: str | None,
-    cluster: str | None,
+    model: Coded, gold: Input, prob: Input, text: str | None, cluster: str | None
 ) -> tuple[Population, GoldUsed, list[str]]:
     """Return the texts, the codes of texts that have a label, and notes."""
     texts, gold, notes = match_sample(model, gold, None, text, several=False)
@@ -287,10 +287,7 @@ def _inputs(
 
 
 def _blocks(
-    model: Coded,
-    texts: Population,
-    kinds: Sequence[Feature],
-    embeddings: Any,  # noqa: ANN401 - see recalibrate
+    model: Coded, texts: Population, kinds: Sequence[Feature], embeddings: Input
 ) -> list[Floats]:
     """Return the features of all texts, by kind; texts without a label have zeros."""
     blocks = []
@@ -324,24 +321,6 @@ def _predicted(
     return probs
 
 
-def gain_of(
-    before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
-) -> Measure:
-    """Return the difference of two accuracies on the same texts, with a t interval.
-
-    Args:
-        before: float64[n, k], probabilities.
-        after: float64[n, k], probabilities to compare.
-        codes: int64[n], codes as indices of label columns.
-        weights: float64[n], 1 / inclusion probability.
-        level: Confidence level.
-    """
-    right = [
-        np.asarray(probs.argmax(axis=1) == codes, float) for probs in (before, after)
-    ]
-    return mean(right[1] - right[0], weights, level)
-
-
 def constant_probs(columns: Ints, weights: Floats, folds: Ints, k: int) -> Floats:
     """Return the weighted shares of the codes of all other folds, float64[n, k]."""
     given = np.eye(k)[columns] * weights[:, None]
@@ -349,12 +328,3 @@ def constant_probs(columns: Ints, weights: Floats, folds: Ints, k: int) -> Float
     np.add.at(sums, folds, given)
     others = given.sum(axis=0) - sums
     return np.asarray((others / others.sum(axis=1, keepdims=True))[folds])
-
-
-def brier_gain(
-    before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
-) -> Measure:
-    """Return the difference of two Brier scores; for the arguments see `gain_of`."""
-    given = np.eye(before.shape[1])[codes]
-    scores = [((probs - given) ** 2).sum(axis=1) for probs in (before, after)]
-    return mean(scores[0] - scores[1], weights, level)

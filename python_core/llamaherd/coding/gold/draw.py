@@ -12,7 +12,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import scale_of
 from llamaherd.coding.annotation.texts import same_rows
-from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.codes import text_of
 from llamaherd.coding.frames import weights_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.forms import listed_ids
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.annotation.codebook import Example
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Allocation, Floats
 
 
@@ -130,8 +131,7 @@ def gold_sample(
             "id" are missing or not unique, so that the column is not used.
     """
     frame = data.frame if isinstance(data, Coded) else data
-    names = _checked_names(names)
-    _check_after(after)
+    names = _checked_names(names, after)
     for name, values in (
         ("prob", prob),
         ("confidence", confidence),
@@ -148,7 +148,8 @@ def gold_sample(
         text=text or known.get("text") or own_texts(data),
         label=label
         or (None if isinstance(data, Coded) else known.get("label") or own_labels(frame)),
-        id=_own_id(frame, after, known) if id is None else id,
+        # A warning about the column "id" is issued only for the first wave.
+        id=id or (own_ids(frame) if after is None else known.get("id")),
         names=names or (() if after is None else after.names),
         several=own.get("several") if several is None else several,
     )
@@ -178,16 +179,12 @@ def gold_sample(
         after=after,
         most=most,
     )
-    if by is not None and kind != "stratified":
-        raise ArgumentError(
-            f"is for {setting('prob', 'stratified')}, not {checks.shown(prob)}",
-            argument="by",
-        )
-    if weights is not None and kind != "weights":
-        raise ArgumentError(
-            f"is for {setting('prob', 'weights')}, not {checks.shown(prob)}",
-            argument="weights",
-        )
+    for name, given, of in (("by", by, "stratified"), ("weights", weights, "weights")):
+        if given is not None and kind != of:
+            raise ArgumentError(
+                f"is for {setting('prob', of)}, not {checks.shown(prob)}",
+                argument=name,
+            )
     scale = scale_of(data, None, texts.label_column)
     n_missing = len(texts) - len(texts.there) - len(texts.drawn)
     design = {
@@ -214,19 +211,12 @@ def gold_sample(
     return pool(after, drawn, texts.there, is_same=same)
 
 
-def _own_id(
-    frame: object, after: GoldSample | None, known: Mapping[str, str]
-) -> str | None:
-    """Return the column of ids if the user named none; None for row numbers.
-
-    All waves have ids of the same kind: a warning about the column "id" is issued only
-    for the first wave, which does not use it.
-    """
-    return own_ids(frame) if after is None else known.get("id")
-
-
-def _checked_names(names: object) -> list[str]:
-    """Return the labels that codes may have."""
+def _checked_names(names: object, after: object) -> list[str]:
+    """Return the labels that codes may have; check the type of the earlier sample."""
+    if after is not None and not isinstance(after, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a gold sample, not {checks.shown(after)}", argument="after"
+        )
     if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
         raise ArgumentTypeError(
             f"must be a list of labels, not {checks.shown(names)}", argument="names"
@@ -239,14 +229,6 @@ def _checked_names(names: object) -> list[str]:
             )
     checks.distinct("names", found)
     return found
-
-
-def _check_after(after: object) -> None:
-    """Check the type of the earlier sample."""
-    if after is not None and not isinstance(after, GoldSample):
-        raise ArgumentTypeError(
-            f"must be a gold sample, not {checks.shown(after)}", argument="after"
-        )
 
 
 def _check_there(texts: Population, n: int) -> None:
@@ -267,7 +249,7 @@ def _check_there(texts: Population, n: int) -> None:
         )
 
 
-def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of many kinds
+def _check_used(kind: str | None, **given: Input) -> None:
     """Check that arguments of one design are not given with another design."""
     defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
     users = {
@@ -306,19 +288,14 @@ def _drawn(
     rng: np.random.Generator,
     *,
     by: str | Sequence[str] | None,
-    sizes: Any,  # noqa: ANN401 - N numbers, or a column
+    sizes: Input,
     confidence: str | Sequence[float] | None,
     floor: float,
     allocation: Allocation | Mapping[str, int],
     after: GoldSample | None,
     most: float,
 ) -> tuple[sampling.Draw, dict[str, Any], bool]:
-    """Draw from the texts that were not drawn before.
-
-    Returns:
-        The draw; its settings, to be recorded in the design; and True if it continues an
-        earlier sample of the same design.
-    """
+    """Draw from the texts that were not drawn before."""
 
     def unequal(own: Floats, at_least: float) -> sampling.Draw:
         if after is None:
@@ -328,19 +305,21 @@ def _drawn(
         return sampling.draw_unequal(probs, rng)
 
     if kind is None:
-        given = texts.of_rows(numbers_of(sizes, "prob"), "prob")
+        given = texts.of_rows(sizes, "prob")
         if after is not None:
             return unequal(given, 0.0), {"given": True}, False
         draw = sampling.draw_unequal(given, rng)
-        _check_n(n, draw)
+        if len(draw.rows) != n:
+            raise ArgumentError(
+                f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
+            )
         return draw, {"given": True}, False
-    if kind == "uncertainty":
+    if kind in {"uncertainty", "weights"}:
         checks.real("floor", floor, 0, 1)
-        own = 1 - texts.confidence(confidence)
-        return unequal(own, floor), {"floor": floor}, False
-    if kind == "weights":
-        checks.real("floor", floor, 0, 1)
-        own = texts.of_rows(weights_of(texts.frame, sizes, len(texts)), "weights")
+        if kind == "uncertainty":
+            own = 1 - texts.confidence(confidence)
+        else:
+            own = weights_of(texts.frame, sizes, len(texts))[texts.there]
         return unequal(own, floor), {"floor": floor}, False
     if kind == "stratified":
         strata = texts.strata(by)
@@ -368,13 +347,6 @@ def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     if rows:
         ids = listed_ids(drawn.ids, rows)
         warn_caller(note("examples", n=len(rows), n_drawn=len(drawn), ids=ids))
-
-
-def _check_n(n: int, draw: sampling.Draw) -> None:
-    if len(draw.rows) != n:
-        raise ArgumentError(
-            f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
-        )
 
 
 def page_of(found: GoldSample) -> str:

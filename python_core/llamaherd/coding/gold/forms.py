@@ -17,33 +17,31 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
+    in_order,
     is_none,
     joined_labels,
     labels_in,
     none_of,
+    words_for_none,
 )
-from llamaherd.coding.codes import form_of, is_nothing, text_of
+from llamaherd.coding.codes import check_coders, form_of, is_nothing, read_sets, text_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.waves import Wave
 from llamaherd.coding.statistics.dsl import Outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import separator_in
+from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
-_COMMANDS = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-)  # characters that make a spreadsheet execute a cell
+# characters that make a spreadsheet execute a cell
+_COMMANDS = ("=", "+", "-", "@", "\t", "\r")
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
 # suffix of a coder's name: the coder's column of notes from the coding page
@@ -58,14 +56,7 @@ def csv_bytes(
     *,
     spreadsheet: bool = False,
 ) -> bytes:
-    """Return rows as UTF-8 CSV; all cells are quoted.
-
-    Args:
-        rows: Cells by row.
-        bom: Whether to write a byte order mark.
-        delimiter: Delimiter of cells.
-        spreadsheet: Whether to escape cells, see `escaped`.
-    """
+    """Return rows as UTF-8 CSV; all cells are quoted."""
     out = io.StringIO()
     writer = csv.writer(
         out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
@@ -153,14 +144,31 @@ def _lines(text: str) -> str:
 _MAX_LISTED = 5
 
 
-class CodeReader:
-    """Reader of codes that ignores case and whitespace.
+def sets_of(
+    columns: Sequence[Sequence[Any]],
+    names: Sequence[str],
+    coders: Sequence[str] | None,
+    allowed: Sequence[Any] = (),
+) -> list[list[tuple[str, ...] | None]]:
+    """Read labels, and codes of coders, that may be several; in the order of `names`.
 
-    Args:
-        names: The labels; () if every text is a valid code.
-        several: True if a text may have several labels, separated by semicolons, or by
-            commas if no label contains a comma. The labels are returned joined, in the
-            order of `names`.
+    The codes of known coders are checked by their single labels.
+    """
+    made = read_sets(columns, names, BETWEEN, words_for_none(names), argument="gold")
+    if coders is not None:
+        labels, *people = [[x for each in column for x in each or ()] for column in made]
+        check_coders(labels, people, coders, [*names, *allowed])
+    return [
+        [None if each is None else in_order(map(str, each), names) for each in column]
+        for column in made
+    ]
+
+
+class CodeReader:
+    """Reader of codes that ignores case and whitespace; without names all are valid.
+
+    Several labels are separated by semicolons, or by commas if no label has a comma; they
+    are returned joined, in the order of `names`.
     """
 
     def __init__(self, names: Sequence[str], *, several: bool = False) -> None:
@@ -195,10 +203,8 @@ class CodeReader:
             return self._by_form[form_of(written)], ""
         if is_nothing(written):
             return None, ""
-        more = f" and {len(self.names) - 20} more" if len(self.names) > 20 else ""
-        there = ", ".join(self.names[:20]) + more
-        hint = checks.meant(written, self.names)
-        return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
+        there = f"{with_commas(self.names, 20)}{checks.meant(written, self.names)}"
+        return None, f"{checks.quoted(written)} is none of the labels {there}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:
         """Return True if some cell is not empty, and no cell is a label."""
@@ -209,8 +215,7 @@ class CodeReader:
 
 def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
     """List the ids of the first five of these rows, and the number of further rows."""
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return ", ".join(ids[i] for i in rows[:5]) + more
+    return with_commas((ids[i] for i in rows), 5)
 
 
 def summary_of_problems(problems: Sequence[str]) -> str:
@@ -231,7 +236,7 @@ class Places:
     ids: Sequence[str]
     rows: Sequence[int]
 
-    def order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
+    def order_of(self, codes: Input) -> list[int] | None:
         """Return indices that sort codes into the sample's order, by their pandas index.
 
         None if there is no index, or if the codes are already in the sample's order.
@@ -253,19 +258,9 @@ class Places:
 
 
 def read_codes(
-    codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
-    coder: str,
-    places: Places,
-    reader: CodeReader,
+    codes: Input, coder: str, places: Places, reader: CodeReader
 ) -> dict[str, list[str | None]]:
-    """Return the codes of each coder, in the sample's order.
-
-    Args:
-        codes: See `GoldSample.with_codes`.
-        coder: Name of the coder if there is a single coder.
-        places: Texts of the sample.
-        reader: Reader of single codes.
-    """
+    """Return the codes of each coder, in the sample's order."""
     order = places.order_of(codes)
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
         given = {
@@ -380,15 +375,15 @@ def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
     return [_stored(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _floats(values: Any) -> Floats:  # noqa: ANN401 - of JSON
+def _floats(values: Input) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def _ints(values: Any) -> Ints:  # noqa: ANN401 - of JSON
+def _ints(values: Input) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _texts(values: Any) -> list[str]:  # noqa: ANN401 - of JSON
+def _texts(values: Input) -> list[str]:
     return list(map(str, values))
 
 

@@ -27,36 +27,33 @@ from llamaherd.engine.core.words import call, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.sample import GoldSample
+
 note = Notes("llamaherd.coding.gold")
 RAW = "raw_"  # prefix of the model's columns in recalibrated data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRows:
-    """Columns of data used to find a sample's texts.
+    """Columns of data used to find a sample's texts."""
 
-    Attributes:
-        n: Number of rows.
-        ids: n identifiers; None if the data do not have the sample's column of ids.
-        texts: n texts; None if unknown.
-        labels: n labels of the model; None if unknown.
-        used: n labels that are used; they are `labels`, or labels of another column.
-        moved: A column whose values are in another order than in the draw, if the sample
-            has no ids, texts and labels; "" if there is none.
-    """
-
-    n: int
+    n: int  # Number of rows
+    # n identifiers; None if the data do not have the sample's column of ids
     ids: Sequence[str] | None = None
-    texts: Sequence[Any] | None = None
-    labels: Sequence[str | None] | None = None
+    texts: Sequence[Any] | None = None  # n texts; None if unknown
+    labels: Sequence[str | None] | None = None  # n labels of the model; None if unknown
+    # n labels that are used; they are `labels`, or labels of another column
     used: Sequence[str | None] | None = None
+    # A column whose values are in another order than in the draw, if the sample has no
+    # ids, texts and labels; "" if there is none
     moved: str = ""
 
     @classmethod
     def of(
         cls,
-        gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-        frame: Any,  # noqa: ANN401 - a data frame of any kind, or labels
+        gold: GoldSample,
+        frame: Input,
         n: int,
         *,
         texts: Sequence[Any] | None = None,
@@ -64,17 +61,12 @@ class SampleRows:
     ) -> SampleRows:
         """Select the sample's columns that exist in the data.
 
-        Args:
-            gold: The sample.
-            frame: The data.
-            n: Number of rows of the data.
-            texts: The n texts; None to read the column that the sample's texts came from.
-            labels: Labels that are used. They also identify rows if the data do not have
-                the column that the sample's labels came from.
+        `labels` also identify rows if the column that the sample's labels came from is
+        missing.
         """
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
-        design = getattr(gold, "design", None) or {}
+        design = gold.design
 
         def column(role: str) -> list[Any] | None:
             name = design.get(role)
@@ -88,7 +80,7 @@ class SampleRows:
         used = found if labels is None or is_raw else labels
         return cls(
             n=n,
-            ids=None if ids is None else [comparable_text(each) or "" for each in ids],
+            ids=None if ids is None else _ids(ids),
             texts=column("text") if texts is None else texts,
             labels=None if found is None else label_forms(found),
             used=None if used is None else label_forms(used),
@@ -96,56 +88,44 @@ class SampleRows:
         )
 
 
-def current_rows(
-    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-    rows: SampleRows,
-) -> list[int] | None:
+def current_rows(gold: GoldSample, rows: SampleRows) -> list[int] | None:
     """Return the current row of each of the N texts from which the sample was drawn.
 
     If the data have the sample's ids, rows are matched by id. Otherwise the texts, or the
-    labels of all rows, must show that the rows are in the order of the draw.
-
-    Args:
-        gold: Object with the attribute `rows` and, if they are known, `ids`, `texts`,
-            `labels`, `all_probs`, `all_ids` and `design`.
-        rows: The data.
-
-    Returns:
-        N row indices; None if all rows are in the order of the draw.
+    labels of all rows, must show that the rows are in the order of the draw: the result
+    is then None.
     """
-    all_probs = getattr(gold, "all_probs", None)
-    if all_probs is not None and len(all_probs) != rows.n:
+    n_texts = len(gold.all_probs)
+    if n_texts != rows.n:
         _refuse(
-            f"it was drawn from {count_of(len(all_probs), 'text')}, but the data have "
-            f"{rows.n}. To "
-            "compare groups of texts, use by. To omit a text, set its label to missing. "
-            "To use some of the rows, draw the sample with a column of ids"
+            f"it was drawn from {count_of(n_texts, 'text')}, but the data have {rows.n}. "
+            "To compare groups of texts, use by. To omit a text, set its label to "
+            "missing. To use some of the rows, draw the sample with a column of ids"
         )
     if rows.moved:
         _refuse(f"column {rows.moved!r} has the same values in another order")
-    design = getattr(gold, "design", None)
-    new_rows = None
-    if rows.ids is not None and design is not None:
-        new_rows = _by_id(gold, rows.ids)
-    drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
-    if all_probs is None or not drawn or not 0 <= min(drawn) <= max(drawn) < rows.n:
-        return new_rows  # incomplete sample, or rows out of range: checked by callers
-    if _has_texts(gold, rows):
-        _check_texts(gold, rows, new_rows, drawn)
-    elif design is not None:
+    new_rows = None if rows.ids is None else _by_id(gold, rows.ids)
+    drawn = gold.rows if new_rows is None else [new_rows[i] for i in gold.rows]
+    if not drawn:
+        return new_rows
+    if rows.texts is not None and any(text is not None for text in gold.texts):
+        _check_texts(gold, rows, rows.texts, new_rows, drawn)
+    else:
         _check_labels(gold, rows, drawn)
     _check_edits(gold, rows, new_rows)
     return new_rows
 
 
-def _check_edits(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> None:  # noqa: ANN401
+def _check_edits(
+    gold: GoldSample, rows: SampleRows, new_rows: Sequence[int] | None
+) -> None:
     """Refuse labels that were edited for the coded texts alone."""
-    before = getattr(gold, "label_marks", None)
+    before = gold.label_marks
     if before is None or rows.used is None:
         return
     now = marks_of(rows.used)
     coded = [
-        int(row)
+        row
         for row, *codes in zip(gold.rows, *gold.codes, strict=True)
         if any(code is not None for code in codes)
     ]
@@ -158,16 +138,15 @@ def _check_edits(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
     )
 
 
-def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
+def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
     """Restrict a sample to the texts that the data contain; texts are matched by id.
 
     The sample is returned unchanged if the data have at least as many rows as the draw
     had texts, or if the ids of the rows are not the ids of different texts.
     """
-    all_ids = getattr(gold, "all_ids", None)
-    if all_ids is None or rows.ids is None or rows.n >= len(all_ids):
+    if gold.all_ids is None or rows.ids is None or rows.n >= len(gold.all_ids):
         return gold
-    at = {comparable_text(each) or "": i for i, each in enumerate(all_ids)}
+    at = {each: i for i, each in enumerate(_ids(gold.all_ids))}
     kept = [at.get(each, -1) for each in rows.ids]
     if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
         return gold
@@ -176,49 +155,47 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """A sample, and its texts in the data.
+    """A sample with the rows of the data."""
 
-    Attributes:
-        gold: The sample, restricted to the texts of the data.
-        new_rows: Current row of each text of the draw; None if unchanged.
-        notes: Notes on a locked part of the sample, and on changed labels.
-        left_out: Note on texts of the draw that the data do not have; "" without any.
-    """
-
-    gold: Any
-    new_rows: list[int] | None
-    notes: list[str]
-    left_out: str
+    gold: GoldSample  # The sample, restricted to the texts of the data
+    notes: list[str]  # Notes on a locked part of the sample, and on changed labels
+    left_out: str  # Note on texts of the draw that the data do not have; "" without any
 
     @classmethod
-    def of(cls, gold: Any, data: SampleRows) -> Matched:  # noqa: ANN401 - GoldSample, or like it
-        """Find the texts of a sample without locked texts."""
+    def of(
+        cls, gold: GoldSample, data: SampleRows, labels: Sequence[str | None]
+    ) -> Matched:
+        """Find the texts of a sample without locked texts; `labels` are the model's."""
         here = filtered(gold, data)
         new_rows = current_rows(here, data)
-        n_drawn, all_probs = len(gold.rows), getattr(gold, "all_probs", None)
         n_other = _n_relabelled(here, data, new_rows)
         notes = locked_note(here)
         if n_other:
             notes.append(note("relabelled", n=n_other, n_drawn=len(here.rows)))
-        left_out = ""
-        if all_probs is not None and data.n < len(all_probs):
-            n_here = len(here.rows)
-            counts = {"n": data.n, "n_all": len(all_probs), "n_drawn": n_drawn}
-            left_out = note("fewer_rows", n_here=n_here, **counts)
-        return cls(gold=here, new_rows=new_rows, notes=notes, left_out=left_out)
+        left_out, n_all = "", len(gold.all_probs)
+        if data.n < n_all:
+            counts = {"n": data.n, "n_all": n_all, "n_drawn": len(gold.rows)}
+            left_out = note("fewer_rows", n_here=len(here.rows), **counts)
+        here = here.moved(new_rows)
+        here = here.with_labels([labels[row] for row in here.rows])
+        return cls(gold=here, notes=notes, left_out=left_out)
 
 
-def _n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
+def _n_relabelled(
+    gold: GoldSample, rows: SampleRows, new_rows: Sequence[int] | None
+) -> int:
     """Count drawn texts whose model label changed since the draw."""
-    if rows.labels is None or not any(
-        label is not None for label in getattr(gold, "labels", ())
-    ):
+    if rows.labels is None or not any(label is not None for label in gold.labels):
         return 0
-    drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
+    drawn = gold.rows if new_rows is None else [new_rows[i] for i in gold.rows]
     return sum(
         rows.labels[i] != _label_form(label)
         for i, label in zip(drawn, gold.labels, strict=True)
     )
+
+
+def _ids(values: Sequence[Any]) -> list[str]:
+    return [comparable_text(each) or "" for each in values]
 
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
@@ -227,7 +204,7 @@ def hash_of_labels(labels: Sequence[Any]) -> str | None:
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
-def column_hashes(frame: Any, names: Sequence[str]) -> dict[str, list[str]]:  # noqa: ANN401
+def column_hashes(frame: Input, names: Sequence[str]) -> dict[str, list[str]]:
     """Return two SHA-256 of each column: of its values in order, and of sorted values."""
     found = {}
     for name in names:
@@ -243,7 +220,7 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _moved(known: Mapping[str, Any], frame: Any, there: Sequence[str]) -> str:  # noqa: ANN401
+def _moved(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
     """Return the first column with the same values in another order, or ""."""
     found = column_hashes(frame, [name for name in known if name in there])
     for name, (ordered, values) in found.items():
@@ -252,23 +229,21 @@ def _moved(known: Mapping[str, Any], frame: Any, there: Sequence[str]) -> str:  
     return ""
 
 
-def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
+def _by_id(gold: GoldSample, ids: Sequence[str]) -> list[int] | None:
     """Return row indices matched by id; None if rows are in the order of the draw."""
     at = {each: i for i, each in enumerate(ids)}
     column = gold.design["id"]
     if len(at) < len(ids):
         twice = next(each for i, each in enumerate(ids) if at[each] != i)
         _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
-    drawn = [comparable_text(each) or "" for each in gold.ids]
-    all_ids = getattr(gold, "all_ids", None)
-    if all_ids is None:  # samples of earlier versions have only the drawn ids
-        if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
+    if gold.all_ids is None:  # samples of earlier versions have only the drawn ids
+        if [at.get(each) for each in _ids(gold.ids)] != gold.rows:
             _refuse(
                 f"ids in column {column!r} differ from those of the sample, or are in "
                 "another order"
             )
         return None
-    known = [comparable_text(each) or "" for each in all_ids]
+    known = _ids(gold.all_ids)
     missing = next((each for each in known if each not in at), None)
     if missing is not None:
         _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
@@ -276,41 +251,34 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
     return None if new_rows == list(range(len(ids))) else new_rows
 
 
-def _has_texts(gold: Any, rows: SampleRows) -> bool:  # noqa: ANN401
-    drawn = getattr(gold, "texts", None)
-    known = drawn is not None and any(text is not None for text in drawn)
-    return rows.texts is not None and known
-
-
 def _check_texts(
-    gold: Any,  # noqa: ANN401
+    gold: GoldSample,
     rows: SampleRows,
+    texts: Sequence[Any],
     new_rows: Sequence[int] | None,
     drawn: Sequence[int],
 ) -> None:
-    texts = rows.texts or ()
     pairs = zip(drawn, gold.texts, strict=True)
     if not all((texts[i] or "") == (text or "") for i, text in pairs):
         _refuse("texts or their order differ from the data that it was drawn from")
-    design = getattr(gold, "design", None) or {}
+    design, ids = gold.design, gold.all_ids
     if "sha256" not in design:
         return
-    ids = getattr(gold, "all_ids", None)
     if ids is None and design.get("id") is None:
         ids = [str(i + 1) for i in range(rows.n)]
-    if ids is None:
-        ids = rows.ids
+    if ids is None and rows.ids is not None:
+        ids = list(rows.ids)
     ordered = texts if new_rows is None else [texts[i] for i in new_rows]
     if ids is not None and sha256_of(ids, ordered) != design["sha256"]:
         _refuse("ids, texts or their order differ from the data that it was drawn from")
 
 
-def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  # noqa: ANN401
+def _check_labels(gold: GoldSample, rows: SampleRows, drawn: Sequence[int]) -> None:
     """Check the order of rows by the labels of the rows, if texts are unknown."""
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
-    given = [_label_form(label) for label in getattr(gold, "labels", None) or ()]
+    given = [_label_form(label) for label in gold.labels]
     labels = rows.labels
     if labels is None or not any(label is not None for label in given):
         if by_id or is_bare:
@@ -347,7 +315,7 @@ def label_forms(labels: Sequence[Any]) -> list[str | None]:
     return out
 
 
-def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+def _label_form(label: Input) -> str | None:
     """Normalize a label for comparison; return None for a blank cell or no label.
 
     The result only identifies rows, so case, whitespace and the order of several labels

@@ -97,15 +97,7 @@ def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
 
 
 def pool(after: GoldSample, new: GoldSample, left: Ints, *, is_same: bool) -> GoldSample:
-    """Combine an earlier sample and a new wave into one sample.
-
-    Args:
-        after: Earlier sample, with row numbers of the current data.
-        new: Texts of the new wave, with inclusion probabilities conditional on earlier
-            waves.
-        left: int64[M], rows from which the new wave was drawn.
-        is_same: See `is_same_design`.
-    """
+    """Combine an earlier sample and a new wave into one sample."""
     rows = sorted({*after.rows, *new.rows})
     at = {row: (after, i) for i, row in enumerate(after.rows)}
     at |= {row: (new, i) for i, row in enumerate(new.rows)}

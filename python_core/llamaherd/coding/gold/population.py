@@ -29,6 +29,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
 
 
@@ -40,38 +41,24 @@ _NO_LABEL = "(none)"  # stratum of texts without a label
 
 @dataclass(frozen=True, kw_only=True)
 class Population:
-    """N texts with labels.
+    """N texts with labels."""
 
-    Attributes:
-        data: Input data.
-        frame: Data frame of the input.
-        ids: N identifiers.
-        texts: N texts; None for missing texts.
-        labels: N labels as texts; None for missing labels.
-        names: Labels that codes may have.
-        several: True if a text may have several labels.
-        text_column: Name of the column of texts; None if there is none.
-        label_column: Name of the column of labels.
-        id_column: Name of the column of identifiers; None for row numbers.
-        drawn: Rows that were drawn in earlier waves.
-    """
-
-    data: Any
-    frame: Any
-    ids: list[str]
-    texts: list[str | None]
-    labels: list[str | None]
-    names: tuple[str, ...]
-    several: bool
-    text_column: str | None
-    label_column: str | None
-    id_column: str | None
-    drawn: frozenset[int] = frozenset()
+    data: Any  # Input data
+    frame: Any  # Data frame of the input
+    ids: list[str]  # N identifiers
+    texts: list[str | None]  # N texts; None for missing texts
+    labels: list[str | None]  # N labels as texts; None for missing labels
+    names: tuple[str, ...]  # Labels that codes may have
+    several: bool  # True if a text may have several labels
+    text_column: str | None  # Name of the column of texts; None if there is none
+    label_column: str | None  # Name of the column of labels
+    id_column: str | None  # Name of the column of identifiers; None for row numbers
+    drawn: frozenset[int] = frozenset()  # Rows that were drawn in earlier waves
 
     @classmethod
     def of(
         cls,
-        data: Any,  # noqa: ANN401 - see gold_sample
+        data: Input,
         *,
         text: str | None,
         label: str | None,
@@ -108,10 +95,7 @@ class Population:
         there |= _with_probabilities(frame, label, there)
         ids = [str(i + 1) for i in range(n_texts)]
         if id is not None:
-            ids = [
-                _id(value, i) for i, value in enumerate(frames.column(frame, id, "id"))
-            ]
-            _check_unique(ids)
+            ids = _ids(frames.column(frame, id, "id"))
         return cls(
             data=data,
             frame=frame,
@@ -156,15 +140,9 @@ class Population:
         """Return the SHA-256 of all ids and texts."""
         return sha256_of(self.ids, self.texts)
 
-    def of_rows(self, values: Floats, name: str) -> Floats:
-        """Return the values of the rows with a text."""
-        if values.shape != (len(self),):
-            raise ArgumentError(
-                f"must have {len(self)} values, one for each text",
-                argument=name,
-                code="wrong_length",
-            )
-        return np.asarray(values[self.there])
+    def of_rows(self, values: object, name: str) -> Floats:
+        """Return the numbers of the rows with a text."""
+        return np.asarray(frames.numbers_for(values, len(self), name)[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
         """Return the stratum of each row with a text, such as "a / b" for two columns."""
@@ -199,8 +177,7 @@ class Population:
             if isinstance(given, str)
             else given
         )
-        numbers = self.of_rows(numbers_of(values, "confidence"), "confidence")
-        numbers = np.nan_to_num(numbers, nan=0.0)
+        numbers = np.nan_to_num(self.of_rows(values, "confidence"), nan=0.0)
         if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
             raise ArgumentError(
                 "must be between 0 and 1", argument="confidence", code="out_of_range"
@@ -229,11 +206,7 @@ class Population:
 
 
 def own_ids(frame: object) -> str | None:
-    """Return "id" if this column exists and its values are unique, else None.
-
-    Warns:
-        UserWarning: The column exists, and values are missing or not unique.
-    """
+    """Return "id" if this column exists and its values are unique, else None."""
     if ID not in frames.names(frame):
         return None
     values = [text_of(value) for value in frames.column(frame, ID, "id")]
@@ -301,16 +274,15 @@ def _strings(values: Sequence[Any]) -> list[str | None]:
     return [text_of(value) for value in values]
 
 
-def _id(value: object, i: int) -> str:
-    made = text_of(value)  # R and pandas may store integers as floats
-    if made is None:
+def _ids(values: Sequence[Any]) -> list[str]:
+    ids = [text_of(value) for value in values]  # R and pandas may store floats
+    if None in ids:
         raise ArgumentError(
-            "is missing: each text needs an id", argument="id", place=(i,), code="missing"
+            "is missing: each text needs an id",
+            argument="id",
+            place=(ids.index(None),),
+            code="missing",
         )
-    return made
-
-
-def _check_unique(ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise ArgumentError(
@@ -318,6 +290,7 @@ def _check_unique(ids: Sequence[str]) -> None:
             argument="id",
             code="duplicate",
         )
+    return [each or "" for each in ids]
 
 
 def by_columns(by: object, argument: str = "by") -> list[str]:
@@ -343,12 +316,7 @@ def by_columns(by: object, argument: str = "by") -> list[str]:
 
 
 def match_sample(
-    coded: Any,  # noqa: ANN401 - see estimate
-    gold: Any,  # noqa: ANN401 - see estimate
-    label: str | None,
-    text: str | None,
-    *,
-    several: bool,
+    coded: Input, gold: Input, label: str | None, text: str | None, *, several: bool
 ) -> tuple[Population, Any, list[str]]:
     """Match a sample to the texts; return both, and notes on texts that do not match."""
     _check_gold(gold)
@@ -370,17 +338,12 @@ def match_sample(
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
     data = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    found = Matched.of(gold, data)
-    gold = found.gold.moved(found.new_rows)
-    gold = gold.with_labels([texts.labels[row] for row in gold.rows])
-    return texts, gold, [*filter(None, [found.left_out]), *found.notes]
+    found = Matched.of(gold, data, texts.labels)
+    return texts, found.gold, [*filter(None, [found.left_out]), *found.notes]
 
 
 def codes_and_probs(
-    texts: Population,
-    gold: Any,  # noqa: ANN401 - see estimate
-    prob: Any,  # noqa: ANN401 - see estimate
-    weights: object,
+    texts: Population, gold: Input, prob: Input, weights: object
 ) -> tuple[Any, Any]:
     """Return `gold` and `prob`; for the name of a column, return the column's values.
 

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.coding.annotation.label_sets import (
-    joined_labels,
-    labels_in,
-    none_of,
-)
+from llamaherd.coding.annotation.label_sets import joined_labels, labels_in, none_of
 from llamaherd.coding.codes.coders import majority, majority_of_sets
 from llamaherd.coding.gold import forms, waves
 from llamaherd.coding.gold.forms import CodeReader, Places, read_codes
@@ -207,13 +203,10 @@ class GoldSample:
 
     def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
         """Return the fields of some drawn texts, with their new rows."""
-        return {
-            "rows": rows,
-            "ids": [self.ids[i] for i in at],
-            "texts": [self.texts[i] for i in at],
-            "labels": [self.labels[i] for i in at],
-            "codes": [[column[i] for i in at] for column in self.codes],
-        }
+        names = ("ids", "texts", "labels")
+        own = {name: [getattr(self, name)[i] for i in at] for name in names}
+        codes = [[column[i] for i in at] for column in self.codes]
+        return {"rows": rows, **own, "codes": codes}
 
     def coded_waves(self) -> GoldSample:
         """Return the sample without its last waves, if these have no codes."""
@@ -358,28 +351,17 @@ class GoldSample:
         order = np.arange(len(self))
         if shuffle:
             order = np.random.default_rng(self.design["seed"]).permutation(len(self))
-        header = [
-            "id",
-            "text",
-            *([] if blind else ["model_label", "inclusion_prob"]),
-            *([] if blind or self.parts is None else [PART]),
-            *names,
-        ]
-        rows = [header]
-        probs = self.probs
+        columns: dict[str, Sequence[str | None]] = {"id": self.ids, "text": self.texts}
+        if not blind:
+            columns["model_label"] = list(map(self.word_of, self.labels))
+            columns["inclusion_prob"] = list(map(repr, self.probs.tolist()))
+            columns |= {} if self.parts is None else {PART: self.parts}
+        for name in names:
+            columns[name] = list(map(self.word_of, known.get(name, [None] * len(self))))
+        table = list(zip(*columns.values(), strict=True))
+        cells = [[cell or "" for cell in row] for row in table]
         done = [uncoded and code is not None for code in self.gold]
-        for i in order.tolist():
-            if done[i]:
-                continue
-            cells = [self.ids[i], self.texts[i] or ""]
-            if not blind:
-                cells += [self.word_of(self.labels[i]) or "", repr(float(probs[i]))]
-                cells += [] if self.parts is None else [self.parts[i]]
-            cells += [
-                (self.word_of(known[name][i]) or "") if name in known else ""
-                for name in names
-            ]
-            rows.append(cells)
+        rows = [list(columns), *(cells[i] for i in order.tolist() if not done[i])]
         content = forms.csv_bytes(rows, bom, delimiter, spreadsheet=spreadsheet)
         there = Path(path)
         design = self.to_json().encode()
@@ -412,11 +394,11 @@ class GoldSample:
             "row": self.rows,
             "id": self.ids,
             "text": self.texts,
-            "model_label": [self.word_of(label) for label in self.labels],
+            "model_label": list(map(self.word_of, self.labels)),
             "inclusion_prob": self.probs,
             **({} if self.parts is None else {PART: self.parts}),
         }
-        codes = [[self.word_of(code) for code in each] for each in self.codes]
+        codes = [list(map(self.word_of, each)) for each in self.codes]
         return pd.DataFrame({**columns, **dict(zip(self.coders, codes, strict=True))})
 
     def to_json(self) -> str:

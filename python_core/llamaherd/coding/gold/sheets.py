@@ -22,6 +22,8 @@ from llamaherd.engine.core.words import words
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from llamaherd.coding.frames import Input
+
 _ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
 
 
@@ -80,14 +82,7 @@ def read_files(
     sample: GoldSample | None,
     coders: Sequence[str] | None,
 ) -> GoldSample:
-    """Read completed coding sheets from files.
-
-    Args:
-        paths: Paths of the files.
-        names: Name of each file's coder, "" to use the name of its column.
-        sample: See `read_gold`.
-        coders: See `read_gold`.
-    """
+    """Read completed coding sheets from files."""
     files = [checks.path("path", path) for path in paths]
     check_names(names, "path")
     if sample is None:
@@ -139,7 +134,7 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
     return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
 
 
-def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
+def _of_frame(frame: Input, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
     """Return a data frame's columns as a sheet, without the model's labels."""
     asked, model = coders or (), sample.design.get("label")
     kept = [name for name in frames.names(frame) if name != model or name in asked]
@@ -175,33 +170,17 @@ def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
 
 
 class _Problem(NamedTuple):
-    """A problem found in a sheet.
+    """A problem found in a sheet."""
 
-    Attributes:
-        text: Message about the problem.
-        place: Index of the row; if the problem concerns one cell, the row and the column.
-    """
-
-    text: str
+    text: str  # Message about the problem
+    # Index of the row; if the problem concerns one cell, the row and the column
     place: tuple[int | str, ...]
 
 
 class _Sheet:
-    """Completed coding sheet: a file or a data frame.
+    """Completed coding sheet: a file or a data frame; `lines` have column names first.
 
-    Args:
-        name: Name of the sheet in messages.
-        stem: Name of the sheet's coder if another sheet has a column of the same name.
-        lines: Cells by row, column names first.
-        sample: Sample that the sheet was written from.
-        coders: See `read_gold`.
-        first_row: Number of the first row below the column names, as shown in messages.
-
-    Attributes:
-        codes: Codes by coder, in the order of the sample.
-        rows: For each text of the sample in the sheet, its row in the file, from 1.
-        problems: Problems found in the sheet.
-        notes: Columns that contain no codes.
+    If another sheet has a column of the same name, `stem` names the coder.
     """
 
     def __init__(
@@ -215,7 +194,7 @@ class _Sheet:
         first_row: int,
     ) -> None:
         self.name, self.stem = name, stem
-        self.rows: dict[int, int] = {}
+        self.rows: dict[int, int] = {}  # by text of the sample, its row in the file
         self.problems: list[_Problem] = []
         self._first_row = first_row
         self._sample = sample
@@ -242,6 +221,7 @@ class _Sheet:
         self._is_escaped = any(self._place(each) is None for each in ids)
         if coders is None:
             given = _begun(forms.without_notes(given), cells)
+        # columns without codes
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.codes import numbers_of, text_of
+from llamaherd.coding.codes import text_of
 from llamaherd.coding.codes.coders import note_on_ties
+from llamaherd.coding.frames import numbers_for
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import note
 from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.statistics import sampling
 from llamaherd.coding.statistics.dsl import Drawing, Outside, join_outside
 from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.engine.core import checks
@@ -38,38 +40,27 @@ _LEAST_DRAWN = 5
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GoldUsed:
-    """Codes and their inclusion probabilities.
+    """Codes and their inclusion probabilities."""
 
-    Attributes:
-        rows: int64[n], indices of the coded texts.
-        codes: Codes of these texts.
-        probs: float64[n], inclusion probabilities of these texts.
-        strata: int64[n], strata of these texts; None if texts were drawn independently.
-        is_even: True if all texts had the same inclusion probability.
-        design: Description of the draw.
-        notes: Notes for the user.
-        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
-        all_strata: int64[N], strata of all texts; None if unknown.
-        names: Names of the strata by number.
-        drawing: Terms of the draw's variance if the sample was drawn in several waves.
-        outside: Codes of the sample that do not belong to these texts.
-        by_coders: Codes of each text by all coders; () if there is one code of each text.
-        tie_notes: Notes on ties of coders, which are among `notes`.
-    """
-
-    rows: Ints
-    codes: list[str]
-    probs: Floats
+    rows: Ints  # int64[n], indices of the coded texts
+    codes: list[str]  # Codes of these texts
+    probs: Floats  # float64[n], inclusion probabilities of these texts
+    # int64[n], strata of these texts; None if texts were drawn independently
     strata: Ints | None
-    is_even: bool
-    design: str
-    notes: list[str] = field(default_factory=list)
+    is_even: bool  # True if all texts had the same inclusion probability
+    design: str  # Description of the draw
+    notes: list[str] = field(default_factory=list)  # Notes for the user
+    # float64[N], inclusion probabilities of all texts; None if unknown
     all_probs: Floats | None = None
-    all_strata: Ints | None = None
-    names: dict[int, str] = field(default_factory=dict)
+    all_strata: Ints | None = None  # int64[N], strata of all texts; None if unknown
+    names: dict[int, str] = field(default_factory=dict)  # Names of the strata by number
+    # Terms of the draw's variance if the sample was drawn in several waves
     drawing: Drawing | None = None
+    # Codes of the sample that do not belong to these texts
     outside: Outside | None = None
+    # Codes of each text by all coders; () if there is one code of each text
     by_coders: list[tuple[str, ...]] = field(default_factory=list)
+    # Notes on ties of coders, which are among `notes`
     tie_notes: list[str] = field(default_factory=list)
 
     @property
@@ -82,30 +73,23 @@ class GoldUsed:
         new_rows = np.full(n_texts, -1, dtype=np.int64)
         new_rows[kept] = np.arange(len(kept))
         here = np.flatnonzero(new_rows[self.rows] >= 0)
-        return GoldUsed(
+        gone = np.setdiff1d(np.arange(len(self.rows)), here)
+        left = 1 - self.probs if self.drawing is None else self.drawing.left
+        other = None
+        if self.strata is not None:
+            other = Outside(strata=self.strata[gone], left=left[gone])
+        return replace(
+            self,
             rows=new_rows[self.rows[here]],
             codes=[self.codes[i] for i in here],
             probs=self.probs[here],
             strata=None if self.strata is None else self.strata[here],
-            is_even=self.is_even,
-            design=self.design,
-            notes=self.notes,
             all_probs=None if self.all_probs is None else self.all_probs[kept],
             all_strata=None if self.all_strata is None else self.all_strata[kept],
-            names=self.names,
             drawing=None if self.drawing is None else self.drawing.of(here),
-            outside=join_outside([self.outside, self._other_than(here)]),
+            outside=join_outside([self.outside, other]),
             by_coders=[self.by_coders[i] for i in here] if self.by_coders else [],
-            tie_notes=self.tie_notes,
         )
-
-    def _other_than(self, here: Ints) -> Outside | None:
-        """Return all codes except those at the indices `here`; None without strata."""
-        if self.strata is None:
-            return None
-        gone = np.setdiff1d(np.arange(len(self.rows)), here)
-        left = 1 - self.probs if self.drawing is None else self.drawing.left
-        return Outside(strata=self.strata[gone], left=left[gone])
 
 
 def used_gold(
@@ -116,16 +100,7 @@ def used_gold(
     *,
     is_clustered: bool = False,
 ) -> GoldUsed:
-    """Read a gold sample, or codes with probabilities from `prob`.
-
-    Args:
-        gold: A sample of these N texts; or N codes, with None for uncoded texts.
-        prob: "simple", or N inclusion probabilities; None to use the probabilities of the
-            sample.
-        n_texts: N, the number of texts in the data.
-        kept: int64[m], rows of the texts that the estimate describes.
-        is_clustered: Whether whole clusters of texts were drawn.
-    """
+    """Read a gold sample, or codes with probabilities from `prob`."""
     if isinstance(gold, GoldSample):
         if prob is not None:
             raise ArgumentError("must not be given: gold has a design", argument="prob")
@@ -161,13 +136,7 @@ def used_gold(
         rows = rows[np.isin(rows, kept)]
         probs = np.full(n_texts, len(rows) / max(len(kept), 1))
     else:
-        probs = numbers_of(prob, "prob")
-        if probs.shape != (n_texts,):
-            raise ArgumentError(
-                f"must have {n_texts} values, one for each text",
-                argument="prob",
-                code="wrong_length",
-            )
+        probs = numbers_for(prob, n_texts, "prob")
     if len(rows):
         _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
     _check_some(len(rows))
@@ -204,7 +173,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = probs_of_codes(gold, coded)
     warn_notes(answers.notes)
-    names = gold.design.get("strata") or {}
+    names, ties = gold.design.get("strata") or {}, ties_note(gold)
     return GoldUsed(
         rows=rows,
         codes=[codes[i] or "" for i in coded],
@@ -214,8 +183,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         and bool(np.ptp(gold.all_probs[kept]) == 0)
         and answers.is_even,
         design=str(gold.design["kind"]),
-        notes=[*answers.notes, *open_wave, *ties_note(gold)],
-        tie_notes=ties_note(gold),
+        notes=[*answers.notes, *open_wave, *ties],
+        tie_notes=ties,
         by_coders=[
             tuple(column[i] or "" for column in gold.codes if column[i] is not None)
             for i in coded.tolist()
@@ -280,12 +249,7 @@ def _check_some(n_coded: int) -> None:
 
 def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
     values = probs[kept]
-    if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
-        raise ArgumentError(
-            "must be a probability between 0 and 1 for each text",
-            argument="prob",
-            code="out_of_range",
-        )
+    sampling.check_probs(values)
     never = kept[values == 0]
     if len(never) > 0:
         first = [ids[i] for i in never[:5]]
@@ -299,21 +263,13 @@ def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """Probabilities that texts are both drawn and coded.
+    """Probabilities that texts are both drawn and coded."""
 
-    Attributes:
-        probs: float64[n], these probabilities for the coded texts.
-        all_probs: float64[N], these probabilities for all texts.
-        is_even: True if one response rate was assumed for the whole sample.
-        is_by_label: True if response rates differ by the model's label.
-        notes: Notes for the user.
-    """
-
-    probs: Floats
-    all_probs: Floats
-    is_even: bool = True
-    is_by_label: bool = False
-    notes: list[str] = field(default_factory=list)
+    probs: Floats  # float64[n], these probabilities for the coded texts
+    all_probs: Floats  # float64[N], these probabilities for all texts
+    is_even: bool = True  # True if one response rate was assumed for the whole sample
+    is_by_label: bool = False  # True if response rates differ by the model's label
+    notes: list[str] = field(default_factory=list)  # Notes for the user
 
 
 def probs_of_codes(
@@ -324,12 +280,6 @@ def probs_of_codes(
     Coded texts are assumed to be a random part of the drawn texts in their stratum. If
     response rates differ by the model's label, coded texts are assumed to be a random
     part of the drawn texts with the same stratum and label.
-
-    Args:
-        gold: Gold sample.
-        coded: int64[n], indices of its texts that have a code.
-        has_empty_strata: True to accept strata without a code, with a note; the
-            probabilities are then right for the texts of the other strata.
 
     Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
     "Model Assisted Survey Sampling", 1992, section 15.6.
@@ -354,7 +304,9 @@ def probs_of_codes(
     if not gold.waves:
         of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
     names = [label or "no label" for label in gold.labels]
-    cells = _numbered([(int(h), name) for h, name in zip(strata, names, strict=True)])
+    keys = list(zip(strata.tolist(), names, strict=True))
+    number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    cells = np.array([number[key] for key in keys], dtype=np.int64)
     of_cell = _rates(cells, coded)
     uneven = _uneven(names, strata, coded)
     has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
@@ -379,11 +331,6 @@ def _named(design: Mapping[str, Any], empty: Ints) -> str:
     drawn = design.get("drawn") or {}
     listed = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
     return ", ".join(listed)
-
-
-def _numbered(keys: list[tuple[int, str]]) -> Ints:
-    known = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    return np.array([known[key] for key in keys], dtype=np.int64)
 
 
 def _rates(cells: Ints, coded: Ints) -> Floats:

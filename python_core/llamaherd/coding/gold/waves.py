@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.coding.statistics import sampling
 from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -42,38 +43,23 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.ratings import Flags
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
-_ROUNDS = 1000  # upper bound; each round fixes at least one text
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wave:
-    """Draw from the texts that earlier waves did not draw.
+    """Draw from the texts that earlier waves did not draw."""
 
-    Attributes:
-        rows: int64[n_t], indices of the drawn texts.
-        probs: float64[N], probabilities of this wave, given the earlier waves; 0 for
-            texts that earlier waves drew.
-        strata: int64[N], strata of this wave; -1 for texts that cannot be drawn.
-        n: Number of texts that the wave drew; unchanged in a subset.
-        n_left: Number of texts from which the wave was drawn; unchanged in a subset.
-        outside: In a subset the drawn texts that do not belong to it; None without any.
-    """
-
-    rows: Ints
+    rows: Ints  # int64[n_t], indices of the drawn texts
+    # float64[N], probabilities of this wave, given the earlier waves; 0 for texts that
+    # earlier waves drew
     probs: Floats
-    strata: Ints
-    n: int
-    n_left: int
+    strata: Ints  # int64[N], strata of this wave; -1 for texts that cannot be drawn
+    n: int  # Number of texts that the wave drew; unchanged in a subset
+    n_left: int  # Number of texts from which the wave was drawn; unchanged in a subset
+    # In a subset the drawn texts that do not belong to it; None without any
     outside: Outside | None = None
 
     def among(self, kept: Ints, new_rows: Ints) -> Wave:
-        """Return the wave for a subset of texts.
-
-        Args:
-            kept: int64[m], rows of the subset.
-            new_rows: int64[N], index of each row in the subset; -1 for rows outside the
-                subset.
-        """
+        """Return the wave for a subset of texts."""
         rows = new_rows[self.rows]
         gone = self.rows[rows < 0]
         more = Outside(strata=self.strata[gone], left=1 - self.probs[gone])
@@ -94,48 +80,29 @@ class Wave:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Combined:
-    """Drawn texts of all waves, ordered by row.
+    """Drawn texts of all waves, ordered by row."""
 
-    Attributes:
-        rows: int64[n], indices of the drawn texts, ascending.
-        weights: float64[n], weights of the texts in the estimate of a total.
-        scale: float64[n], part of the weight that is due to the text's draw: s_t / pi_t.
-        left: float64[n], 1 - pi_t of the text's wave.
-        strata: int64[n], strata; each stratum of each wave has its own number.
-        all_probs: float64[N], for drawn texts 1 / weight; for other texts the probability
-            of being drawn by any wave.
-        outside: Drawn texts that do not belong to the N texts; None if there are none.
-    """
-
-    rows: Ints
-    weights: Floats
+    rows: Ints  # int64[n], indices of the drawn texts, ascending
+    weights: Floats  # float64[n], weights of the texts in the estimate of a total
+    # float64[n], part of the weight that is due to the text's draw: s_t / pi_t
     scale: Floats
-    left: Floats
-    strata: Ints
+    left: Floats  # float64[n], 1 - pi_t of the text's wave
+    strata: Ints  # int64[n], strata; each stratum of each wave has its own number
+    # float64[N], for drawn texts 1 / weight; for other texts the probability of being
+    # drawn by any wave
     all_probs: Floats
+    # Drawn texts that do not belong to the N texts; None if there are none
     outside: Outside | None = None
 
     def of(self, rows: Sequence[int]) -> Combined:
         """Return some of the drawn texts, in the order of `rows`."""
         at = np.searchsorted(self.rows, np.array(rows, dtype=np.int64))
-        return Combined(
-            rows=self.rows[at],
-            weights=self.weights[at],
-            scale=self.scale[at],
-            left=self.left[at],
-            strata=self.strata[at],
-            all_probs=self.all_probs,
-            outside=self.outside,
-        )
+        names = ("rows", "weights", "scale", "left", "strata")
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
 
 def shares(sizes: Sequence[int], n_texts: int) -> Floats:
-    """Return the weights of the waves in the estimate, which sum to 1, float64[T].
-
-    Args:
-        sizes: Number of texts that each wave drew.
-        n_texts: Number of texts from which the first wave was drawn.
-    """
+    """Return the weights of the waves in the estimate, which sum to 1, float64[T]."""
     n = np.array(sizes, dtype=np.float64)
     left = n_texts - np.concatenate([[0.0], np.cumsum(n)[:-1]])
     if n[-1] >= left[-1]:  # all texts were drawn: nothing remains to estimate
@@ -154,39 +121,15 @@ def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
 
 
 def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
-    """Return probabilities that grow with a size, between a lower and an upper bound.
-
-    Args:
-        sizes: float64[M], non-negative; if all are 0 they are treated as equal.
-        n: Number of texts to draw.
-        floor: Share of the sample that is drawn with equal probabilities.
-        most: Upper bound, at least n / M.
-
-    Returns:
-        Inclusion probabilities, float64[M], which sum to n.
-    """
-    if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        raise ArgumentError(
-            "must be finite and at least 0", argument="prob", code="out_of_range"
-        )
-    even = np.full(len(sizes), 1 / len(sizes))
-    total = sizes.sum()
-    parts = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
+    """Return probabilities that grow with a size, between a lower and an upper bound."""
+    parts = sampling.shares_of(sizes, floor, "prob")
     if (parts <= 0).any():
         raise ArgumentError(
             "must be above 0 for each text that was not drawn yet",
             argument="prob",
             code="probability_0",
         )
-    full = np.zeros(len(parts), dtype=bool)
-    probs = n * parts
-    for _ in range(_ROUNDS):
-        if not (probs[~full] > most).any():
-            break
-        full |= probs > most
-        probs[full] = most
-        rest = parts[~full].sum()
-        probs[~full] = (n - most * full.sum()) * parts[~full] / rest
+    probs = sampling.bounded(parts, n, most)
     return np.asarray(np.minimum(probs * (n / probs.sum()), 1.0))
 
 
@@ -228,11 +171,6 @@ def combine(waves: Sequence[Wave]) -> Combined:
 
 
 def with_codes(waves: Sequence[Wave], is_coded: Flags) -> tuple[Wave, ...]:
-    """Return the waves up to the last wave that has a code; all waves if none has.
-
-    Args:
-        waves: The waves.
-        is_coded: bool[N], True for texts with a code.
-    """
+    """Return the waves up to the last wave that has a code; all waves if none has."""
     known = [t for t, wave in enumerate(waves) if is_coded[wave.rows].any()]
     return tuple(waves[: known[-1] + 1]) if known else tuple(waves)

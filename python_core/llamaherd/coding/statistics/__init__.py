@@ -17,10 +17,7 @@ from llamaherd.coding.statistics.many_coders import (
     krippendorff_alpha,
     percent_agreement,
 )
-from llamaherd.coding.statistics.number_agreement import (
-    NumberAgreement,
-    number_agreement,
-)
+from llamaherd.coding.statistics.number_agreement import NumberAgreement, number_agreement
 from llamaherd.coding.statistics.ratings import Agreement
 
 __all__ = [

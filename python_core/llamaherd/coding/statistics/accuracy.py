@@ -12,17 +12,14 @@ from llamaherd.coding.statistics.intervals import (
     ENOUGH,
     LEVEL,
     Measure,
+    kish_n,
     level_of,
     mean_of_parts,
     share,
     warn_of_bootstrap,
 )
 from llamaherd.coding.statistics.ratings import ratings_of, unit_weights_of
-from llamaherd.coding.statistics.uncertainty import (
-    UnitStatistic,
-    are_equal,
-    heaviest,
-)
+from llamaherd.coding.statistics.uncertainty import UnitStatistic, are_equal, heaviest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -69,7 +66,8 @@ class LabelScores:
             the label; NaN if there are no such units.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
         unfound: Units to which the model did not give the label; None if all units have
-            the same weight, or if enough of these units have the label as code.
+            the same weight, or if enough of these units, by the effective number, have
+            the label as code.
     """
 
     label: Hashable
@@ -134,19 +132,9 @@ def accuracy_of(
     seed: int | None = None,
     several: bool = False,
 ) -> Accuracy:
-    """Compute the accuracy of labels against human codes.
+    """Compute the accuracy of labels against human codes; units with None are left out.
 
-    Args:
-        predicted: n labels; units with None are left out.
-        truth: n human codes, taken as correct.
-        labels: All labels in their order; None for the labels that occur.
-        unit_weights: float[n], for example 1 / inclusion probability; results then
-            describe all texts from which the n units were drawn.
-        level: Confidence level.
-        n_bootstrap: Removed, without effect.
-        seed: Removed, without effect.
-        several: True if a unit may have several labels: codes are tuples of labels, and
-            each label is scored as present or absent.
+    With `several` codes are tuples of labels, each of which is present or absent.
     """
     level_of(level)
     warn_of_bootstrap(n_bootstrap, seed)
@@ -210,25 +198,18 @@ _BELOW = {"precision": (1.0, 0.0), "recall": (0.0, 1.0), "f1": (0.5, 0.5)}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WeightedUnits:
-    """Labels and codes of n units.
+    """Labels and codes of n units."""
 
-    Attributes:
-        has: bool[n, k], labels by the model.
-        should: bool[n, k], labels by the human codes.
-        weights: float64[n], weights of the units.
-        sums: float64[3, k], weights of the units with each label by both, by the model
-            and by the human codes.
-        known: int64[n], label by the model, k if it gave none; None if units may have
-            several labels.
-        level: Confidence level.
-    """
-
-    has: Flags
-    should: Flags
-    weights: Floats
+    has: Flags  # bool[n, k], labels by the model
+    should: Flags  # bool[n, k], labels by the human codes
+    weights: Floats  # float64[n], weights of the units
+    # float64[3, k], weights of the units with each label by both, by the model and by the
+    # human codes
     sums: Floats
+    # int64[n], label by the model, k if it gave none; None if units may have several
+    # labels
     known: Integers | None
-    level: float
+    level: float  # Confidence level
 
     @classmethod
     def of(
@@ -251,12 +232,9 @@ class WeightedUnits:
 
     def mean(self, part: str, labels: Integers) -> Measure:
         """Return the mean of precision, recall or F1 over labels, with its interval."""
-        n = len(self.weights)
         if len(labels) == 0:
-            return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
-        found = self.statistic(part, labels)
-        low, high = found.limits(self.level)
-        return Measure(value=found.value, low=low, high=high, n=n)
+            return Measure(n=len(self.weights))
+        return self.statistic(part, labels).measure(self.level)
 
     def statistic(self, part: str, labels: Integers) -> UnitStatistic:
         """Return the mean of precision, recall or F1 over labels.
@@ -287,12 +265,6 @@ class WeightedUnits:
         The columns are the q labels and all others; the rows are all k labels and none,
         or as the columns if units may have several labels. An unseen unit has labels that
         occur. Of several labels it has at most one, by the model, the code, or both.
-
-        Args:
-            labels: The q labels to which the next arguments refer.
-            of_model: Part of a label by the model in the slope of a unit.
-            of_code: Part of a label as code.
-            of_hit: Part of a label that both gave.
         """
         q = len(labels)
         slopes = np.add.outer(np.append(of_model, 0.0), np.append(of_code, 0.0))
@@ -320,8 +292,14 @@ class WeightedUnits:
         labels = self.occurring(by)
         if self.known is None:
             return self.mean(part, labels)
+        below = (self.should if part == "recall" else self.has)[:, labels]
+        sums = self.weights @ below
+        of_units = below @ np.divide(1.0, sums, out=0 * sums, where=sums > 0)
+        hits = np.asarray((self.has & self.should).any(axis=1))
         return mean_of_parts(
-            [getattr(per_label[int(j)], part) for j in labels], len(self.weights)
+            [getattr(per_label[int(j)], part) for j in labels],
+            share(hits, self.weights * of_units, self.level),
+            len(self.weights),
         )
 
     def scores(self, label: Hashable, j: int) -> LabelScores:
@@ -329,13 +307,13 @@ class WeightedUnits:
         has, should = self.has[:, j], self.should[:, j]
         w, level = self.weights, self.level
         n_either = int((has | should).sum())
-        f1 = self.mean("f1", np.array([j])) if n_either else None
-        nan = math.nan
+        f1 = self.mean("f1", np.array([j])) if n_either else Measure(n=0)
         cases = should & ~has
+        n_seen = round(kish_n(w[cases]))  # the effective number
         out = w[:0] if are_equal(w) else w[~has]
         case = heaviest(out, 1 / out, level)
         unfound = None
-        if len(out) and should.any() and cases.sum() < ENOUGH:
+        if len(out) and should.any() and n_seen < ENOUGH:
             unfound = Unfound(
                 n_codes=len(out),
                 n_cases=int(cases.sum()),
@@ -345,11 +323,9 @@ class WeightedUnits:
             label=label,
             n_gold=int(should.sum()),
             n_predicted=int(has.sum()),
-            share=float(w @ should / w.sum()) if len(w) else nan,
+            share=float(w @ should / w.sum()) if len(w) else math.nan,
             precision=share(should[has], w[has], level),
             recall=share(has[should], w[should], level, unseen=case),
-            f1=Measure(value=nan, low=nan, high=nan, n=0)
-            if f1 is None
-            else replace(f1, n=n_either),
+            f1=replace(f1, n=n_either),
             unfound=unfound,
         )

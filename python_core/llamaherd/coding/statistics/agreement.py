@@ -7,24 +7,19 @@ All tables of coefficients follow from
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.coding.codes import read
-from llamaherd.coding.statistics.intervals import (
-    LEAST_SPREAD,
-    LEVEL,
-    level_of,
-)
+from llamaherd.coding.statistics.intervals import LEAST_SPREAD, LEVEL, level_of
 from llamaherd.coding.statistics.many_coders import (
     gwet_ac1,
     krippendorff_alpha,
     percent_agreement,
 )
 from llamaherd.coding.statistics.ratings import (
-    INTERVAL,
     Agreement,
     ModelAndPerson,
     as_list,
@@ -153,28 +148,24 @@ def _kappa(
     is_model: bool,
 ) -> Agreement:
     """Compute kappa from both coders' labels, int64[2, n], and the units' weights."""
-    n = int((w > 0).sum())
-    value, se, po, pe, low, high = (math.nan,) * 6
-    if n and len(distance):
-        indices, w = indices[:, w > 0], w[w > 0] / w.sum()
-        found, po, pe = kappa_statistic(
-            indices, distance, w, is_ordered=is_weighted, is_model=is_model
-        )
-        value = found.value
-        if not math.isnan(value):
-            se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
-            low, high = found.limits(level)
-    return Agreement(
-        name="weighted kappa" if is_weighted else "kappa",
-        value=value,
+    name, n = "weighted kappa" if is_weighted else "kappa", int((w > 0).sum())
+    made = Agreement(name=name, value=math.nan, n_units=n, n_coders=2)
+    if not n or not len(distance):
+        return made
+    indices, w = indices[:, w > 0], w[w > 0] / w.sum()
+    found, po, pe = kappa_statistic(
+        indices, distance, w, is_ordered=is_weighted, is_model=is_model
+    )
+    low, high = found.limits(level)
+    se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
+    return replace(
+        made,
+        value=found.value,
         low=low,
         high=high,
-        se=se,
+        se=math.nan if math.isnan(found.value) else se,
         observed=po,
         expected=pe,
-        n_units=n,
-        n_coders=2,
-        interval=INTERVAL,
     )
 
 
@@ -186,15 +177,7 @@ def kappa_statistic(
     is_ordered: bool = False,
     is_model: bool = False,
 ) -> tuple[UnitStatistic, float, float]:
-    """Return kappa as a function of the units' weights, observed and expected agreement.
-
-    Args:
-        indices: int64[2, n], labels of both coders.
-        distance: float64[q, q], disagreement weights.
-        w: float64[n], weights of the units, with the sum 1.
-        is_ordered: True if an unseen disagreement is one step on a scale.
-        is_model: True if the labels of the first coder are known before the codes.
-    """
+    """Return kappa by the weights, whose sum is 1; observed and expected agreement."""
     q, worst = len(distance), distance.max()
     p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
     rows, columns = p.sum(axis=1), p.sum(axis=0)
@@ -221,19 +204,13 @@ def kappa_statistic(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoefficientSettings:
-    """Settings that all coefficients use.
+    """Settings that all coefficients use."""
 
-    Attributes:
-        names: All labels in their order; None for the labels that occur.
-        scale: Scale of measurement.
-        w: float64[n], weights of the units.
-        level: Confidence level.
-    """
-
+    # All labels in their order; None for the labels that occur
     names: Sequence[Hashable] | None
-    scale: Scale
-    w: Floats
-    level: float
+    scale: Scale  # Scale of measurement
+    w: Floats  # float64[n], weights of the units
+    level: float  # Confidence level
 
     @property
     def common(self) -> dict[str, Any]:
@@ -251,25 +228,16 @@ class CoefficientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """Function and words of a coefficient.
+    """Function and words of a coefficient."""
 
-    Attributes:
-        compute: Function that returns the coefficient with its interval.
-        title: Title in tables and plots.
-        sentence: Name in a methods paragraph; empty if no paragraph reports it.
-        reference: Key of the reference of the methods paragraph.
-        is_of_pairs: True if it is also computed for each pair of several coders.
-        is_of_two: True if it is defined for two coders only.
-        is_ordered: True if it needs an order of labels.
-    """
-
-    compute: Compute
-    title: str
-    sentence: str = ""
-    reference: str = ""
+    compute: Compute  # Function that returns the coefficient with its interval
+    title: str  # Title in tables and plots
+    sentence: str = ""  # Name in a methods paragraph; empty if no paragraph reports it
+    reference: str = ""  # Key of the reference of the methods paragraph
+    # True if it is also computed for each pair of several coders
     is_of_pairs: bool = False
-    is_of_two: bool = False
-    is_ordered: bool = False
+    is_of_two: bool = False  # True if it is defined for two coders only
+    is_ordered: bool = False  # True if it needs an order of labels
 
     def fits(self, codes: Codes, scale: Scale) -> bool:
         """Return True if the coefficient is defined for these codes and this scale."""

@@ -88,13 +88,6 @@ def calibration_error(
     Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154), for the bins, with
     squared differences; Nixon, Dusenberry, Zhang, Jerfel, Tran, 2019 (arXiv 1904.01685),
     for the absolute differences.
-
-    Args:
-        confidence: float[n], probability of the given label; units with NaN are left out.
-        correct: bool[n], True where the label is right.
-        n_bins: Largest number of bins.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level.
     """
     level_of(level)
     checks.integer("n_bins", n_bins, 1, 1000)
@@ -135,14 +128,9 @@ def brier_score(
     """Return the Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
 
     The score is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
+    `truth` has columns of right labels; NaN and negative columns are left out.
 
     Source: Brier, Monthly Weather Review 78, 1950.
-
-    Args:
-        probs: float[n, k]; units with a NaN are left out.
-        truth: int[n], column of the right label; units with negative values are left out.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level.
     """
     values = np.asarray(probs, dtype=float)
     right = np.asarray(truth, dtype=np.int64)
@@ -262,13 +250,6 @@ def coverage_curve(
     """Return the accuracy of a model's most confident labels at each coverage.
 
     Source: El-Yaniv and Wiener, J. Mach. Learn. Res. 11, 2010.
-
-    Args:
-        confidence: float[n], for example the probability of the given label; units with
-            NaN are left out.
-        correct: bool[n], True where the label is right.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level.
     """
     level_of(level)
     sure, right, w = without_missing(confidence, correct, unit_weights)
@@ -293,14 +274,7 @@ def coverage_curve(
 
 
 def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[int]:
-    """Return indices of texts that people should code, the least confident first.
-
-    Args:
-        confidence: float[n]; NaN for texts without a label.
-        threshold: Lowest confidence at which the model's label is used. People code texts
-            with a lower confidence, and texts whose confidence is NaN. With infinity,
-            people code all texts.
-    """
+    """Return the texts below a confidence, or without one, the least confident first."""
     if threshold != math.inf:
         checks.real("threshold", threshold, 0, 1)
     values = np.asarray(confidence, dtype=float)

@@ -67,14 +67,10 @@ class Outside:
     The sample has a fixed size, but the number of codes in a part of the texts is random.
     The variance of the draw therefore counts all codes of a stratum; codes outside the
     part have terms of 0.
-
-    Attributes:
-        strata: int64[k], strata of these texts.
-        left: float64[k], 1 - inclusion probability in the draw of the text.
     """
 
-    strata: Ints
-    left: Floats
+    strata: Ints  # int64[k], strata of these texts
+    left: Floats  # float64[k], 1 - inclusion probability in the draw of the text
 
     def of(self, stratum: int) -> tuple[int, float]:
         """Return the number of these texts in a stratum, and the sum of their `left`."""
@@ -99,20 +95,13 @@ class Centred:
 
     The means are weighted by `left`, 1 - inclusion probability. The mean is 0 in a
     stratum with one code, and where the whole stratum was drawn.
-
-    Attributes:
-        away: float64[n, q], terms minus means.
-        at: int64[n], number of each code's stratum among h strata.
-        left: float64[h], sum of `left` of the codes of each stratum.
-        more: float64[h], the same of codes outside, whose terms are 0.
-        means: float64[h, q], means.
     """
 
-    away: Floats
-    at: Ints
-    left: Floats
-    more: Floats
-    means: Floats
+    away: Floats  # float64[n, q], terms minus means
+    at: Ints  # int64[n], number of each code's stratum among h strata
+    left: Floats  # float64[h], sum of `left` of the codes of each stratum
+    more: Floats  # float64[h], the same of codes outside, whose terms are 0
+    means: Floats  # float64[h, q], means
 
     @classmethod
     def of(
@@ -140,15 +129,6 @@ def hajek(
 
     where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
     this is exactly the variance of a stratified sample.
-
-    Args:
-        terms: float64[n, p], c_i / pi_i of the codes.
-        left: float64[n], 1 - pi_i.
-        strata: int64[n], strata of the codes.
-        outside: Codes of the same strata whose terms are 0.
-
-    Returns:
-        Covariances, float64[p, p].
     """
     centred = Centred.of(terms, left, strata, outside)
     of_others = (centred.means * centred.more[:, None]).T @ centred.means
@@ -157,15 +137,10 @@ def hajek(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drawing:
-    """Draws of several waves, each conditional on the waves before it.
+    """Draws of several waves, each conditional on the waves before it."""
 
-    Attributes:
-        scale: float64[n], weight of each code's term in its own wave.
-        left: float64[n], 1 - inclusion probability in the code's wave.
-    """
-
-    scale: Floats
-    left: Floats
+    scale: Floats  # float64[n], weight of each code's term in its own wave
+    left: Floats  # float64[n], 1 - inclusion probability in the code's wave
 
     def of(self, rows: Ints) -> Drawing:
         """Return the scales of some of the codes."""
@@ -174,47 +149,35 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Regression with labels as outcome or covariates; for a mean, x is a column of ones.
+    """Regression with labels on either side; for a mean, x is a column of ones."""
 
-    Attributes:
-        kind: "ols" or "logit".
-        x_hat: float64[N, p], covariates with the model's labels.
-        y_hat: float64[N], outcomes with the model's labels.
-        rows: int64[n], rows of the coded texts.
-        x: float64[n, p], covariates of the coded texts, with the codes.
-        y: float64[n], outcomes of the coded texts, with the codes.
-        probs: float64[n], inclusion probabilities of the coded texts.
-        strata: int64[n], strata, each with a fixed number of draws; None if texts were
-            drawn independently.
-        clusters: int64[N], clusters of dependent texts; None if all texts are
-            independent.
-        target: "population": estimates describe the population from which these texts are
-            a sample; "texts": estimates describe these texts.
-        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
-        all_strata: int64[N], strata of all texts; None if unknown.
-        slack: Largest distance from the code at which a prediction is counted as right; 0
-            for labels.
-        weights: float64[N], survey weights of all texts; None for equal weights.
-        drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
-            waves, see `Drawing`; None for a sample that was drawn in a single wave.
-        outside: Codes of texts that are not among these texts; None if there are none.
-    """
-
-    kind: Kind
-    x_hat: Floats
-    y_hat: Floats
-    rows: Ints
-    x: Floats
-    y: Floats
-    probs: Floats
+    kind: Kind  # "ols" or "logit"
+    x_hat: Floats  # float64[N, p], covariates with the model's labels
+    y_hat: Floats  # float64[N], outcomes with the model's labels
+    rows: Ints  # int64[n], rows of the coded texts
+    x: Floats  # float64[n, p], covariates of the coded texts, with the codes
+    y: Floats  # float64[n], outcomes of the coded texts, with the codes
+    probs: Floats  # float64[n], inclusion probabilities of the coded texts
+    # int64[n], strata, each with a fixed number of draws; None if texts were drawn
+    # independently
     strata: Ints | None = None
+    # int64[N], clusters of dependent texts; None if all texts are independent
     clusters: Ints | None = None
+    # "population": estimates describe the population from which these texts are a sample;
+    # "texts": estimates describe these texts
     target: Target = "population"
+    # float64[N], inclusion probabilities of all texts; None if unknown
     all_probs: Floats | None = None
-    all_strata: Ints | None = None
+    all_strata: Ints | None = None  # int64[N], strata of all texts; None if unknown
+    # Largest distance from the code at which a prediction is counted as right; 0 for
+    # labels
     slack: float = 0.0
+    # float64[N], survey weights of all texts; None for equal weights
     weights: Floats | None = None
+    # Terms of the draw's variance if 1 / probs is a combined weight of several waves, see
+    # `Drawing`; None for a sample that was drawn in a single wave
     drawing: Drawing | None = None
+    # Codes of texts that are not among these texts; None if there are none
     outside: Outside | None = None
 
     @property

@@ -52,40 +52,26 @@ _LEAST = 1e-6  # lower bound of probabilities before their logarithm
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Head:
-    """Fitted head: predicts probabilities of labels from features.
+    """Fitted head: predicts probabilities of labels from features."""
 
-    Attributes:
-        coefficients: float64[d + 1, k], intercepts in the first row.
-        scales: float64[d], factors of the features.
-        penalty: The penalty lam.
-    """
-
-    coefficients: Floats
-    scales: Floats
-    penalty: float
+    coefficients: Floats  # float64[d + 1, k], intercepts in the first row
+    scales: Floats  # float64[d], factors of the features
+    penalty: float  # The penalty lam
 
     def probs(self, x: Floats) -> Floats:
-        """Return probabilities of the k labels, float64[n, k].
-
-        Args:
-            x: float64[n, d], features.
-        """
+        """Return probabilities of the k labels, float64[n, k]."""
         linear = self.coefficients[0] + (x * self.scales) @ self.coefficients[1:]
         return softmax(linear)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crossed:
-    """Heads of all folds, and their predictions of the coded texts.
+    """Heads of all folds, and their predictions of the coded texts."""
 
-    Attributes:
-        heads: One head for each fold, fitted on the codes of the other folds.
-        folds: int64[n], fold of each coded text.
-        probs: float64[n, k], probabilities of the coded texts by the head of their fold.
-    """
-
+    # One head for each fold, fitted on the codes of the other folds
     heads: tuple[Head, ...]
-    folds: Ints
+    folds: Ints  # int64[n], fold of each coded text
+    # float64[n, k], probabilities of the coded texts by the head of their fold
     probs: Floats
 
     def mean_probs(self, x: Floats) -> Floats:
@@ -124,17 +110,7 @@ def softmax(linear: Floats) -> Floats:
 def deal_folds(
     units: Sequence[Any], strata: Sequence[Any], n_folds: int, rng: np.random.Generator
 ) -> Ints:
-    """Assign texts to folds at random within strata; texts of one unit share a fold.
-
-    Args:
-        units: n units, such as clusters; all different if texts are independent.
-        strata: n strata; a unit belongs to the stratum of its first text.
-        n_folds: Number of folds.
-        rng: Random number generator.
-
-    Returns:
-        Fold of each text from 0, int64[n].
-    """
+    """Return folds from 0, int64[n], random in strata; texts of a unit share a fold."""
     first = dict(zip(reversed(units), reversed(strata), strict=True))
     names = list(dict.fromkeys(units))
     order = [names[i] for i in rng.permutation(len(names))]
@@ -152,16 +128,9 @@ def cross_fit(
     *,
     n_labels: int,
 ) -> Crossed:
-    """Fit a head for each fold on the codes of the other folds.
+    """Fit a head for each fold on the codes, int64[n], of the other folds.
 
-    Args:
-        blocks: Features by kind, float64[n, d] each. The features of the first kind have
-            the scale 1; the scales of the other kinds are chosen.
-        codes: int64[n], index of each code's label among the k labels.
-        weights: float64[n], weights of the texts, such as 1 / inclusion probability.
-        folds: int64[n], folds from 0.
-        rng: Random number generator for the inner folds.
-        n_labels: k, the number of labels.
+    Features of the first block have the scale 1; the scales of others are chosen.
     """
     heads = []
     probs = np.zeros((len(codes), n_labels))
@@ -219,20 +188,9 @@ def fitted(
     n_labels: int,
     tolerance: float = _TOLERANCE,
 ) -> Floats:
-    """Fit several heads together, each with its own weights and penalty.
+    """Fit m heads with weights float64[m, n] and penalties; float64[m, d + 1, k].
 
-    Args:
-        x: float64[n, d], features.
-        codes: int64[n], index of each code's label among the k labels; or float64[n, k],
-            probabilities of the labels, which are then the expected values to predict.
-        weights: float64[m, n], weights of the texts for each of m heads; 0 leaves a text
-            out.
-        penalties: float64[m], penalty lam of each head.
-        n_labels: k, the number of labels.
-        tolerance: Largest change of log odds in the last step.
-
-    Returns:
-        Coefficients, float64[m, d + 1, k], intercepts first.
+    Codes are int64[n], or float64[n, k], probabilities to predict.
     """
     x = np.hstack([np.ones((len(x), 1)), x])
     hits = _targets(codes, n_labels)
@@ -276,12 +234,7 @@ def _losses(
     held: Flags = inner == np.arange(n_folds)[:, None]
     parts = np.repeat(np.where(held, 0.0, weights), len(PENALTIES), axis=0)
     made = fitted(
-        x,
-        codes,
-        parts,
-        np.tile(PENALTIES, n_folds),
-        n_labels=n_labels,
-        tolerance=_ROUGH,
+        x, codes, parts, np.tile(PENALTIES, n_folds), n_labels=n_labels, tolerance=_ROUGH
     )
     probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ made)
     logs = np.log(np.maximum(probs, _LEAST)) * _targets(codes, n_labels)
@@ -303,15 +256,10 @@ _MOST_COMPONENTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projection:
-    """Principal components of embeddings, from which features of texts are computed.
+    """Principal components of embeddings, from which features of texts are computed."""
 
-    Attributes:
-        mean: float64[d], mean of the vectors.
-        axes: float64[d, at most 100], directions, scaled to a total variance of 1.
-    """
-
-    mean: Floats
-    axes: Floats
+    mean: Floats  # float64[d], mean of the vectors
+    axes: Floats  # float64[d, at most 100], directions, scaled to a total variance of 1
 
     @classmethod
     def of(cls, vectors: Floats) -> Projection:
@@ -336,31 +284,21 @@ N_FOLDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextHead:
-    """Head that predicts a model's labels from embeddings.
+    """Head that predicts a model's labels from embeddings."""
 
-    Attributes:
-        projection: Components of the sample's embeddings.
-        head: Classifier on these components.
-        confidence: float64[n], for each sampled text, the highest probability by a head
-            that was fitted without this text.
-        hits: bool[n], True if the label by that head equals the model's label.
-    """
-
-    projection: Projection
-    head: Head
+    projection: Projection  # Components of the sample's embeddings
+    head: Head  # Classifier on these components
+    # float64[n], for each sampled text, the highest probability by a head that was fitted
+    # without this text
     confidence: Floats
-    hits: Flags
+    hits: Flags  # bool[n], True if the label by that head equals the model's label
 
     def probs(self, vectors: Floats) -> Floats:
         """Return probabilities of the k labels, float64[n, k], of float[n, d] vectors."""
         return self.head.probs(self.projection.features(vectors))
 
     def agreement(self, above: float = 0.0) -> Measure:
-        """Return the share of sampled texts on which head and model agree.
-
-        Args:
-            above: Lowest confidence of the texts to include.
-        """
+        """Return the share of sampled texts on which head and model agree."""
         hits = self.hits[self.confidence >= above].astype(np.float64)
         return share(hits, np.ones(len(hits)), LEVEL)
 
@@ -395,13 +333,7 @@ class TextHead:
 
 
 def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextHead:
-    """Fit a head to a model's probabilities; cross-validate its agreement with them.
-
-    Args:
-        vectors: float[n, d], embeddings of the sample.
-        probs: float64[n, k], the model's probabilities.
-        rng: Random number generator for the folds.
-    """
+    """Fit a head to a model's probabilities; cross-validate its agreement with them."""
     n, k = probs.shape
     projection = Projection.of(vectors)
     x = projection.features(vectors)
@@ -427,12 +359,7 @@ def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextH
 
 
 def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
-    """Return the sorted positions of the n texts with the lowest best probability.
-
-    Args:
-        probs: float64[m, k]; rows of NaN are the least sure.
-        n: Number of texts.
-    """
+    """Return the sorted positions of the n texts with the lowest best probability."""
     known = np.asarray(np.isfinite(probs).all(axis=1))
     best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
     return np.sort(np.argsort(best, kind="stable")[:n])

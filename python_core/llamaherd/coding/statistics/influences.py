@@ -55,12 +55,7 @@ import numpy as np
 from llamaherd.coding.statistics.dsl import Centred, bread_at
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
-from llamaherd.coding.statistics.uncertainty import (
-    OTHER_KIND,
-    Cases,
-    Spread,
-    unseen_case,
-)
+from llamaherd.coding.statistics.uncertainty import OTHER_KIND, Cases, Spread, unseen_case
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.dsl import Problem
@@ -75,19 +70,13 @@ _MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Influences:
-    """Influences of a regression's texts and codes on q weighted sums of coefficients.
+    """Influences of a regression's texts and codes on q weighted sums of coefficients."""
 
-    Attributes:
-        problem: The regression.
-        lam: Weight of the labels, or one weight for each coefficient.
-        theta: float64[p], coefficients.
-        slopes: float64[p, q], inverse of the derivative of the equation, times the
-            weights of the sums.
-    """
-
-    problem: Problem
-    lam: float | Floats
-    theta: Floats
+    problem: Problem  # The regression
+    lam: float | Floats  # Weight of the labels, or one weight for each coefficient
+    theta: Floats  # float64[p], coefficients
+    # float64[p, q], inverse of the derivative of the equation, times the weights of the
+    # sums
     slopes: Floats
 
     @classmethod
@@ -125,11 +114,7 @@ class Influences:
         return third, variance + (own**2 / probs).sum(axis=0)
 
     def freedom(self, n_fitted: float | Floats) -> Floats:
-        """Return degrees of freedom, float64[q].
-
-        Args:
-            n_fitted: Number of fitted parameters of each estimate; 1 for a mean.
-        """
+        """Return degrees of freedom, float64[q]; a mean has 1 fitted parameter."""
         problem = self.problem
         weights = problem.code_weights
         lost = 1.0
@@ -148,13 +133,7 @@ class Influences:
         return np.asarray(np.maximum(sizes * lost - n_fitted, least))
 
     def cases(self, ends: tuple[float, float] | None, level: float) -> tuple[Cases, ...]:
-        """Return cases whose codes are higher, and cases whose codes are lower.
-
-        Args:
-            ends: Smallest and largest outcome; None for covariates that are labels, whose
-                unseen errors are unknown.
-            level: Confidence level.
-        """
+        """Return cases of higher and of lower codes; () for labels as covariates."""
         if ends is None:
             return ()
         problem = self.problem
@@ -199,14 +178,9 @@ class Influences:
     ) -> tuple[float, float, float]:
         """Return size, mean and sum of squares of those seen of one kind; see `Cases`.
 
-        Args:
-            sign: 1 for codes that are higher, -1 for codes that are lower.
-            room: float64[N], largest differences of codes from labels.
-            gaps: float64[n], differences of codes from labels.
-            slope: float64[p], influences of covariates on one estimate.
-            rest: True for outcomes that are numbers; texts that may be cases; strata of
-                all texts.
-            level: Confidence level.
+        `room` float64[N] and `gaps` float64[n] are the largest and the observed
+        differences of codes from labels; `rest` are: True for numbers, texts that may be
+        cases, and strata of all texts.
         """
         problem = self.problem
         is_number, may, strata = rest
@@ -255,14 +229,7 @@ class Influences:
         ends: tuple[float, float] | None,
         level: float,
     ) -> Spread:
-        """Return the variability of the estimates.
-
-        Args:
-            covariance: float64[q], variances of the estimates.
-            n_fitted: See `freedom`.
-            ends: See `cases`.
-            level: Confidence level.
-        """
+        """Return the variability of the estimates."""
         third, _ = self.moments()
         return Spread(
             variance=covariance,
@@ -285,10 +252,6 @@ class Influences:
         The skewness of a sample is on average much smaller than that of a population with
         a heavy tail. A sample without any of the largest numbers therefore does not show
         that it is too small.
-
-        Returns:
-            The numbers; 0 for an estimate without variance. NaN with fewer than three
-            codes, for outcomes with at most two values, and for a logit.
 
         Source: Cochran, "Sampling Techniques", 3rd ed., 1977, section 2.15.
         """
@@ -321,14 +284,7 @@ _MOST_MOVE = 1.9  # bound of changes before they are halved, so that weights are
 
 
 def replicate_factors(problem: Problem, n: int, rng: np.random.Generator) -> Floats:
-    """Return the factors of the texts' weights in n replicates, float64[N, n].
-
-    Args:
-        problem: Design of the sample; outcomes are used for the target "texts" only,
-            covariates never.
-        n: Number of replicates.
-        rng: Random numbers.
-    """
+    """Return the factors of the texts' weights in n replicates, float64[N, n]."""
     if problem.target == "texts":
         return _factors_of_draw(problem, n, rng)
     n_texts, clusters = len(problem.y_hat), problem.clusters
@@ -392,13 +348,7 @@ def _signs(n_rows: int, n: int, rng: np.random.Generator) -> Floats:
 
 
 def _without(signs: Floats, along: Floats, more: float) -> Floats:
-    """Remove the part of signs along a direction; codes outside make it smaller.
-
-    Args:
-        signs: float64[m, n].
-        along: float64[m], the direction.
-        more: Squared length that codes outside of these texts add.
-    """
+    """Remove the part of signs along a direction, less for `more` outside its length."""
     length = float(along @ along)
     if length <= 0:  # the whole stratum was drawn
         return signs

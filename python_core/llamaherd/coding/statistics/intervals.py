@@ -38,9 +38,9 @@ class Measure:
         n: Number of units.
     """
 
-    value: float
-    low: float
-    high: float
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
     n: int
 
 
@@ -137,11 +137,6 @@ def share_limits(share: float, n: float, level: float) -> tuple[float, float]:
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, method 4, for c = 1.
-
-    Args:
-        share: Share of n units.
-        n: Number of units, or effective number.
-        level: Confidence level.
     """
     if n <= 0 or math.isnan(share):
         return (0.0, 1.0)
@@ -161,12 +156,6 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
-
-    Args:
-        low: Lower limit.
-        high: Upper limit.
-        least: Smallest possible value.
-        most: Largest possible value.
     """
     slack = _ROUNDING * (most - least) if math.isfinite(most - least) else 0.0
     is_below = low < least - slack and high <= least
@@ -182,23 +171,17 @@ def share(
 
     With weights, or hits between 0 and 1, the interval uses the effective number of
     units: the size of a simple random sample with the same variance. If all hits are
-    equal, this is Kish's number, (sum w)^2 / sum w^2.
+    equal, this is Kish's number, (sum w)^2 / sum w^2. `unseen` is the weight of a miss
+    that was not drawn: the lower limit is also computed with it, beyond the usual weight,
+    which the interval allows for; it fades as in `uncertainty`.
 
     Sources: Korn and Graubard, Survey Methodology 24, 1998; Kish, Survey Sampling, 1965.
-
-    Args:
-        hits: bool[n] or float64[n] in [0, 1].
-        weights: float64[n], non-negative.
-        level: Confidence level.
-        unseen: Weight of a miss that was not drawn, among units with other weights. The
-            lower limit is also computed with this miss, beyond the usual weight of the
-            units, which the interval allows for; it fades as in `uncertainty`.
     """
     counted = weights > 0
     values, w = np.asarray(hits, dtype=float)[counted], weights[counted]
     n = len(values)
     if n == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+        return Measure(n=0)
     p = min(max(float((w * values).sum() / w.sum()), 0.0), 1.0)
     low, high = share_limits(p, effective_n(values, w, p), level)
     seen = float((w[values == 0] ** 2).sum())
@@ -211,27 +194,32 @@ def share(
     return Measure(value=p, low=low, high=high, n=n)
 
 
-def mean_of_parts(parts: Sequence[Measure], n: int) -> Measure:
+def mean_of_parts(parts: Sequence[Measure], pooled: Measure, n: int) -> Measure:
     """Return the mean of independent shares, with an interval by MOVER.
 
-    Shares without a value have the value 0 and no error.
+    Shares without a value have the value 0 and no error. With few misses, MOVER's limit
+    towards the nearer end of the scale is too short: a share of 1 has no arm on this
+    side, as if none of the misses could have been in it. The interval then reaches as far
+    as that of all units together, `pooled`; from five to ten misses this fades to
+    nothing. Two shares of 98% of 25 units each are covered in 98%, by MOVER alone in
+    93.5%.
 
     Source: Zou and Donner, Stat. Med. 27, 2008 (method of variance estimates recovery).
-
-    Args:
-        parts: Shares with their intervals.
-        n: Number of units.
     """
     known = [each for each in parts if not math.isnan(each.value)]
     if not known:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
+        return Measure(n=n)
     k = len(parts)
     value = sum(each.value for each in known) / k
     below = math.sqrt(sum((each.value - each.low) ** 2 for each in known)) / k
     above = math.sqrt(sum((each.high - each.value) ** 2 for each in known)) / k
-    return Measure(
-        value=value, low=max(value - below, 0.0), high=min(value + above, 1.0), n=n
-    )
+    low, high = max(value - below, 0.0), min(value + above, 1.0)
+    few = min(max(2 - pooled.n * min(value, 1 - value) / ENOUGH, 0.0), 1.0)
+    if value > 0.5:
+        high += few * max(pooled.high * len(known) / k - high, 0.0)
+    else:
+        low -= few * max(low - pooled.low * len(known) / k, 0.0)
+    return Measure(value=value, low=low, high=high, n=n)
 
 
 def kish_n(weights: Floats) -> float:

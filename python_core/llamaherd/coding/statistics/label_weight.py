@@ -60,7 +60,7 @@ from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.coding.statistics.regression import FitError, sandwich, scores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from llamaherd.coding.statistics.regression import Estimated
     from llamaherd.coding.statistics.sampling import Floats, Target
@@ -69,13 +69,7 @@ if TYPE_CHECKING:
 
 
 def best_lam(y: Floats, y_hat: Floats, y_hat_others: Floats) -> float:
-    """Return the weight of the predictions in a simple random sample.
-
-    Args:
-        y: float64[n], codes.
-        y_hat: float64[n], predictions of the same texts.
-        y_hat_others: float64[N], predictions of the texts without codes.
-    """
+    """Return the weight of the predictions in a simple random sample."""
     both = np.concatenate([y_hat, y_hat_others])
     spread = float(np.var(both, ddof=1)) * (1 + len(y) / len(y_hat_others))
     shared = float(np.mean((y - y.mean()) * (y_hat - y_hat.mean())))
@@ -87,10 +81,6 @@ def tuned_means(problem: Problem) -> Estimated:
 
     The equation of a group contains only the texts of this group. A group on which the
     model is accurate therefore gets a larger lam than the other groups.
-
-    Args:
-        problem: Least squares; each row of the covariates has at most one 1, in the
-            column of the text's group, and else 0.
     """
     theta = solution_at(problem, 1.0)
     bread = bread_at(problem, 1.0, theta)
@@ -145,21 +135,30 @@ def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
     return by_group, replace(found, lam=lam, lams=scaled)
 
 
+def by_codes(
+    method: str, problem: Problem, ways: Floats, *, is_plain: bool
+) -> tuple[Estimated, Influences]:
+    """Estimate by "dsl", "ppi" or "gold"; `is_plain`: by the original form of PPI++."""
+    if method == "ppi":
+        problem, found = (
+            simple_means(problem) if is_plain else (problem, tuned_means(problem))
+        )
+    else:
+        found = rectified(problem, 1.0 if method == "dsl" else 0.0)
+    lam = found.lam if found.lams is None else found.lams
+    return found, Influences.of(problem, lam, found.theta, ways)
+
+
 _HALVINGS = 60  # bisection of k on the log scale, to about 15 digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VarianceParts:
-    """Variance of an estimate by codes alone, as multiples of its variance at k = 1.
+    """Variance of an estimate by codes alone, as multiples of its variance at k = 1."""
 
-    Attributes:
-        fixed: Part that remains if all texts are coded.
-        probs: float64[c], distinct inclusion probabilities of codes.
-        parts: float64[c], parts of codes with these probabilities, for 1 / k - pi = 1.
-    """
-
-    fixed: float
-    probs: Floats
+    fixed: float  # Part that remains if all texts are coded
+    probs: Floats  # float64[c], distinct inclusion probabilities of codes
+    # float64[c], parts of codes with these probabilities, for 1 / k - pi = 1
     parts: Floats
 
     def ratio(self, k: float) -> float:
@@ -172,36 +171,14 @@ class VarianceParts:
         return bool((self.parts[self.probs < 1] > 0).any())
 
 
-def sum_of_parts(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
-    """Return the parts of a sum of independent estimates with the given variances.
-
-    Return None if the sum has no variance.
-    """
-    known = [(each, v) for each, v in terms if v > 0]
-    whole = sum(v for _, v in known)
-    if not known:
-        return None
-    return VarianceParts(
-        fixed=sum(each.fixed * v for each, v in known) / whole,
-        probs=np.concatenate([each.probs for each, _ in known]),
-        parts=np.concatenate([each.parts * v for each, v in known]) / whole,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodesAlone:
-    """Variances by codes alone, as functions of the number of codes.
+    """Variances by codes alone, as functions of the number of codes."""
 
-    Attributes:
-        n_codes: Number of codes.
-        probs: float64[c], distinct inclusion probabilities of all texts.
-        counts: float64[c], numbers of texts with these probabilities.
-        variances: Parts of each estimate's variance, by outcome, term and group.
-    """
-
-    n_codes: int
-    probs: Floats
-    counts: Floats
+    n_codes: int  # Number of codes
+    probs: Floats  # float64[c], distinct inclusion probabilities of all texts
+    counts: Floats  # float64[c], numbers of texts with these probabilities
+    # Parts of each estimate's variance, by outcome, term and group
     variances: dict[Key, VarianceParts] = field(default_factory=dict)
 
     def and_of(self, other: CodesAlone) -> CodesAlone:
@@ -237,12 +214,7 @@ class CodesAlone:
 
 
 def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
-    """Return variances by codes alone as functions of the number of codes.
-
-    Args:
-        problem: The regression.
-        ways: Weights of the coefficients in each estimate, float64[p].
-    """
+    """Return variances by codes alone as functions of the number of codes."""
     probs, counts = np.unique(problem.of_all_texts[0], return_counts=True)
     theta = solution_at(problem, 0.0)
     bread = bread_at(problem, 0.0, theta)
@@ -265,13 +237,7 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
 
 
 def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
-    """Divide the variance of one estimate.
-
-    Args:
-        problem: The regression.
-        terms: float64[n], terms of the codes in the estimate, without 1 / pi.
-        whole: Variance of the estimate.
-    """
+    """Divide the variance of one estimate."""
     if problem.clusters is not None:  # more codes of the same clusters
         return VarianceParts(fixed=0.0, probs=np.zeros(1), parts=np.ones(1))
     if problem.strata is None:
@@ -325,17 +291,7 @@ def half_width(  # noqa: PLR0917 - numbers of one design
     target: Target,
     level: float,
 ) -> float:
-    """Return half the expected width of the interval of a share.
-
-    Args:
-        n: Number of coded texts.
-        method: "gold", "dsl" or "ppi".
-        share: Share of texts with the label, by people and by the model.
-        kappa: Agreement of people and the model.
-        population: Number of texts; None for infinitely many.
-        target: See `Problem`.
-        level: Confidence level.
-    """
+    """Return half the expected width of the interval of a share."""
     n_texts, scale, of_texts = population or _TIMES * n, 1.0, 0.0
     if population is None or population > _TIMES * n:
         # The draw's part of the variance has the factor 1 - n / N.
@@ -389,15 +345,9 @@ def _samples(
 
 
 def _half(problem: Problem, method: str, level: float) -> float:
-    if method == "ppi" and not problem.is_all_coded:
-        plain = problem.target == "population"
-        problem, found = (
-            simple_means(problem) if plain else (problem, tuned_means(problem))
-        )
-    else:
-        found = rectified(problem, 1.0 if method == "dsl" else 0.0)
-    lam = found.lam if found.lams is None else found.lams
-    influences = Influences.of(problem, lam, found.theta, np.ones((1, 1)))
+    used = "gold" if method == "ppi" and problem.is_all_coded else method
+    is_plain = problem.target == "population"
+    found, influences = by_codes(used, problem, np.ones((1, 1)), is_plain=is_plain)
     n_fitted = 2.0 if method == "ppi" else 1.0
     spread = influences.spread(np.diag(found.covariance), n_fitted, (0.0, 1.0), level)
     low, high, _ = spread.limits(found.theta, level)

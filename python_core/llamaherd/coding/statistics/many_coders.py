@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +16,6 @@ from llamaherd.coding.statistics.intervals import (
     warn_of_bootstrap,
 )
 from llamaherd.coding.statistics.ratings import (
-    INTERVAL,
     Agreement,
     ModelAndPerson,
     ratings_of,
@@ -81,70 +80,39 @@ def krippendorff_alpha(
             units.
     """
     warn_of_bootstrap(n_bootstrap, seed)
+    level_of(level)
     ratings = ratings_of(codes, levels, scale)
     n_codes = (ratings.indices >= 0).sum(axis=0)
     weights = unit_weights_of(unit_weights, len(n_codes))
     used = (n_codes >= 2) & (weights > 0)
-    low, high, value, observed, expected = (math.nan,) * 5
-    if used.any():
-        w = weights[used] / weights[used].mean()
-        found = _disagreement(ratings, scale, used, w)
-        observed, expected = found.observed, found.expected
-        value = found.alpha
-    if not math.isnan(value):
-        known = ratings.indices[0, used] if isinstance(codes, ModelAndPerson) else None
-        low, high = UnitStatistic(
-            value=value,
-            weights=w,
-            slopes=found.slopes,
-            unseen=found.unseen,
-            groups=known if scale == "nominal" else None,
-            least=-1.0,
-        ).limits(level_of(level))
-    return Agreement(
+    made = Agreement(
         name="alpha",
-        value=value,
-        low=low,
-        high=high,
-        se=math.nan,
-        observed=observed,
-        expected=expected,
+        value=math.nan,
         n_units=int(used.sum()),
         n_coders=len(ratings.indices),
-        interval=INTERVAL,
+    )
+    if not used.any():
+        return made
+    is_known = isinstance(codes, ModelAndPerson) and scale == "nominal"
+    found, observed, expected = _alpha(
+        ratings, scale, used, weights[used] / weights[used].mean()
+    )
+    groups = ratings.indices[0, used] if is_known else None
+    low, high = replace(found, groups=groups).limits(level)
+    return replace(
+        made, value=found.value, low=low, high=high, observed=observed, expected=expected
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Disagreement:
-    """Disagreement of n units, and the derivatives of alpha by weights of units.
-
-    Attributes:
-        observed: Observed disagreement.
-        expected: Expected disagreement.
-        slopes: float64[n], derivatives by the weights of the units.
-        unseen: float64[q, c], derivatives for units with one code that differs from a
-            value, or none; NaN for impossible units.
-    """
-
-    observed: float
-    expected: float
-    slopes: Floats
-    unseen: Floats
-
-    @property
-    def alpha(self) -> float:
-        """Alpha; NaN if only one value occurs, as expected disagreement is then 0."""
-        return 1 - self.observed / self.expected if self.expected > 1e-300 else math.nan
-
-
-def _disagreement(
+def _alpha(
     ratings: Ratings, scale: Scale, used: Flags, w: Floats
-) -> _Disagreement:
-    """Compute the disagreement from the sums of distances of pairs of codes.
+) -> tuple[UnitStatistic, float, float]:
+    """Return alpha by the weights of units, observed and expected disagreement.
 
-    The distances are those of two values, or the squared differences of scores: of
-    mid-ranks, which depend on the weights, or of numbers.
+    They follow from sums of distances of pairs of codes. The distances are those of two
+    values, or the squared differences of scores: of mid-ranks, which depend on the
+    weights, or of numbers. Alpha is NaN if only one value occurs, as expected
+    disagreement is then 0. An unseen unit has at most one code that differs.
     """
     _check_size(ratings, scale)
     indices, q = ratings.indices[:, used], len(ratings.values)
@@ -188,9 +156,11 @@ def _disagreement(
     within, left = float(w @ pairs), max(n - 1, 1e-300)
     observed, expected = within / n, between / (n * left)
     if not expected > 1e-300:
-        none = np.full(len(w), np.nan)
-        return _Disagreement(
-            observed=observed, expected=expected, slopes=none, unseen=none
+        none = np.full(len(w), math.nan)
+        return (
+            UnitStatistic(value=math.nan, weights=w, slopes=none, unseen=none[None]),
+            observed,
+            expected,
         )
     ratio = within * left / between
 
@@ -214,9 +184,14 @@ def _disagreement(
         (m - 1) * of_between[:, None] + of_between[near],
     )
     unseen[marginals <= 0] = np.nan
-    return _Disagreement(
-        observed=observed, expected=expected, slopes=each - usual, unseen=unseen - usual
+    found = UnitStatistic(
+        value=1 - observed / expected,
+        weights=w,
+        slopes=each - usual,
+        unseen=unseen - usual,
+        least=-1.0,
     )
+    return found, observed, expected
 
 
 def _possible(marginals: Floats, scale: Scale) -> Integers:
@@ -243,9 +218,6 @@ def _through_ranks(of_scores: Floats) -> Floats:
 
     A code with the value d raises the mid-rank of d by 1 / 2 of its weight, and those of
     higher values by its weight.
-
-    Args:
-        of_scores: float64[q], derivatives by the mid-ranks.
     """
     return np.asarray(of_scores.sum() - np.cumsum(of_scores) + of_scores / 2)
 
@@ -316,7 +288,6 @@ def percent_agreement(
         value=found.value,
         low=found.low,
         high=found.high,
-        se=math.nan,
         observed=found.value,
         expected=0.0,
         n_units=found.n,
@@ -352,6 +323,7 @@ def gwet_ac1(
         ValueError: An argument is out of range, or coders have different numbers of
             units.
     """
+    level_of(level)
     ratings = ratings_of(codes, levels)
     counts = ratings.counts
     weights = unit_weights_of(unit_weights, len(counts))
@@ -359,55 +331,49 @@ def gwet_ac1(
     counts, w = counts[coded], weights[coded]
     n_codes, q = counts.sum(axis=1), len(ratings.values)
     paired = n_codes >= 2
-    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
-    low, high = math.nan, math.nan
-    if w[paired].sum() > 0 and q >= 2:
-        w = w / w.sum()
-        alike = np.zeros(len(counts))
-        alike[paired] = _pairs_alike(counts[paired])
-        is_perfect = bool((alike[paired] == 1).all())
-        pa = 1.0 if is_perfect else float((w * alike).sum() / w[paired].sum())
-        shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
-        pe = float((shares * (1 - shares)).sum() / (q - 1))
-        value = (pa - pe) / (1 - pe)
-
-        def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
-            own = (alike - pe * paired) / w_paired / (1 - pe)
-            return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
-
-        w_paired = w[paired].sum()
-        others = (1 - shares) / (q - 1)
-        each = slopes(alike, paired, counts @ others / n_codes)
-        se = _root_of_squares(w * each, len(w))
-        m = n_codes.max()  # unseen units have one code that differs, or none
-        is_same = np.eye(q, dtype=bool)
-        unseen = slopes(
-            np.where(is_same, 1.0, (m - 2) / m),
-            np.ones((q, q)),
-            ((m - 1) * others[:, None] + others) / m,
-        )
-        pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
-        known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
-        low, high = UnitStatistic(
-            value=value,
-            weights=w,
-            slopes=each,
-            unseen=np.where(pairs, unseen, np.nan),
-            groups=known,
-            least=-1.0,
-        ).limits(level_of(level))
-    return Agreement(
+    made = Agreement(
         name="ac1",
-        value=value,
-        low=low,
-        high=high,
-        se=se,
-        observed=pa,
-        expected=pe,
+        value=math.nan,
         n_units=int(paired.sum()),
         n_coders=len(ratings.indices),
-        interval=INTERVAL,
     )
+    if w[paired].sum() <= 0 or q < 2:
+        return made
+    w = w / w.sum()
+    alike = np.zeros(len(counts))
+    alike[paired] = _pairs_alike(counts[paired])
+    is_perfect = bool((alike[paired] == 1).all())
+    w_paired = w[paired].sum()
+    pa = 1.0 if is_perfect else float((w * alike).sum() / w_paired)
+    shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
+    pe = float((shares * (1 - shares)).sum() / (q - 1))
+    value = (pa - pe) / (1 - pe)
+
+    def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
+        own = (alike - pe * paired) / w_paired / (1 - pe)
+        return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
+
+    others = (1 - shares) / (q - 1)
+    each = slopes(alike, paired, counts @ others / n_codes)
+    m = n_codes.max()  # unseen units have one code that differs, or none
+    unseen = slopes(
+        np.where(np.eye(q, dtype=bool), 1.0, (m - 2) / m),
+        np.ones((q, q)),
+        ((m - 1) * others[:, None] + others) / m,
+    )
+    pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
+    known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
+    low, high = UnitStatistic(
+        value=value,
+        weights=w,
+        slopes=each,
+        unseen=np.where(pairs, unseen, np.nan),
+        groups=known,
+        least=-1.0,
+    ).limits(level)
+    n = len(w)
+    se = math.nan if n < 2 else math.sqrt(float(((w * each) ** 2).sum()) * n / (n - 1))
+    return replace(made, value=value, low=low, high=high, se=se, observed=pa, expected=pe)
 
 
 def _pairs_alike(counts: Floats) -> Floats:
@@ -422,10 +388,3 @@ def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
     apart = [abs(a - b) for a, b in combinations(numbers, 2)]
     near = sum((each <= tolerance).astype(float) for each in apart)
     return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
-
-
-def _root_of_squares(parts: Floats, n: int) -> float:
-    """Return the standard error of a weighted mean."""
-    if n < 2:
-        return math.nan
-    return math.sqrt(float((parts**2).sum()) * n / (n - 1))

@@ -70,14 +70,14 @@ class NumberAgreement:
 
     n: int
     n_raters: int
-    pearson: Measure | None
-    spearman: Measure | None
+    pearson: Measure | None = None
+    spearman: Measure | None = None
     icc: Measure
     alpha: Measure
-    rmse: Measure | None
-    mae: Measure | None
-    bias: Measure | None
-    limits: tuple[float, float] | None
+    rmse: Measure | None = None
+    mae: Measure | None = None
+    bias: Measure | None = None
+    limits: tuple[float, float] | None = None
     points: tuple[tuple[float, float], ...] = ()
 
     @property
@@ -93,14 +93,7 @@ def number_agreement(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
 ) -> NumberAgreement:
-    """Compare the numbers of two or more raters, such as a model and a person.
-
-    Args:
-        ratings: For each of k raters the numbers of n units, NaN if missing. Units
-            without a number from every rater are left out.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level of the intervals.
-    """
+    """Compare numbers of k raters, float[k, n]; units with NaN are left out."""
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
         raise ArgumentError(
@@ -117,10 +110,7 @@ def number_agreement(
     scaled = _scaled(x)
     alpha, icc = (_on_z_scale(each, level) for each in _of_squares(scaled, w))
     if k > 2:
-        return NumberAgreement(
-            n=n, n_raters=k, pearson=None, spearman=None, icc=icc, alpha=alpha,
-            rmse=None, mae=None, bias=None, limits=None,
-        )  # fmt: skip
+        return NumberAgreement(n=n, n_raters=k, icc=icc, alpha=alpha)
     differences = x[0] - x[1]
     bias = mean(differences, w, level)
     spread = _deviation(differences, w, bias.value)
@@ -268,7 +258,7 @@ def _on_z_scale(found: UnitStatistic, level: float) -> Measure:
     """Return a coefficient with an interval that is symmetric on Fisher's z scale."""
     value, n = found.value, len(found.weights)
     if math.isnan(value) or abs(value) >= 1 - LEAST_SPREAD:
-        return Measure(value=value, low=math.nan, high=math.nan, n=n)
+        return Measure(value=value, n=n)
     scaled = replace(found, value=math.atanh(value), slopes=found.slopes / (1 - value**2))
     low, high = map(math.tanh, scaled.limits(level))
     return Measure(value=value, low=low, high=high, n=n)
@@ -278,7 +268,7 @@ def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
     """Return the RMSE; NaN limits if a single text has all errors."""
     n = len(differences)
     if n == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+        return Measure(n=0)
     squares = differences**2
     whole = float(np.average(squares, weights=w))
     root, low, high = math.sqrt(whole), math.nan, math.nan

@@ -68,14 +68,14 @@ class Agreement:
 
     name: str
     value: float
-    low: float
-    high: float
-    se: float
-    observed: float
-    expected: float
+    low: float = math.nan
+    high: float = math.nan
+    se: float = math.nan
+    observed: float = math.nan
+    expected: float = math.nan
     n_units: int
     n_coders: int
-    interval: str
+    interval: str = INTERVAL
 
     def __float__(self) -> float:
         return self.value
@@ -83,15 +83,10 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratings:
-    """Codes of m coders for n units.
+    """Codes of m coders for n units."""
 
-    Attributes:
-        indices: int64[m, n], indices into `values`; -1 for a missing code.
-        values: The q different values in their order.
-    """
-
-    indices: Integers
-    values: tuple[Hashable, ...]
+    indices: Integers  # int64[m, n], indices into `values`; -1 for a missing code
+    values: tuple[Hashable, ...]  # The q different values in their order
 
     @property
     def counts(self) -> Floats:
@@ -120,17 +115,7 @@ def ratings_of(
     scale: Scale = "nominal",
     least: int = 2,
 ) -> Ratings:
-    """Convert codes to indices of values.
-
-    Args:
-        codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
-            are missing. More than 4 coders of fewer units cause a warning, unless the
-            codes are `CodesByCoder`.
-        levels: All possible values in their order; None for the values that occur:
-            numbers sorted by size, other values sorted alphabetically.
-        scale: Scale of measurement, which defines order and distances of values.
-        least: Smallest number of coders that is allowed.
-    """
+    """Convert codes to indices of values, in the order of `levels`, or sorted."""
     checks.choice("scale", scale, SCALES)
     must = "must be a list for each coder"
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
@@ -179,8 +164,7 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     values = numbers_of(weights, "unit_weights")
     if values.shape != (n,):
         raise ArgumentError(
-            f"must be {n} numbers, not {shape_of(values.shape)}",
-            argument="unit_weights",
+            f"must be {n} numbers, not {shape_of(values.shape)}", argument="unit_weights"
         )
     if not np.isfinite(values).all() or (values < 0).any():
         raise ArgumentError("must be finite and not negative", argument="unit_weights")
@@ -204,13 +188,7 @@ def check_indexes(coders: Sequence[Any]) -> None:
 
 
 def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    """Convert a collection of any library to a list.
-
-    Args:
-        name: Name of the argument.
-        must: Requirement that the error states, such as "must be a list".
-        values: Value of the argument.
-    """
+    """Convert a collection of any library to a list."""
     column: Any = checks.column_as_list(values)
     if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
         raise ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)

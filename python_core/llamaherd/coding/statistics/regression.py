@@ -9,7 +9,6 @@ There is therefore no likelihood to maximize; the equation itself is solved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -34,18 +33,13 @@ class FitError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimated:
-    """Coefficients with their covariances.
+    """Coefficients with their covariances."""
 
-    Attributes:
-        theta: float64[p], coefficients.
-        covariance: float64[p, p], covariances of the coefficients.
-        lam: Weight of the labels, between 0 and 1; NaN if not applicable.
-        lams: float64[p], weights of the labels in groups; None if all groups have `lam`.
-    """
-
-    theta: Floats
-    covariance: Floats
+    theta: Floats  # float64[p], coefficients
+    covariance: Floats  # float64[p, p], covariances of the coefficients
+    # Weight of the labels, between 0 and 1; NaN if not applicable
     lam: float = float("nan")
+    # float64[p], weights of the labels in groups; None if all groups have `lam`
     lams: Floats | None = None
 
     @property
@@ -53,24 +47,9 @@ class Estimated:
         """Standard errors, float64[p]."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Return normal confidence limits, float64[p] each."""
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.std_errors
-        return self.theta - reach, self.theta + reach
-
 
 def solve(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Solve the estimating equation.
-
-    Args:
-        kind: "ols" or "logit".
-        x: float64[n, p], covariates.
-        y: float64[n], outcomes; for "logit" in [0, 1].
-        weights: float64[n], weights of the rows.
-
-    Returns:
-        Coefficients, float64[p].
-    """
+    """Solve the estimating equation; return coefficients, float64[p]."""
     check_rank(x, weights)
     if kind == "ols":
         return _solved((x * weights[:, None]).T @ x, x.T @ (weights * y))

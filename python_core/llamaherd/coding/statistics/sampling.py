@@ -51,17 +51,11 @@ _CERTAIN = 1 - 1e-9  # higher probabilities are treated as 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draw:
-    """Sample and its inclusion probabilities.
+    """Sample and its inclusion probabilities."""
 
-    Attributes:
-        rows: int64[n], indices of the drawn texts, ascending.
-        all_probs: float64[N], inclusion probabilities of all texts.
-        strata: int64[N], stratum of every text; from each stratum a fixed number of texts
-            was drawn.
-    """
-
-    rows: Ints
-    all_probs: Floats
+    rows: Ints  # int64[n], indices of the drawn texts, ascending
+    all_probs: Floats  # float64[N], inclusion probabilities of all texts
+    # int64[N], stratum of every text; from each stratum a fixed number of texts was drawn
     strata: Ints
 
     @property
@@ -86,16 +80,7 @@ def draw_stratified(
     rng: np.random.Generator,
     allocation: Allocation | Mapping[Any, int] = "proportional",
 ) -> Draw:
-    """Draw n texts, a fixed number from each stratum.
-
-    Args:
-        strata: The stratum of each of N texts.
-        n: Number of texts to draw.
-        rng: Random number generator.
-        allocation: "proportional" to stratum sizes, "equal", or the number of texts for
-            each stratum. "proportional" and "equal" draw at least 2 texts from each
-            stratum that has 2 or more texts.
-    """
+    """Draw n texts, a fixed number from each stratum, at least 2 unless n is given."""
     names = list(dict.fromkeys(strata))
     codes = {name: h for h, name in enumerate(names)}
     at = np.array([codes[name] for name in strata], dtype=np.int64)
@@ -112,23 +97,24 @@ def draw_stratified(
     )
 
 
-def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
-    """Draw texts with given inclusion probabilities, systematically from a random order.
-
-    The texts form a line in random order; each text is a segment whose length is its
-    probability. A text is drawn if its segment contains one of the points u, u + 1,
-    u + 2 .., where u is uniform in [0, 1).
-
-    Args:
-        probs: float64[N] in [0, 1]; their sum, an integer, is the sample size.
-        rng: Random number generator.
-    """
+def check_probs(probs: Floats) -> None:
+    """Check that there is a probability for each text."""
     if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
         raise ArgumentError(
             "must be a probability between 0 and 1 for each text",
             argument="prob",
             code="out_of_range",
         )
+
+
+def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
+    """Draw texts with given inclusion probabilities, systematically from a random order.
+
+    The texts form a line in random order; each text is a segment whose length is its
+    probability. A text is drawn if its segment contains one of the points u, u + 1,
+    u + 2 .., where u is uniform in [0, 1).
+    """
+    check_probs(probs)
     n = round(float(probs.sum()))
     if n < 1 or abs(float(probs.sum()) - n) > 1e-6 * n:
         raise ArgumentError(
@@ -163,24 +149,10 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
         pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)),
 
     where c is such that the pi_i sum to n.
-
-    Args:
-        sizes: float64[N], non-negative; if all are 0 they are treated as equal.
-        n: Number of texts to draw.
-        floor: Share in [0, 1]; pi_i is at least floor * n / N.
-
-    Returns:
-        Inclusion probabilities, float64[N], which sum to n.
     """
     checks.integer("n", n, 1, max(len(sizes), 1))
     checks.real("floor", floor, 0, 1)
-    if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        raise ArgumentError(
-            "must be finite and at least 0", argument="sizes", code="out_of_range"
-        )
-    even = np.full(len(sizes), 1 / len(sizes))
-    total = sizes.sum()
-    shares = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
+    shares = shares_of(sizes, floor, "sizes")
     if np.count_nonzero(shares) < n:
         raise ArgumentError(
             f"must be at most {np.count_nonzero(shares)}, the number of texts whose "
@@ -189,20 +161,33 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
             argument="n",
             code="out_of_range",
         )
-    probs = n * shares
-    while (probs > 1).any():
-        full = probs >= 1
+    return bounded(shares, n, 1.0)
+
+
+def shares_of(sizes: Floats, floor: float, argument: str) -> Floats:
+    """Return the share of each text in a sample, of which `floor` is the same for all."""
+    if not (np.isfinite(sizes) & (sizes >= 0)).all():
+        raise ArgumentError(
+            "must be finite and at least 0", argument=argument, code="out_of_range"
+        )
+    even = np.full(len(sizes), 1 / len(sizes))
+    total = sizes.sum()
+    return np.asarray(floor * even + (1 - floor) * (sizes / total if total > 0 else even))
+
+
+def bounded(shares: Floats, n: int, most: float) -> Floats:
+    """Return n times the shares, at most `most`; those below it are scaled up."""
+    full, probs = np.zeros(len(shares), dtype=bool), n * shares
+    while (probs[~full] > most).any():
+        full |= probs > most
+        probs[full] = most
         rest = shares[~full].sum()
-        probs[full] = 1.0
-        probs[~full] = (n - full.sum()) * shares[~full] / rest
+        probs[~full] = (n - most * full.sum()) * shares[~full] / rest
     return np.asarray(probs)
 
 
 def _allocated(
-    names: Sequence[Any],
-    totals: Ints,
-    n: int,
-    allocation: Allocation | Mapping[Any, int],
+    names: Sequence[Any], totals: Ints, n: int, allocation: Allocation | Mapping[Any, int]
 ) -> Ints:
     """Return the number of texts per stratum, int64[n_strata]."""
     least = np.minimum(totals, _LEAST_OF_STRATUM)
@@ -265,13 +250,7 @@ _LEAST_EQUAL, _LEAST_OTHER = 100, 10
 def coders_like_model(
     labels: Sequence[object], codes: Sequence[Sequence[object]], coders: Sequence[str]
 ) -> list[str]:
-    """Return the coders whose codes all equal the model's labels, and may be a copy.
-
-    Args:
-        labels: n labels of the model; None for texts without a label.
-        codes: For each coder n codes; None for missing codes.
-        coders: Names of the coders.
-    """
+    """Return the coders whose codes all equal the model's labels, and may be a copy."""
     found = []
     for coder, column in zip(coders, codes, strict=True):
         pairs = [
@@ -292,9 +271,6 @@ def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
 
     Numbers are grouped by size, with about equal numbers of texts in each group. Of many
     other labels the rare ones become one group.
-
-    Args:
-        labels: Labels of all texts; None for texts without a label.
     """
     counts = Counter(labels)
     if len(counts) <= _MOST_GROUPS:
@@ -349,12 +325,7 @@ class LabelCheck:
 
 
 def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> LabelCheck:
-    """Compare the labels of coded texts with the labels of all texts.
-
-    Args:
-        labels: Labels of all texts.
-        coded: Labels of the coded texts, which are some of these texts.
-    """
+    """Compare the labels of coded texts with the labels of all texts."""
     groups = groups_of(labels)
     totals = Counter(groups[name] for name in labels)
     counts = Counter(groups[name] for name in coded)

@@ -68,20 +68,14 @@ _LEAST_DF = 4.0  # degrees of freedom of a statistic of five units or more
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cases:
-    """Unseen cases of one kind, such as texts that have a label and were not given it.
+    """Unseen cases of one kind, such as texts that have a label and were not given it."""
 
-    Attributes:
-        size: float64[q], root mean squared influence of a case on q estimates; 0 if there
-            can be no case.
-        mean: float64[q], mean influence of a case, with its sign.
-        seen: float64[q], number of cases seen, in cases of this size.
-        unseen: Number of unseen cases if none is seen.
-    """
-
+    # float64[q], root mean squared influence of a case on q estimates; 0 if there can be
+    # no case
     size: Floats
-    mean: Floats
-    seen: Floats
-    unseen: float = 1.0
+    mean: Floats  # float64[q], mean influence of a case, with its sign
+    seen: Floats  # float64[q], number of cases seen, in cases of this size
+    unseen: float = 1.0  # Number of unseen cases if none is seen
 
     @classmethod
     def of(
@@ -104,19 +98,12 @@ class Cases:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spread:
-    """Variability of q estimates.
+    """Variability of q estimates."""
 
-    Attributes:
-        variance: float64[q], variances.
-        third: float64[q], third central moments.
-        df: float64[q], degrees of freedom of the variances.
-        cases: Unseen cases of each kind.
-    """
-
-    variance: Floats
-    third: Floats
-    df: Floats
-    cases: tuple[Cases, ...] = ()
+    variance: Floats  # float64[q], variances
+    third: Floats  # float64[q], third central moments
+    df: Floats  # float64[q], degrees of freedom of the variances
+    cases: tuple[Cases, ...] = ()  # Unseen cases of each kind
 
     @classmethod
     def symmetric(cls, variance: Floats, df: Floats) -> Spread:
@@ -166,11 +153,6 @@ def heaviest(sizes: Floats, probs: Floats, level: float) -> float:
     inclusion probabilities sum to the square of the normal quantile, the sample contains
     none of them with a probability of about 1 - level. Because probabilities are summed,
     a single text with a tiny probability cannot dominate.
-
-    Args:
-        sizes: float64[m], influences of the texts that could be cases, at least 0.
-        probs: float64[m], their inclusion probabilities.
-        level: Confidence level.
     """
     if len(sizes) == 0:
         return 0.0
@@ -184,13 +166,7 @@ def heaviest(sizes: Floats, probs: Floats, level: float) -> float:
 
 
 def unseen_case(influences: Floats, probs: Floats, level: float) -> tuple[float, float]:
-    """Return the size and the mean of an unseen case of the greatest weight; see `Cases`.
-
-    Args:
-        influences: float64[m], influences of the texts that could be cases, not 0.
-        probs: float64[m], their inclusion probabilities.
-        level: Confidence level.
-    """
+    """Return size and mean of an unseen case of the greatest weight; see `Cases`."""
     sizes = np.abs(influences)
     sizes = np.minimum(sizes, heaviest(sizes, probs, level))
     weights = probs * sizes**2
@@ -200,45 +176,30 @@ def unseen_case(influences: Floats, probs: Floats, level: float) -> tuple[float,
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnitStatistic:
-    """A statistic of n units, and its derivatives by the weights of units.
+    """A statistic of n units, and its derivatives by the weights of units."""
 
-    Attributes:
-        value: The statistic; NaN if it is undefined.
-        weights: float64[n], positive weights of the units.
-        slopes: float64[n], derivatives by the weights. Their mean, weighted, is 0.
-        unseen: float64[q, c], derivatives by the weight of an unseen unit with one of q
-            labels and c codes; NaN for impossible units. If all are NaN, the statistic
-            is one of numbers, whose sample shows no third moment.
-        groups: int64[n], group of each unit, from 0; -1 for a unit without one. They are
-            the q labels if q > 1. None without groups.
-        strata: int64[n], strata with fixed numbers of units; None for independent draws.
-        least: Smallest possible value.
-        most: Largest possible value.
-        df: Degrees of freedom; None for the effective number of units by their weights.
-    """
-
-    value: float
-    weights: Floats
-    slopes: Floats
+    value: float  # The statistic; NaN if it is undefined
+    weights: Floats  # float64[n], positive weights of the units
+    slopes: Floats  # float64[n], derivatives by the weights. Their mean, weighted, is 0.
+    # float64[q, c], derivatives by the weight of an unseen unit with one of q labels and
+    # c codes; NaN for impossible units. If all are NaN, the statistic is one of numbers,
+    # whose sample shows no third moment.
     unseen: Floats
+    # int64[n], group of each unit, from 0; -1 for a unit without one. They are the q
+    # labels if q > 1. None without groups.
     groups: Integers | None = None
+    # int64[n], strata with fixed numbers of units; None for independent draws
     strata: Integers | None = None
-    least: float = 0.0
-    most: float = 1.0
+    least: float = 0.0  # Smallest possible value
+    most: float = 1.0  # Largest possible value
+    # Degrees of freedom; None for the effective number of units by their weights
     df: float | None = None
 
     @classmethod
     def mean(
         cls, numbers: Floats, weights: Floats, values: Sequence[float] = ()
     ) -> UnitStatistic:
-        """Return the mean of numbers, or of hits if they have two values.
-
-        Args:
-            numbers: float64[n].
-            weights: float64[n], positive.
-            values: Possible numbers of an unseen unit; () if any number is possible: the
-                interval is then a t interval.
-        """
+        """Return the mean of numbers, or of hits if they have two values."""
         value, total = float(np.average(numbers, weights=weights)), weights.sum()
         return cls(
             value=value,
@@ -311,6 +272,11 @@ class UnitStatistic:
         low, high, _ = spread.limits(np.array([self.value]), level)
         return within(float(low[0]), float(high[0]), self.least, self.most)
 
+    def measure(self, level: float) -> Measure:
+        """Return the statistic with its confidence limits."""
+        low, high = self.limits(level)
+        return Measure(value=self.value, low=low, high=high, n=len(self.weights))
+
     @property
     def _moments(self) -> tuple[float, float, int]:
         """Variance, third central moment, and number of strata of two units or more.
@@ -377,10 +343,8 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
     """
     values, weights = values[weights > 0], weights[weights > 0]
     if len(values) == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
-    found = UnitStatistic.mean(values, weights)
-    low, high = found.limits(level)
-    return Measure(value=found.value, low=low, high=high, n=len(values))
+        return Measure(n=0)
+    return UnitStatistic.mean(values, weights).measure(level)
 
 
 def are_equal(weights: Floats) -> bool:

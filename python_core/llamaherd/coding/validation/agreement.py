@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding.annotation.label_sets import (
-    BETWEEN,
-    in_order,
     joined_labels,
     labels_in,
     none_of,
-    words_for_none,
 )
-from llamaherd.coding.codes import check_coders, read_sets
 from llamaherd.coding.codes.coders import majority_of_sets
+from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.statistics.intervals import share
 from llamaherd.coding.statistics.ratings import Agreement, CodesByCoder, ModelAndPerson
 from llamaherd.coding.statistics.uncertainty import mean
@@ -162,20 +159,8 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
     The confidence is removed, because the probability of a set of labels is unknown.
     """
     names = tuple(map(str, answers.names))
-
-    columns = read_sets(
-        [answers.labels, *codes.codes],
-        names,
-        BETWEEN,
-        words_for_none(names),
-        argument="gold",
-    )
-    labels, *people = [[x for each in column for x in each or ()] for column in columns]
-    check_coders(labels, people, codes.coders, [*names, *codes.names])
-    labels, *made = [
-        [None if each is None else in_order(map(str, each), names) for each in column]
-        for column in columns
-    ]
+    columns = [answers.labels, *codes.codes]
+    labels, *made = sets_of(columns, names, codes.coders, codes.names)
     answers = replace(
         answers, labels=list(labels), names=names, probs=None, confidence=None
     )
@@ -216,15 +201,7 @@ def by_label(
     names: Sequence[Hashable],
     how: CoefficientSettings,
 ) -> tuple[LabelAgreement, ...]:
-    """Return the agreement of coders for each label.
-
-    Args:
-        given: Labels by the model, as tuples.
-        right: Majority of human codes, as tuples.
-        people: Human codes of each coder, as tuples.
-        names: All labels.
-        how: Settings of the coefficients.
-    """
+    """Return the agreement of coders for each label."""
     return tuple(
         LabelAgreement(
             label=name,
@@ -253,9 +230,6 @@ def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
             Agreement(
                 name=same[0].name,
                 value=means[0],
-                low=math.nan,
-                high=math.nan,
-                se=math.nan,
                 observed=means[1],
                 expected=means[2],
                 n_units=same[0].n_units,

@@ -134,11 +134,7 @@ _LEAST_TEXTS = 20  # least number of texts with two codes or more
 
 
 def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
-    """Return codes as label numbers, the labels that occur, and the texts with a code.
-
-    Returns:
-        int64[J, n] with -1 for missing codes; K labels; n indices of texts.
-    """
+    """Return codes as label numbers, the labels that occur, and the texts with a code."""
     if gold.several:
         raise ArgumentError(
             "must have one label for each text, as the model of coders requires",
@@ -169,22 +165,15 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """Estimates by expectation maximization.
+    """Estimates by expectation maximization."""
 
-    Attributes:
-        posteriors: float64[n, K], probability of each label for each text.
-        prior: float64[K], share of each label in the sample.
-        errors: float64[J, K, K], probability of coder j's code (last axis) given the
-            right label (second axis).
-        n_steps: Number of steps of expectation maximization.
-        log_likelihood: Logarithm of the likelihood of the codes.
-    """
-
-    posteriors: Floats
-    prior: Floats
+    posteriors: Floats  # float64[n, K], probability of each label for each text
+    prior: Floats  # float64[K], share of each label in the sample
+    # float64[J, K, K], probability of coder j's code (last axis) given the right label
+    # (second axis)
     errors: Floats
-    n_steps: int
-    log_likelihood: float
+    n_steps: int  # Number of steps of expectation maximization
+    log_likelihood: float  # Logarithm of the likelihood of the codes
 
 
 def fitted(
@@ -196,17 +185,7 @@ def fitted(
     n_steps: int = 1000,
     tolerance: float = 1e-8,
 ) -> Fitted:
-    """Estimate labels and coders' error rates.
-
-    Args:
-        codes: int64[J, n], index of each coder's code for each text; -1 if there is no
-            code.
-        n_labels: K, the number of labels.
-        one_coin: True to fit a single probability for each coder.
-        smoothing: Number added to each count of codes, so that no probability is 0.
-        n_steps: Largest number of steps.
-        tolerance: Change of the log-likelihood per text below which the steps end.
-    """
+    """Estimate labels and coders' error rates."""
     n_coders, n = codes.shape
     given = np.zeros((n_coders, n, n_labels))
     at = np.nonzero(codes >= 0)

@@ -19,6 +19,7 @@ from llamaherd.coding.codes import (
     text_of,
 )
 from llamaherd.coding.gold.joins import Matched, SampleRows
+from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.used import probs_of_codes
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
@@ -30,75 +31,54 @@ _ROUNDING = 1e-9  # tolerance of sums of probabilities
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.ratings import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelLabels:
-    """Labels that a model gave to n texts.
+    """Labels that a model gave to n texts."""
 
-    Attributes:
-        labels: n labels; None if a label is missing.
-        names: All labels in their order; () if unknown.
-        probs: float64[n, k], label probabilities, one column for each of `names`; None if
-            unknown.
-        confidence: float64[n], probability of the given label; NaN if there is no label;
-            None if unknown.
-        texts: n texts; None if unknown.
-        expected: float64[n], expected values of labels that are numbers; NaN if there is
-            no label; None if unknown.
-        examples: Texts whose labels the prompt contained as examples.
-    """
-
-    labels: list[Code]
-    names: tuple[Hashable, ...]
+    labels: list[Code]  # n labels; None if a label is missing
+    names: tuple[Hashable, ...]  # All labels in their order; () if unknown
+    # float64[n, k], label probabilities, one column for each of `names`; None if unknown
     probs: Floats | None
+    # float64[n], probability of the given label; NaN if there is no label; None if
+    # unknown
     confidence: Floats | None
-    texts: list[Any] | None
+    texts: list[Any] | None  # n texts; None if unknown
+    # float64[n], expected values of labels that are numbers; NaN if there is no label;
+    # None if unknown
     expected: Floats | None = None
-    examples: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()  # Texts whose labels the prompt contained as examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Codes:
-    """Codes of m human coders for g texts.
+    """Codes of m human coders for g texts."""
 
-    Attributes:
-        rows: Indices of the g texts.
-        codes: For each of m coders g codes; None if a code is missing.
-        coders: Names of the m coders.
-        inclusion: float64[g], probability of each text to be drawn and coded; None if
-            unknown, or if all texts were drawn.
-        is_sample: True if the texts were drawn, so that inclusion probabilities are
-            needed.
-        n_without: Number of drawn texts without a code.
-        design: Record of the draw; None if unknown.
-        names: Labels that the sample allows, in their order; () if unknown.
-        response: Notes on drawn texts without a code, if their share differs by label, or
-            a stratum has no code; on texts of a locked part; and on changed labels.
-        is_by_label: True if the texts are weighted by the response rates of labels.
-        left_out: Note on texts of the draw that the data do not have; "" without such
-            texts.
-    """
-
-    rows: list[int]
-    codes: list[list[Code]]
-    coders: tuple[str, ...]
+    rows: list[int]  # Indices of the g texts
+    codes: list[list[Code]]  # For each of m coders g codes; None if a code is missing
+    coders: tuple[str, ...]  # Names of the m coders
+    # float64[g], probability of each text to be drawn and coded; None if the texts are
+    # not those of a sample
     inclusion: Floats | None
+    # True if the texts were drawn, so that inclusion probabilities are needed
     is_sample: bool
-    n_without: int = 0
-    design: dict[str, Any] | None = None
+    n_without: int = 0  # Number of drawn texts without a code
+    design: dict[str, Any] | None = None  # Record of the draw; None if unknown
+    # Labels that the sample allows, in their order; () if unknown
     names: tuple[Hashable, ...] = ()
+    # Notes on drawn texts without a code, if their share differs by label, or a stratum
+    # has no code; on texts of a locked part; and on changed labels
     response: tuple[str, ...] = ()
+    # True if the texts are weighted by the response rates of labels
     is_by_label: bool = False
+    # Note on texts of the draw that the data do not have; "" without such texts
     left_out: str = ""
 
 
-def label_column_of(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    gold: Any,  # noqa: ANN401 - of many kinds
-    label: str | None,
-) -> str | None:
+def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
     """Return the column of labels; None if `coded` is not a data frame.
 
     Without `label`, this is the column of labels of the gold sample, else "label", as in
@@ -121,25 +101,9 @@ def label_column_of(
 
 
 def answers_of(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    label: str | None,
-    prob: Any,  # noqa: ANN401 - of many kinds
-    names: Any,  # noqa: ANN401 - of many kinds
-    *,
-    several: bool = False,
+    coded: Input, label: str | None, prob: Input, names: Input, *, several: bool = False
 ) -> ModelLabels:
-    """Read labels and probabilities from `coded`.
-
-    Args:
-        coded: Object with `labels`, such as `Coded` and `ClassifyResults`; a data frame;
-            or a list of labels.
-        label: Column of labels in a data frame.
-        prob: Column with the probability of the label; or float[n], probabilities of the
-            given labels; or float[n, k], probabilities of all labels. None to use the
-            probabilities in `coded`, if any.
-        names: All labels in their order; None to use the labels in `coded`, if any.
-        several: True if a text may have several labels; they stay joined in one string.
-    """
+    """Read labels and probabilities from `coded`."""
     frame = getattr(coded, "frame", coded)
     if label is not None:
         labels = frames.column(frame, label, "label")
@@ -179,7 +143,7 @@ def answers_of(
     )
 
 
-def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # noqa: ANN401
+def _names_in(coded: Input, frame: Input, label: str | None) -> Sequence[Any]:
     """Return all labels that `coded` or the categories of its column define, or ()."""
     known = getattr(coded, "names", ())
     if isinstance(known, (tuple, list)) and known:
@@ -189,9 +153,7 @@ def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # no
 
 
 def _probabilities(
-    prob: Any,  # noqa: ANN401 - whatever numpy makes an array of
-    labels: list[Code],
-    names: tuple[Hashable, ...],
+    prob: Input, labels: list[Code], names: tuple[Hashable, ...]
 ) -> tuple[Floats | None, Floats | None]:
     if prob is None:
         return None, None
@@ -224,22 +186,8 @@ def _probabilities(
     return values, np.where(columns >= 0, own, np.nan)
 
 
-def codes_of(
-    gold: Any,  # noqa: ANN401 - of many kinds
-    truth: Any,  # noqa: ANN401 - of many kinds
-    coded: Any,  # noqa: ANN401 - of many kinds
-    answers: ModelLabels,
-) -> Codes:
-    """Read human codes from `gold`, or from columns of `coded`.
-
-    Args:
-        gold: Object with `rows`, `codes` and `probs`, such as `GoldSample`; codes of all
-            n texts; codes of several people as a mapping by coder or a list of lists;
-            the name of a column, as `truth`; None to use `truth`.
-        truth: Name of the column or columns of `coded` with human codes.
-        coded: The argument `coded` of `answers_of`.
-        answers: The labels that `answers_of` returned.
-    """
+def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> Codes:
+    """Read human codes from `gold`, or from columns of `coded`."""
     n = len(answers.labels)
     if (gold is None) == (truth is None):
         raise ArgumentError(
@@ -249,16 +197,12 @@ def codes_of(
         )
     if isinstance(gold, str):
         gold, truth = None, gold
-    if hasattr(gold, "rows") and hasattr(gold, "codes"):
+    if isinstance(gold, GoldSample):
+        frame, labels = getattr(coded, "frame", coded), answers.labels
         gold = open_parts(gold)
-        if getattr(gold, "waves", ()):
-            gold = gold.coded_waves()
-        frame = getattr(coded, "frame", coded)
-        data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
-        found = Matched.of(gold, data)
-        codes = _of_sample(found.gold, answers.labels, found.new_rows)
-        response = (*codes.response, *found.notes)
-        return replace(codes, response=response, left_out=found.left_out)
+        gold = gold.coded_waves() if gold.waves else gold
+        data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=labels)
+        return _of_sample(Matched.of(gold, data, list(map(text_of, labels))))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -329,19 +273,8 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
     )
 
 
-def _of_sample(
-    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-    labels: Sequence[Code],
-    new_rows: Sequence[int] | None,
-) -> Codes:
-    n = len(labels)
-    given = [int(row) if new_rows is None else new_rows[int(row)] for row in gold.rows]
-    if given and not 0 <= min(given) <= max(given) < n:
-        raise ArgumentError(
-            f"must be drawn from these {count_of(n, 'text')}, but has the row "
-            f"{max(given)}",
-            argument="gold",
-        )
+def _of_sample(found: Matched) -> Codes:
+    gold = found.gold
     columns = [
         [None if is_missing(code) else code for code in column] for column in gold.codes
     ]
@@ -349,45 +282,30 @@ def _of_sample(
         raise ArgumentError(
             "must have codes of people; the sample has none yet", argument="gold"
         )
-    if any(len(column) != len(given) for column in columns):
+    if any(len(column) != len(gold) for column in columns):
         raise ArgumentError(
             "must have as many codes for each coder as it has rows", argument="gold"
         )
-    kept = [i for i in range(len(given)) if any_code([column[i] for column in columns])]
-    probs = getattr(gold, "probs", None)
-    inclusion = None if probs is None else np.asarray(probs, dtype=float)[kept]
-    if inclusion is not None and not ((inclusion > 0) & (inclusion <= 1)).all():
-        raise ArgumentError(
-            "must have inclusion probabilities above 0, up to 1", argument="gold"
-        )
-    response: tuple[str, ...] = ()
-    is_by_label = False
-    if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
-        own = gold.with_labels([_text_or_none(labels[row]) for row in given])
-        found = probs_of_codes(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
-        inclusion = found.probs
-        is_by_label = found.is_by_label
-        response = tuple(found.notes if found.is_by_label else found.notes[1:])
-    names = getattr(gold, "coders", None) or [
-        f"coder {i + 1}" for i in range(len(columns))
-    ]
+    kept = [i for i, codes in enumerate(zip(*columns, strict=True)) if any_code(codes)]
+    inclusion, notes, is_by_label = gold.probs[kept], found.notes, False
+    if 0 < len(kept) < len(gold):
+        answers = probs_of_codes(gold, np.array(kept), has_empty_strata=True)
+        inclusion, is_by_label = answers.probs, answers.is_by_label
+        notes = [*(answers.notes if is_by_label else answers.notes[1:]), *notes]
     return Codes(
-        rows=[given[i] for i in kept],
+        rows=[gold.rows[i] for i in kept],
         codes=[[column[i] for i in kept] for column in columns],
-        coders=tuple(map(str, names)),
+        coders=tuple(gold.coders),
         inclusion=inclusion,
         is_sample=True,
-        n_without=len(given) - len(kept),
-        design=getattr(gold, "design", None),
-        names=tuple(getattr(gold, "names", ())),
-        response=response,
+        n_without=len(gold) - len(kept),
+        design=gold.design,
+        names=tuple(gold.names),
+        response=tuple(notes),
         is_by_label=is_by_label,
+        left_out=found.left_out,
     )
 
 
-def _text_or_none(label: Code) -> str | None:
-    return None if label is None else str(text_of(label))
-
-
-def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def _listed(argument: str, values: Input) -> list[Any]:
     return as_list(argument, "must be a list", values)

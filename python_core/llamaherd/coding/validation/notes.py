@@ -12,6 +12,7 @@ from llamaherd.coding.codes import are_alike
 from llamaherd.coding.codes.coders import note_on_ties
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.sampling import coders_like_model, label_check
+from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
     from llamaherd.coding.validation.inputs import Codes, ModelLabels
@@ -63,8 +64,6 @@ def _of_numbers(validation: Validation) -> list[str]:
 
 def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:
     lines = [f"{codes.left_out}."] if codes.left_out else []
-    if codes.is_sample and codes.inclusion is None:
-        lines.append(note("unknown_probabilities"))
     if codes.n_without and not codes.is_by_label:
         lines.append(note("without_code", n=codes.n_without))
     lines += [f"{text[0].upper()}{text[1:]}." for text in codes.response]
@@ -117,6 +116,4 @@ def _of_labels(validation: Validation, answers: ModelLabels, codes: Codes) -> li
 
 def _some(values: set[Any]) -> str:
     """Return up to five values, sorted as texts."""
-    texts = sorted(map(str, values))
-    more = [f"and {len(texts) - 5} more"] if len(texts) > 5 else []
-    return ", ".join([*texts[:5], *more])
+    return with_commas(sorted(map(str, values)), 5)

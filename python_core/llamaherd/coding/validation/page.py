@@ -27,13 +27,7 @@ _WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
 
 
 def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
-    """Return the page of a validation, with lines of at most 88 characters.
-
-    Args:
-        found: The validation.
-        name: Name of the class to show.
-        first: Number that the page shows for the text with index 0.
-    """
+    """Return the page of a validation, with lines of at most 88 characters."""
     people = len(found.coders)
     who = count_of(people, "person")
     words = [_WEIGHTS[each] for each in found.weighted_by]
@@ -82,31 +76,21 @@ def table(rows: list[list[str]], left: int = 1) -> list[str]:
 
 
 def _summary(found: Validation) -> list[str]:
-    of = found.accuracy
-    rows = [
-        [
-            "all labels right" if found.several else "accuracy",
-            with_interval(of.accuracy),
-        ],
-        *(
-            [ACCURACIES[name], with_interval(getattr(of, name))]
-            for name in ("balanced_accuracy", "macro_f1")
-        ),
-    ]
+    of, ceiling, calibration = found.accuracy, found.ceiling, found.calibration
+    shown = [("all labels right" if found.several else "accuracy", of.accuracy)]
+    names = ("balanced_accuracy", "macro_f1")
+    shown += [(ACCURACIES[name], getattr(of, name)) for name in names]
     if of.majority_label is not None:
-        title = f"always {of.majority_label!r}"
-        rows.append([title, with_interval(of.majority_accuracy)])
-    if found.ceiling is not None:
-        rows += [
-            ["two people agree", with_interval(found.ceiling.people)],
-            ["model and one of them", with_interval(found.ceiling.model)],
-        ]
+        shown.append((f"always {of.majority_label!r}", of.majority_accuracy))
+    if ceiling is not None:
+        shown.append(("two people agree", ceiling.people))
+        shown.append(("model and one of them", ceiling.model))
     if found.brier is not None:
-        rows.append(["Brier score", with_interval(found.brier)])
-    if found.calibration is not None:
-        rows.append(["calibration error", number(found.calibration.ece)])
-        over = found.calibration.overconfidence
-        rows.append(["confidence - accuracy", number(over)])
+        shown.append(("Brier score", found.brier))
+    rows = [[title, with_interval(each)] for title, each in shown]
+    if calibration is not None:
+        rows.append(["calibration error", number(calibration.ece)])
+        rows.append(["confidence - accuracy", number(calibration.overconfidence)])
     return table(rows, left=2)
 
 

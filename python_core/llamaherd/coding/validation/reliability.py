@@ -16,12 +16,14 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.codes import is_missing, read, text_of
 from llamaherd.coding.statistics import cohen_kappa
+from llamaherd.coding.statistics.ratings import Ratings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import decimals, percents
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.ratings import Floats, Integers
 
 _MOST_LABELS = 8  # of printed tables
@@ -127,12 +129,12 @@ class ModelComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Wide:
-    """Labels in wide form: a row for each model, a column for each text."""
+    """Labels as indices of k levels, -1 if missing: m models, n texts."""
 
     models: list[str]
     samples: list[Hashable]
-    labels: list[list[Code]]
-    truth: list[Code] | None
+    labels: Integers  # int64[m, n]
+    truth: Integers | None  # int64[n]
     levels: tuple[Hashable, ...]
 
 
@@ -168,20 +170,15 @@ def compute_confusion_matrices(
     """
     columns = (sample_col, model_col, label_col)
     wide = _wide(annotations, columns, gold, truth_col, label_levels)
-    models = dict(zip(wide.models, wide.labels, strict=True))
+    models, k = dict(zip(wide.models, wide.labels, strict=True)), len(wide.levels)
     truth = wide.truth
+    pairs = combinations(wide.models, 2) if checks.flag("pairwise", pairwise) else ()
     return ConfusionTables(
         levels=wide.levels,
-        vs_gold={
-            name: _table(models[name], truth, wide.levels)
-            for name in sorted(models)
-            if truth is not None
-        },
-        pairwise={
-            f"{a} vs {b}": _table(models[a], models[b], wide.levels)
-            for a, b in combinations(wide.models, 2)
-            if checks.flag("pairwise", pairwise)
-        },
+        vs_gold={}
+        if truth is None
+        else {name: _table(models[name], truth, k) for name in sorted(models)},
+        pairwise={f"{a} vs {b}": _table(models[a], models[b], k) for a, b in pairs},
     )
 
 
@@ -222,9 +219,9 @@ def intercoder_reliability(
 
 
 def _wide(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    annotations: Input,
     columns: tuple[str, str, str],
-    gold: Any,  # noqa: ANN401 - of several kinds
+    gold: Input,
     truth_col: str | None,
     levels: Sequence[Hashable] | None,
 ) -> _Wide:
@@ -244,35 +241,38 @@ def _wide(
         )
     )
     samples, models = list(dict.fromkeys(sample)), list(dict.fromkeys(map(str, model)))
-    at_sample = {name: i for i, name in enumerate(samples)}
     truth = _truth(annotations, gold, truth_col, sample, samples)
     reading = read([label, truth or []], () if levels is None else levels)
-    label, truth = reading.columns[0], None if truth is None else reading.columns[1]
+    known = _levels(
+        None if levels is None else reading.names,
+        [code for column in reading.columns for code in column],
+    )
+    at_sample = {name: i for i, name in enumerate(samples)}
     at_model = {name: i for i, name in enumerate(models)}
-    labels: list[list[Code]] = [[None] * len(samples) for _ in models]
+    index = {code: i for i, code in enumerate(known)}
+    labels = np.full((len(models), len(samples)), -1)
     seen = set()
-    for s, m, given in zip(sample, model, label, strict=True):
+    for s, m, code in zip(sample, model, reading.columns[0], strict=True):
         cell = at_model[str(m)], at_sample[s]
         if cell in seen:
             raise ArgumentError(
                 f"has two labels of the text {s!r} by {m!r}", argument="annotations"
             )
         seen.add(cell)
-        labels[cell[0]][cell[1]] = given
+        labels[cell] = index.get(code, -1)
+    right = np.array([index.get(code, -1) for code in reading.columns[1]], dtype=int)
     return _Wide(
         models=models,
         samples=samples,
         labels=labels,
-        truth=truth,
-        levels=_levels(
-            None if levels is None else reading.names, [*label, *(truth or ())]
-        ),
+        truth=None if truth is None else right,
+        levels=known,
     )
 
 
 def _truth(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
-    gold: Any,  # noqa: ANN401 - of several kinds
+    annotations: Input,
+    gold: Input,
     truth_col: str | None,
     sample: list[Any],
     samples: list[Any],
@@ -314,19 +314,15 @@ def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hasha
     return tuple(dict.fromkeys(levels))
 
 
-def _table(
-    rows: Sequence[Code], columns: Sequence[Code], levels: tuple[Hashable, ...]
-) -> Integers:
-    at = {level: i for i, level in enumerate(levels)}
-    table = np.zeros((len(levels), len(levels)), dtype=np.int64)
-    for a, b in zip(rows, columns, strict=True):
-        if a is not None and b is not None:
-            table[at[a], at[b]] += 1
-    return table
+def _table(rows: Integers, columns: Integers, k: int) -> Integers:
+    both = (rows >= 0) & (columns >= 0)
+    counts = np.bincount(rows[both] * k + columns[both], minlength=k * k)
+    return np.asarray(counts.reshape(k, k))
 
 
 def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
-    found = cohen_kappa(wide.labels[i], wide.labels[j])
+    pair = wide.labels[[i, j]]
+    found = cohen_kappa(*np.where(pair < 0, math.nan, pair))
     return PairKappa(
         model_a=wide.models[i],
         model_b=wide.models[j],
@@ -337,27 +333,17 @@ def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
 
 
 def _alpha(wide: _Wide) -> NominalAlpha:
-    at = {level: i for i, level in enumerate(wide.levels)}
-    counts = np.zeros((len(wide.samples), len(wide.levels)))
-    for row in wide.labels:
-        for i, code in enumerate(row):
-            if code is not None:
-                counts[i, at[code]] += 1
-    sizes = counts.sum(axis=1)
-    alike = (counts * (counts - 1)).sum(axis=1)
+    counts = Ratings(indices=wide.labels, values=wide.levels).counts
+    sizes, total = counts.sum(axis=1), counts.sum()
     paired = sizes >= 2
+    n = sizes[paired]
     shares = np.full(len(counts), math.nan)
-    shares[paired] = alike[paired] / (sizes * (sizes - 1))[paired]
+    shares[paired] = (counts * (counts - 1)).sum(axis=1)[paired] / (n * (n - 1))
     is_complete = bool((sizes == len(wide.models)).all())
-    below = np.where(is_complete, 1.0, sizes - 1)
-    total = counts.sum()
     return NominalAlpha(
-        alpha=_of_counts(counts[paired], below[paired]),
-        alpha_exact=_of_counts(counts[paired], sizes[paired] - 1),
-        per_item={
-            str(name): float(each)
-            for name, each in zip(wide.samples, shares, strict=True)
-        },
+        alpha=_of_counts(counts[paired], np.ones(len(n)) if is_complete else n - 1),
+        alpha_exact=_of_counts(counts[paired], n - 1),
+        per_item=dict(zip(map(str, wide.samples), shares.tolist(), strict=True)),
         category_proportions={
             str(level): float(n / total) if total else math.nan
             for level, n in zip(wide.levels, counts.sum(axis=0), strict=True)

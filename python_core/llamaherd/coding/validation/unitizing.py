@@ -29,32 +29,21 @@ _MOST_LEFT_OUT = 1000  # largest number of times that texts are left out
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Counts of matching passages in n texts, by several rules.
+    """Counts of matching passages in n texts, by several rules."""
 
-    Attributes:
-        given: int64[n], number of passages to evaluate.
-        true: int64[n], number of reference passages, which are taken as right.
-        exact: int64[n], number of passages with equal begin, end and label.
-        right: int64[n], number of evaluated passages that overlap a reference passage
-            with the same label.
-        found: int64[n], number of reference passages that overlap an evaluated passage
-            with the same label.
-    """
-
-    given: Integers
-    true: Integers
-    exact: Integers
+    given: Integers  # int64[n], number of passages to evaluate
+    true: Integers  # int64[n], number of reference passages, which are taken as right
+    exact: Integers  # int64[n], number of passages with equal begin, end and label
+    # int64[n], number of evaluated passages that overlap a reference passage with the
+    # same label
     right: Integers
+    # int64[n], number of reference passages that overlap an evaluated passage with the
+    # same label
     found: Integers
 
 
 def matches(given: Sequence[Sequence[Unit]], true: Sequence[Sequence[Unit]]) -> Matches:
-    """Count matching passages of n texts; equal passages in a text are counted once.
-
-    Args:
-        given: Passages of each text to evaluate.
-        true: Reference passages of each text.
-    """
+    """Count matching passages of n texts; equal passages in a text are counted once."""
     rows = []
     for own, other in zip(given, true, strict=True):
         a, b = sorted(set(own)), sorted(set(other))
@@ -154,15 +143,7 @@ class Unitizing:
         self._parts = [_Part.of_texts(coders, lengths, label) for label in wanted]
 
     def alpha(self, order: Integers | None = None) -> float:
-        """Return alpha: 1 for perfect agreement, about 0 for chance.
-
-        Args:
-            order: Indices of texts, in the order of the continuum; None for each text
-                once.
-
-        Returns:
-            The coefficient; NaN if nobody marked a unit.
-        """
+        """Return alpha: 1 for perfect agreement, about 0 for chance."""
         texts = np.arange(len(self._lengths)) if order is None else order
         ends = np.cumsum(self._lengths[texts])
         begins, length = ends - self._lengths[texts], int(ends[-1])
@@ -198,25 +179,15 @@ class Unitizing:
 
 @dataclass(frozen=True, slots=True)
 class _Units:
-    """Units of one label that a coder marked, in the order of the texts.
+    """Units of one label that a coder marked, in the order of the texts."""
 
-    Attributes:
-        starts: int64[u], begin of each unit in its text.
-        sizes: int64[u], length of each unit.
-        first: int64[n + 1], index of the first unit of each text; the last element is u.
-    """
-
-    starts: Integers
-    sizes: Integers
+    starts: Integers  # int64[u], begin of each unit in its text
+    sizes: Integers  # int64[u], length of each unit
+    # int64[n + 1], index of the first unit of each text; the last element is u
     first: Integers
 
     def placed(self, texts: Integers, begins: Integers) -> tuple[Integers, Integers]:
-        """Return begin and length of the units of these texts on a continuum.
-
-        Args:
-            texts: Indices of the texts.
-            begins: Position on the continuum at which each text begins.
-        """
+        """Return begin and length of the units of these texts on a continuum."""
         counts = self.first[texts + 1] - self.first[texts]
         n_before = np.cumsum(counts) - counts
         index = np.arange(counts.sum()) + np.repeat(self.first[texts] - n_before, counts)
@@ -225,15 +196,10 @@ class _Units:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Units of one label, by all coders.
+    """Units of one label, by all coders."""
 
-    Attributes:
-        observed: float64[n], sum of squared differences in each text.
-        units: Units, for each coder.
-    """
-
-    observed: Floats
-    units: tuple[_Units, ...]
+    observed: Floats  # float64[n], sum of squared differences in each text
+    units: tuple[_Units, ...]  # Units, for each coder
 
     @classmethod
     def of_texts(
@@ -257,12 +223,7 @@ def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
 
 
 def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
-    """Return the disagreement expected by chance.
-
-    Args:
-        each: For each coder, begins and lengths of the units in order.
-        length: Length of the continuum.
-    """
+    """Return the disagreement expected by chance."""
     size = np.concatenate([sizes for _, sizes in each]).astype(float)
     gaps = np.concatenate(
         [

@@ -44,10 +44,7 @@ from llamaherd.coding.validation.inputs import (
     label_column_of,
 )
 from llamaherd.coding.validation.notes import warnings_of
-from llamaherd.coding.validation.validation import (
-    Validation,
-    Wrong,
-)
+from llamaherd.coding.validation.validation import Validation, Wrong
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import removed
 from llamaherd.engine.core.errors import ArgumentError
@@ -57,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Flags, Floats, Scale
@@ -127,7 +125,9 @@ def validate(
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
     if scale is None:
-        scale = scale_of_numbers(answers.labels, scale_of(coded, gold, label))
+        scale = scale_of(coded, gold, label)
+        if scale == "nominal" and are_measured(answers.labels):
+            scale = "interval"
     checks.choice("scale", scale, SCALES)
     codes = codes_of(gold, truth, coded, answers)
     source = Source.of(answers.texts, answers.labels)
@@ -198,10 +198,10 @@ def validate(
     )
     if are_sets:
         found = _in_words(found)
-    return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+    return replace(found, warnings=warnings_of(found, answers, codes, n_ties))
 
 
-def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:  # noqa: ANN401
+def _check_people(coded: Input, gold: Input, truth: Input, label: str | None) -> None:
     """Refuse the column of the model's labels as codes of people."""
     columns = getattr(coded, "columns", None)
     own = columns.get("label") if label is None and isinstance(columns, dict) else label
@@ -216,10 +216,7 @@ def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:
 
 
 def _unit_weights(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    codes: Codes,
-    weights: Any,  # noqa: ANN401 - of many kinds
-    n_texts: int,
+    coded: Input, codes: Codes, weights: Input, n_texts: int
 ) -> Floats | None:
     """Return survey weight / inclusion probability of coded texts; None if all are 1."""
     if weights is None:
@@ -302,10 +299,7 @@ def _brier(
 
 
 def _wrong(
-    answers: ModelLabels,
-    codes: Codes,
-    right: list[Code],
-    is_wrong: Any,  # noqa: ANN401 - bool[g]
+    answers: ModelLabels, codes: Codes, right: list[Code], is_wrong: Input
 ) -> tuple[Wrong, ...]:
     """Return the errors of the model, the most confident first."""
     found = []
@@ -325,28 +319,13 @@ def _wrong(
     return tuple(found)
 
 
-def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
-    """Return "interval" if the labels are measurements, else the given scale."""
-    return "interval" if scale == "nominal" and are_measured(labels) else scale
-
-
 def compared_numbers(
-    answers: ModelLabels,
-    codes: Codes,
-    scale: Scale,
-    level: float,
-    weights: Floats | None,
+    answers: ModelLabels, codes: Codes, scale: Scale, level: float, weights: Floats | None
 ) -> tuple[NumberAgreement | None, NumberAgreement | None]:
     """Compare the model's numbers with people's numbers, and people with each other.
 
     The model's number is the expected value if the probabilities of all labels are known,
     else its label. The number that several people give a text is the mean of their codes.
-
-    Returns:
-        The comparison of the model with people, and the comparison of people with each
-        other. Both comparisons are None for a nominal scale, or if a label or a code is
-        not a number; the comparison of people is also None if fewer than two people
-        coded.
     """
     if scale == "nominal":
         return None, None

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.record import plain
-from llamaherd.coding.statistics import Agreement, for_people
+from llamaherd.coding.statistics import Agreement, Measure, for_people
 from llamaherd.coding.validation.page import page_of
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.codes import Code
-    from llamaherd.coding.statistics import (
-        Accuracy,
-        CalibrationError,
-        CoverageCurve,
-        Measure,
-    )
+    from llamaherd.coding.statistics import Accuracy, CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Floats, Scale
     from llamaherd.coding.validation.agreement import (
@@ -33,6 +26,7 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
+_MACRO = ("balanced_accuracy", "macro_precision", "macro_recall", "macro_f1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +133,6 @@ class Validation:
             return tuple(a for each in of for a in (*each.model, *each.people))
         return (*self.model_agreement, *self.coder_agreement)
 
-    def with_warnings(self, warnings: tuple[str, ...]) -> Validation:
-        """Return the validation with these warnings."""
-        return dataclasses.replace(self, warnings=warnings)
-
     def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
         """Return the texts that people should code so that the other labels are accurate.
 
@@ -170,10 +160,8 @@ class Validation:
     def rows(self) -> list[Row]:
         """Return all numbers as a long table with the columns `COLUMNS`."""
         return [
-            *_of_accuracy(self.accuracy),
-            *_of_agreement(self),
-            *_of_numbers(self),
-            *_of_rest(self),
+            (part, measure, str(label), found.value, found.low, found.high, _n(found))
+            for part, measure, label, found in (*_of_labels(self), *_of_rest(self))
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
@@ -195,64 +183,42 @@ class Validation:
         return page_of(self)
 
 
-def _row(part: str, measure: str, label: object, found: Measure | Agreement) -> Row:
-    n = found.n_units if isinstance(found, Agreement) else found.n
-    return (part, measure, str(label), found.value, found.low, found.high, n)
+def _n(found: Measure | Agreement) -> int:
+    return found.n_units if isinstance(found, Agreement) else found.n
 
 
-def _of_accuracy(found: Accuracy) -> list[Row]:
-    named = (
-        "accuracy",
-        "balanced_accuracy",
-        "macro_precision",
-        "macro_recall",
-        "macro_f1",
-    )
-    rows = [_row("accuracy", name, "", getattr(found, name)) for name in named]
-    most = found.majority_label if found.majority_label is not None else ""
-    rows.append(_row("baseline", "majority", most, found.majority_accuracy))
-    for scores in found.per_label:
+def _of_labels(found: Validation) -> Iterator[tuple[str, str, object, Any]]:
+    """Yield part, measure, label and numbers of accuracy, and of agreement."""
+    of = found.accuracy
+    for name in ("accuracy", *_MACRO):
+        yield "accuracy", name, "", getattr(of, name)
+    most = "" if of.majority_label is None else of.majority_label
+    yield "baseline", "majority", most, of.majority_accuracy
+    for scores in of.per_label:
         for name in ("precision", "recall", "f1"):
-            rows.append(_row("label", name, scores.label, getattr(scores, name)))  # noqa: PERF401 - two loops
-    return rows
+            yield "label", name, scores.label, getattr(scores, name)
+    agreements = [("", found.model_agreement, found.coder_agreement)]
+    agreements += [(str(by.label), by.model, by.people) for by in found.label_agreement]
+    for label, model, people in agreements:
+        for part, own in (("model and people", model), ("between people", people)):
+            for each in own:
+                yield part, each.name, label, each
+    for pair in found.pairs:
+        for each in pair.coefficients:
+            yield "pair", each.name, f"{pair.first} / {pair.second}", each
 
 
-def _of_agreement(found: Validation) -> list[Row]:
-    parts = [("", found.model_agreement, found.coder_agreement)]
-    parts += [(str(of.label), of.model, of.people) for of in found.label_agreement]
-    rows = [
-        _row(part, each.name, label, each)
-        for label, model, people in parts
-        for part, of in (("model and people", model), ("between people", people))
-        for each in of
-    ]
-    return rows + [
-        _row("pair", each.name, f"{pair.first} / {pair.second}", each)
-        for pair in found.pairs
-        for each in pair.coefficients
-    ]
-
-
-def _of_numbers(found: Validation) -> list[Row]:
-    parts = [("numbers", found.numbers), ("numbers of people", found.numbers_of_people)]
-    return [
-        _row(part, name, "", measure)
-        for part, of in parts
-        if of is not None
-        for name, measure in of.measures.items()
-    ]
-
-
-def _of_rest(found: Validation) -> list[Row]:
-    rows = []
-    if found.ceiling is not None:
-        for name in ("people", "model", "difference"):
-            rows.append(_row("ceiling", name, "", getattr(found.ceiling, name)))  # noqa: PERF401 - as above
+def _of_rest(found: Validation) -> Iterator[tuple[str, str, object, Any]]:
+    """Yield rows of numbers, of the ceiling and of calibration, as `_of_labels` does."""
+    numbers = {"numbers": found.numbers, "numbers of people": found.numbers_of_people}
+    for part, of in numbers.items():
+        for name, measure in ({} if of is None else of.measures).items():
+            yield part, name, "", measure
+    for name in ("people", "model", "difference") if found.ceiling is not None else ():
+        yield "ceiling", name, "", getattr(found.ceiling, name)
     if found.brier is not None:
-        rows.append(_row("calibration", "brier", "", found.brier))
+        yield "calibration", "brier", "", found.brier
     if found.calibration is not None:
-        nan, n = math.nan, found.calibration.n
         for name in ("ece", "overconfidence"):
-            value = getattr(found.calibration, name)
-            rows.append(("calibration", name, "", value, nan, nan, n))
-    return rows
+            value, n = getattr(found.calibration, name), found.calibration.n
+            yield "calibration", name, "", Measure(value=value, n=n)

@@ -174,5 +174,5 @@ def test_notes_list_only_the_first_groups() -> None:
     few = next(note for note in found.notes if "have few codes" in note)
     # 12 groups, each with its number of codes in parentheses
     assert few.count(" (") == 13  # and one around all
-    assert re.search(r"\), and \d+ more\)\. A group needs", few)
+    assert re.search(r"\) and \d+ more\)\. A group needs", few)
     assert max(map(len, found.notes)) < 600

@@ -62,10 +62,7 @@ DESIGNS = {
     "simple": (drawn, {}),
     "half of the texts": (lambda: drawn(400), {}),
     "equal strata": (lambda: drawn(by="label", allocation="equal"), {}),
-    "uncertainty": (
-        lambda: drawn(prob="uncertainty", confidence="sure", floor=0.7),
-        {},
-    ),
+    "uncertainty": (lambda: drawn(prob="uncertainty", confidence="sure", floor=0.7), {}),
     "waves": (waves, {}),
     "missing codes": (part_missing, {}),
     "clusters": (drawn, {"cluster": "speaker"}),

@@ -188,28 +188,6 @@ def test_a_formula_without_a_left_side_and_a_label_of_another_name() -> None:
     assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
 
 
-def test_numbers_as_labels() -> None:
-    data = DATA.assign(label=DATA["label"].str.len(), code=DATA["code"].str.len())
-    found = lh.estimate(data, gold(data), "label ~ party", methods=["naive", "gold"])
-    wanted = smf.ols("label ~ party", data).fit().params
-    assert [row.estimate for row in found.by("naive")] == pytest.approx(list(wanted))
-    codes = data.iloc[gold(data).rows]
-    wanted = smf.ols("code ~ party", codes).fit().params
-    assert [row.estimate for row in found.by("gold")] == pytest.approx(list(wanted))
-
-
-def test_about_these_texts_nothing_is_left_to_chance_when_all_are_coded() -> None:
-    found = lh.estimate(DATA, gold(n=N), target="texts", methods=["dsl", "gold", "ppi"])
-    for row in found.rows:
-        wanted = (DATA["code"] == row.outcome).mean()
-        assert row.estimate == pytest.approx(wanted)
-        assert row.std_error == pytest.approx(0, abs=1e-9)
-    some = lh.estimate(DATA, gold(), target="texts", methods=["gold"])
-    more = lh.estimate(DATA, gold(), methods=["gold"])
-    ratio = some.rows[0].std_error / more.rows[0].std_error
-    assert ratio == pytest.approx(np.sqrt(1 - N_GOLD / N), rel=0.01)
-
-
 def test_clusters() -> None:
     found = lh.estimate(DATA, gold(), "label == 'negative' ~ age", cluster="speaker")
     data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
@@ -235,6 +213,8 @@ def test_a_sample_of_unknown_probabilities_is_refused() -> None:
     assert found.design == "probabilities by the caller"
     with pytest.raises(ValueError, match="gold has a design"):
         lh.estimate(DATA, gold(), prob="simple")
+    with pytest.raises(ValueError, match="gold has no codes yet"):
+        lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
 
 
 def test_texts_that_could_never_be_drawn_are_named() -> None:
@@ -245,47 +225,6 @@ def test_texts_that_could_never_be_drawn_are_named() -> None:
         lh.estimate(DATA, codes, prob=probs)
     with pytest.raises(ValueError, match="between 0 and 1 for each text"):
         lh.estimate(DATA, codes, prob=np.full(N, 1.5))
-
-
-def test_a_sample_of_other_texts_is_refused() -> None:
-    drawn = gold()
-    with pytest.raises(ValueError, match="gold was drawn from other data"):
-        lh.estimate(DATA.iloc[::-1], drawn)
-    with pytest.raises(ValueError, match="drawn from 1,200 texts, but the data have 600"):
-        lh.estimate(DATA.iloc[:600], drawn)
-    named = DATA.assign(key=[f"k{i}" for i in range(N)])
-    drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
-    with pytest.raises(ValueError, match="gold was drawn from other data: texts or"):
-        lh.estimate(DATA.iloc[::-1], drawn)  # ids are unknown, texts are known
-    with pytest.raises(ValueError, match="gold has no codes yet"):
-        lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
-
-
-@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
-def test_partial_codes_count_as_a_random_part() -> None:
-    full = gold(prob="stratified")
-    codes = list(full.gold)
-    codes[::3] = [None] * len(codes[::3])
-    with pytest.warns(
-        UserWarning, match="80 of 240 texts of the gold sample have no code"
-    ):
-        found = lh.estimate(DATA, full.with_codes(codes), methods=["gold"])
-    assert found.n_gold == 160
-    # The weights still sum to the number of texts.
-    assert sum(row.estimate for row in found.rows) == pytest.approx(1)
-    all_ = lh.estimate(DATA, full, methods=["gold"])
-    for one, other in zip(found.rows, all_.rows, strict=True):
-        assert one.estimate == pytest.approx(other.estimate, abs=0.1)
-        assert one.std_error > other.std_error
-
-
-def test_several_coders() -> None:
-    one = gold()
-    other = ["neutral"] * N_GOLD
-    drawn = one.with_codes({"b": one.gold, "c": other})
-    same = lh.estimate(DATA, drawn)
-    wanted = lh.estimate(DATA, one)
-    assert [row.estimate for row in same.rows] == [row.estimate for row in wanted.rows]
 
 
 def test_rows_with_something_missing_are_left_out() -> None:
@@ -358,6 +297,7 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
         ({"level": 95}, "level must be above 0 and below 1, not 95"),
         ({"target": "all"}, "target must be one of"),
         ({"by": "colour"}, "by must be a column"),
+        ({"by": ["party", "party"]}, "by names the column 'party' twice"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> None:
@@ -387,14 +327,6 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert repr(found).startswith("<Estimates: mean of 1,200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
     assert found.gold_worth("gold") == pytest.approx(N_GOLD)
-
-    # For these texts alone, the variance of m codes is proportional to 1 / m - 1 / N.
-    here = lh.estimate(DATA, gold(), outcome="negative", target="texts")
-    errors = {row.method: row.std_error for row in here.rows}
-    ratio = (errors["dsl"] / errors["gold"]) ** 2
-    wanted = 1 / (1 / N + (1 / N_GOLD - 1 / N) * ratio)
-    assert here.gold_worth("dsl") == pytest.approx(wanted)
-    assert N_GOLD < wanted < N
     assert found.covariance("dsl", "negative").shape == (3, 3)
     with pytest.raises(ValueError, match="outcome must be one of 'negative', 'positive'"):
         found.covariance("dsl")
@@ -543,24 +475,6 @@ def test_warnings_name_the_line_of_the_caller() -> None:
             warnings.simplefilter("always")
             lh.estimate(data, gold, formula)
         assert {each.filename for each in caught} == {__file__}
-
-
-def test_texts_without_a_group_are_warned_of_and_named() -> None:
-    data = DATA.copy()
-    data.loc[[5, 6, 9], "party"] = None
-    data.loc[4, "speaker"] = np.nan
-    drawn = gold()
-    with pytest.warns(
-        UserWarning,
-        match=r"The column 'party' has no value for 3 of 1,200 texts with a label, "
-        "which are left out",
-    ):
-        found = lh.estimate(data, drawn, outcome="negative", by="party")
-    assert found.n_texts == N - 3
-    with pytest.warns(
-        UserWarning, match=r"'speaker' .* 1 of .* which is left out .cluster"
-    ):
-        lh.estimate(data, drawn, outcome="negative", cluster="speaker")
 
 
 def test_a_text_with_several_missing_values_is_counted_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from itertools import product
 from typing import Any
 
 import llamaherd as lh
@@ -18,6 +19,7 @@ from scipy.stats import t
 from thorough import sized
 
 N = 1000
+NUMBERS = ("estimate", "low", "high", "std_error", "df")
 
 
 def used(rows: np.ndarray, n_texts: int) -> GoldUsed:
@@ -192,9 +194,7 @@ def test_a_regression_and_groups_agree() -> None:
     for method in ("dsl", "gold"):
         difference, slope = by.by(method)[2], fit.by(method)[1]
         assert (difference.term, slope.term) == ("difference", "grp[T.small]")
-        for name in ("estimate", "low", "high", "std_error", "df"):
-            wanted = pytest.approx(getattr(difference, name), rel=1e-9)
-            assert getattr(slope, name) == wanted, name
-        for name in ("estimate", "low", "high", "std_error", "df"):
-            wanted = pytest.approx(getattr(alone.by(method)[0], name), rel=1e-9)
-            assert getattr(one.by(method)[0], name) == wanted, name
+        same = [(difference, slope), (alone.by(method)[0], one.by(method)[0])]
+        for (mean, coefficient), name in product(same, NUMBERS):
+            wanted = pytest.approx(getattr(mean, name), rel=1e-9)
+            assert getattr(coefficient, name) == wanted, name

@@ -80,20 +80,6 @@ def test_recall_is_bounded_by_the_texts_that_could_hold_misses() -> None:
     assert n_told >= 10
 
 
-def test_few_one_sided_errors_are_warned_of_for_each_target() -> None:
-    label = ["a" if i % 2 else "b" for i in range(1000)]
-    code: list[str | None] = [*label[:100], *[None] * 900]
-    code[1] = "b"
-    for target in ("population", "texts"):
-        with pytest.warns(UserWarning, match="Few coded texts have a wrong label"):
-            found = lh.estimate(
-                {"label": label}, code, outcome="a", prob="simple", target=target
-            )
-        row = found.by("dsl")[0]
-        # the model may have missed texts, too: one error was seen, and none of the others
-        assert row.low < row.estimate < row.high
-
-
 def test_sure_texts_with_few_codes_are_warned_of() -> None:
     rng = np.random.default_rng(1)
     data = {
@@ -109,30 +95,6 @@ def test_sure_texts_with_few_codes_are_warned_of() -> None:
     with pytest.warns(UserWarning, match=r"9\d% of the texts, those with the lowest"):
         found = lh.estimate(data, gold, outcome="a", methods=["dsl"])
     assert found.rows[0].high - found.rows[0].low > 0.1
-
-
-def test_response_that_depends_on_the_label_is_weighted_by_label() -> None:
-    """Coders coded 90% of one label and 50% of the other; unweighted coverage was 65%."""
-    rng = np.random.default_rng(3)
-    code = rng.random(N) < 0.4
-    label = np.where(rng.random(N) < 0.85, code, ~code)
-    names = np.array(["no", "yes"])
-    data = {
-        "text": [f"{i}" for i in range(N)],
-        "label": names[label.astype(int)].tolist(),
-    }
-    drawn = lh.gold_sample(data, 300, text="text", label="label", seed=1)
-    given: list[str | None] = [names[int(code[i])] for i in drawn.rows]
-    for k, i in enumerate(drawn.rows):
-        if rng.random() > (0.9 if label[i] else 0.5):
-            given[k] = None
-    with pytest.warns(
-        UserWarning, match=r"not at random: .* Codes are weighted by label"
-    ):
-        found = lh.estimate(data, drawn.with_codes(given), outcome="yes")
-    for row in found.rows:
-        if row.method in {"dsl", "gold"}:
-            assert row.estimate == pytest.approx(0.4, abs=0.07)
 
 
 @pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")

@@ -151,18 +151,6 @@ def test_codes_in_other_spelling_are_no_labels_of_their_own() -> None:
         lh.validate(labels, [label.upper() for label in labels], labels=["Sports", "x"])
 
 
-def test_a_series_in_another_order_is_refused() -> None:
-    frame = pd.DataFrame({"text": [f"Text {i}." for i in range(40)], "label": ["a"] * 40})
-    codes = frame["label"].sample(frac=1, random_state=1)
-    for call in (
-        lambda: lh.estimate(frame, codes, label="label", prob="simple"),
-        lambda: lh.validate(frame, codes, label="label"),
-    ):
-        with pytest.raises(ValueError, match=r"another index .*gold\.reindex"):
-            call()
-    assert lh.validate(frame, codes.to_numpy(), label="label").n_gold == 40
-
-
 def test_samples_of_one_label_and_of_several_do_not_mix() -> None:
     frame = {"text": [f"Text {i}." for i in range(40)], "label": ["a", "b"] * 20}
     sample = lh.gold_sample(frame, 10, text="text", label="label", several=True, seed=1)

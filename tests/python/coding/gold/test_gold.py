@@ -84,10 +84,8 @@ def test_the_seed_decides_and_is_told() -> None:
 
 def test_strata() -> None:
     found = sample(prob="stratified", allocation="equal", n=9)
-    drawn = Counter(found.labels)
-    assert (
-        set(drawn.values()) == {2, 3, 4} or max(drawn.values()) - min(drawn.values()) <= 2
-    )
+    drawn = Counter(found.labels).values()
+    assert max(drawn) - min(drawn) <= 2
     assert found.design["strata"] == {"yes": 15, "no": 43, "rare": 2}
     crossed = sample(by=["party", "label"])
     assert "A / no" in crossed.design["strata"]
@@ -224,19 +222,10 @@ def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
     found = lh.validate(coded, gold.with_codes(coded.labels))
     assert any(told.startswith("2 texts with codes are ex") for told in found.warnings)
     from_r = {
-        "by": None,
-        "prob": None,
-        "text": "text",
-        "label": "label",
-        "id": None,
-        "confidence": None,
-        "floor": 0.3,
-        "allocation": "proportional",
-        "names": [],
-        "seed": 1.0,
-        "several": False,
-        "each": [],
-    }
+        **dict.fromkeys(("by", "prob", "id", "confidence")), "text": "text",
+        "label": "label", "floor": 0.3, "allocation": "proportional", "names": [],
+        "seed": 1.0, "several": False, "each": [],
+    }  # fmt: skip
     book = json.dumps(coded.codebook.to_dict())
     data = {".class": "frame", "content": coded.frame, "book": book}
     told = _r.gold_draw(data, 20, **from_r)
@@ -263,6 +252,7 @@ def test_blank_texts_are_not_drawn() -> None:
         ({"n": 100}, "n must be at most 60, not 100: 60 texts"),
         ({"seed": -1}, "seed must be between 0"),
         ({"by": "party", "allocation": {"A": 20}}, r"\(A, B\), but has numbers for A"),
+        ({"by": ["party", "party"]}, "by names the column 'party' twice"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> None:
@@ -307,14 +297,6 @@ def test_people_may_give_a_label_that_the_model_never_gave(prefix: str) -> None:
     other = data | {label: ["no", "other", "no", "no", "no", "no"]}
     drawn = lh.gold_sample(other, 2, text="text", label=label, seed=1)
     assert drawn.names == ("no", "other")
-
-
-def test_columns_of_groups_are_named_once() -> None:
-    with pytest.raises(ValueError, match="by names the column 'party' twice"):
-        sample(by=["party", "party"])
-    drawn = sample(n=60).with_codes(frame()["label"])
-    with pytest.raises(ValueError, match="by names the column 'party' twice"):
-        lh.estimate(frame(), drawn, by=["party", "party"])
 
 
 def test_codes_that_are_no_list_are_named() -> None:

@@ -115,19 +115,11 @@ def test_uncertainty_is_that_of_the_least_sure_label() -> None:
     assert drawn.rows == sample(prob="uncertainty", confidence=sure.tolist()).rows
     assert np.argsort(drawn.all_probs)[0] == sure.argmax()
     options = {
-        "by": None,
-        "prob": "uncertainty",
-        "text": "text",
-        "label": "label",
-        "id": None,
-        "confidence": None,
-        "floor": 0.3,
-        "names": list(NAMES),
-        "allocation": "proportional",
-        "seed": 1.0,
-        "several": True,
+        **dict.fromkeys(("by", "id", "confidence")), "prob": "uncertainty",
+        "text": "text", "label": "label", "floor": 0.3, "names": list(NAMES),
+        "allocation": "proportional", "seed": 1.0, "several": True,
         "each": [f"p_{name}" for name in NAMES],
-    }
+    }  # fmt: skip
     data = {".class": "frame", "content": coded().frame}
     from_r = _r.gold_draw(data, 20, **options)
     assert from_r["ok"], from_r

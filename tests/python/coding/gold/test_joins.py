@@ -146,9 +146,6 @@ def test_a_column_id_that_is_unique_is_taken() -> None:
     assert drawn.ids == [data["id"][row] for row in drawn.rows]
     bare = data.drop(columns="text").sort_values("party")
     assert numbers(bare, drawn) == pytest.approx(numbers(data, drawn))
-    for ids in (["k"] * N, [None, *data["id"][1:]]):
-        with pytest.warns(UserWarning, match="The column 'id' has"):
-            assert gold(data.assign(id=ids)).design["id"] is None
     assert gold(data, id="text").design["id"] == "text"
 
 
@@ -185,30 +182,29 @@ def test_samples_of_earlier_versions() -> None:
 
 
 def test_series_in_another_order_are_refused() -> None:
-    codes, sure = DATA["code"][::-1], pd.Series(np.full(N, 0.5))[::-1]
-    with pytest.raises(ValueError, match="gold has another index than the data"):
-        lh.estimate(DATA, codes, prob="simple")
-    with pytest.raises(ValueError, match="gold has another index than the data"):
-        lh.validate(DATA, codes, label="label")
-    with pytest.raises(ValueError, match="gold has another index than the data"):
-        lh.validate(DATA, pd.DataFrame({"a": codes}), label="label")
-    with pytest.raises(ValueError, match="gold has another index than the data"):
-        lh.validate(DATA, {"a": DATA["code"], "b": codes}, label="label")
-    with pytest.raises(ValueError, match="gold has another index than the data"):
-        lh.validate(DATA["label"], codes)
-    with pytest.raises(ValueError, match="prob has another index than the data"):
-        lh.estimate(DATA, DATA["code"], prob=sure)
-    with pytest.raises(ValueError, match="prob has another index than the data"):
-        lh.gold_sample(DATA, 200, prob=sure, text="text")
-    with pytest.raises(ValueError, match="confidence has another index than the data"):
-        lh.gold_sample(DATA, 20, prob="uncertainty", confidence=sure, text="text")
-    with pytest.raises(ValueError, match="prob has another index than the data"):
-        lh.validate(DATA, DATA["code"], label="label", prob=sure)
-    codes = DATA["code"]
-    with pytest.raises(ValueError, match="codes have different indexes"):
-        lh.krippendorff_alpha([codes, codes[::-1]])
-    with pytest.raises(ValueError, match="codes have different indexes"):
-        lh.cohen_kappa(codes, codes[::-1])
+    codes, moved = DATA["code"], DATA["code"][::-1]
+    sure = pd.Series(np.full(N, 0.5))[::-1]
+    other = "{} has another index than the data".format
+    refused = [
+        (other("gold"), lambda: lh.estimate(DATA, moved, prob="simple")),
+        (other("gold"), lambda: lh.validate(DATA, moved, label="label")),
+        (other("gold"), lambda: lh.validate(DATA, pd.DataFrame({"a": moved}))),
+        (other("gold"), lambda: lh.validate(DATA, {"a": codes, "b": moved})),
+        (other("gold") + ".*gold.reindex", lambda: lh.validate(DATA["label"], moved)),
+        (other("prob"), lambda: lh.estimate(DATA, codes, prob=sure)),
+        (other("prob"), lambda: lh.gold_sample(DATA, 200, prob=sure)),
+        (other("prob"), lambda: lh.validate(DATA, codes, prob=sure)),
+        (
+            other("confidence"),
+            lambda: lh.gold_sample(DATA, 20, prob="uncertainty", confidence=sure),
+        ),
+        ("different indexes", lambda: lh.krippendorff_alpha([codes, moved])),
+        ("different indexes", lambda: lh.cohen_kappa(codes, moved)),
+    ]
+    for match, call in refused:
+        with pytest.raises(ValueError, match=match):
+            call()
+    assert lh.validate(DATA, moved.to_numpy()).n_gold == N
     assert lh.cohen_kappa(codes, codes).value == pytest.approx(1, abs=1e-12)
 
 
@@ -299,3 +295,4 @@ def test_a_column_of_ids_that_is_not_used_is_told(first: str | None, told: str) 
     with pytest.warns(UserWarning, match=f"column 'id' has .*{told}.* row numbers"):
         drawn = lh.gold_sample(data, 20, seed=1)
     assert drawn.ids == [str(row + 1) for row in drawn.rows]
+    assert drawn.design["id"] is None

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from llamaherd.coding.statistics.dsl import Problem, gold_alone
 from llamaherd.coding.statistics.label_weight import (
-    VarianceParts,
     codes_alone,
-    sum_of_parts,
 )
 
 SIZES, DRAWN = (60, 600), (30, 60)  # half and a tenth of two strata
@@ -146,16 +144,6 @@ def test_the_parts_are_those_of_the_variance(
     found = codes_alone(made, {key: np.array([-1.0, 1.0])})
     assert found.variances[key].ratio(1.0) == pytest.approx(1)
     assert found.needed(key, 1.0) == pytest.approx(N_CODES)
-
-
-def test_parts_of_a_sum_are_weighted_by_the_variances() -> None:
-    one = VarianceParts(fixed=0.0, probs=np.array([0.5]), parts=np.array([2.0]))
-    two = VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
-    both = sum_of_parts([(one, 3.0), (two, 1.0)])
-    assert both is not None
-    assert both.ratio(1.0) == pytest.approx(1)
-    assert both.ratio(2.0) == pytest.approx(0.25)
-    assert sum_of_parts([(one, 0.0)]) is None
 
 
 @pytest.mark.filterwarnings("ignore:.*code more texts:UserWarning")

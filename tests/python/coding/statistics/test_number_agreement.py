@@ -33,17 +33,6 @@ def test_alpha_is_that_of_krippendorff(ratings: list[list[float]]) -> None:
     assert number_agreement(ratings).alpha.value == pytest.approx(wanted)
 
 
-def test_icc_of_two_is_that_of_an_analysis_of_variance() -> None:
-    n = len(MODEL)
-    both = np.stack([MODEL, PEOPLE], axis=1)
-    rows = 2 * ((both.mean(axis=1) - both.mean()) ** 2).sum() / (n - 1)
-    columns = n * ((both.mean(axis=0) - both.mean()) ** 2).sum()
-    rest = ((both - both.mean()) ** 2).sum() - rows * (n - 1) - columns
-    error = rest / (n - 1)
-    wanted = (rows - error) / (rows + error + 2 * (columns - error) / n)
-    assert number_agreement([MODEL, PEOPLE]).icc.value == pytest.approx(wanted)
-
-
 def test_correlations_and_errors_are_those_of_scipy_and_numpy() -> None:
     found = number_agreement([MODEL, PEOPLE])
     measures = {name: each.value for name, each in found.measures.items()}

@@ -56,10 +56,9 @@ def test_stratified_draws(allocation: object) -> None:
     one = draw(np.random.default_rng(0))
     assert_equal_probs(frequencies(draw, 40), one.all_probs)
     sizes = (
-        {
-            "proportional": {"a": 4, "b": 2, "c": 4},
-            "equal": {"a": 4, "b": 3, "c": 3},
-        }.get(allocation, allocation)
+        {"proportional": {"a": 4, "b": 2, "c": 4}, "equal": {"a": 4, "b": 3, "c": 3}}.get(
+            allocation, allocation
+        )
         if isinstance(allocation, str)
         else allocation
     )

@@ -248,9 +248,3 @@ def test_measures_without_an_interval_are_printed_without_limits(tmp_path: Path)
     assert math.isnan(found.measures[next(iter(found.measures))].low)
     assert re.search(r"exact f1 +1\.000\n", str(found))
     assert "nan" not in str(found)
-
-
-def test_the_bootstrap_was_removed(tmp_path: Path) -> None:
-    gold = codes_of(tmp_path, ann=MARKED)
-    with pytest.warns(UserWarning, match="n_bootstrap and seed have no effect"):
-        lh.validate_spans(gold, gold, n_bootstrap=50, seed=1)
