@@ -94,12 +94,7 @@ class JsonRequest:
 
 
 class Endpoint(ABC):
-    """ASGI application of a path that takes JSON.
-
-    Args:
-        shared: State shared by all requests.
-        shape: Format of requests and answers, or its class.
-    """
+    """ASGI application of a path that takes JSON."""
 
     def __init__(self, shared: SharedState, shape: PathFormat | type[PathFormat]) -> None:
         self._shared = shared
@@ -189,13 +184,7 @@ class _Computing(Endpoint):
 
 
 class Answering(_Computing):
-    """Application of a path whose answers are generated texts.
-
-    Args:
-        shared: State shared by all requests.
-        ctx: Context that runs prompts.
-        shape: Format of requests and answers.
-    """
+    """Application of a path whose answers are generated texts."""
 
     def __init__(self, shared: SharedState, ctx: Context, shape: AnsweringShape) -> None:
         super().__init__(shared, shape)
@@ -324,12 +313,7 @@ def _check_ids(prompt: object, n_vocab: int) -> None:
 
 
 class Working(_Computing):
-    """Application of a path whose answers are never streamed.
-
-    Args:
-        shared: State shared by all requests.
-        shape: Format of requests and answers.
-    """
+    """Application of a path whose answers are never streamed."""
 
     def __init__(self, shared: SharedState, shape: WorkShape) -> None:
         super().__init__(shared, shape)
@@ -371,11 +355,6 @@ class Working(_Computing):
 
 class _Started(Generic[_T]):
     """Work of a request, started at once.
-
-    Args:
-        made: Checked request.
-        record: Record of the request, which gets the statistics of the work.
-        threads: Threads of the work.
 
     Attributes:
         job: Job of the work.

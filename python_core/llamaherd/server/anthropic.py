@@ -273,13 +273,7 @@ def _kind(name: str, value: Mapping[str, object], kinds: Sequence[str]) -> str:
 
 
 class MessageAnswer:
-    """Writer of one message.
-
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-    """
+    """Writer of one message."""
 
     def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
         self._model = model

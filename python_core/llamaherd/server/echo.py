@@ -47,14 +47,7 @@ class EchoedResult(Result):
 
 
 def start_echo(ctx: Host, parsed: ParsedRequest, threads: Submitting) -> SeveralAnswers:
-    """Start a call for answers that contain their prompts.
-
-    Raises:
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-        PromptError: A prompt is empty.
-        ContextClosedError: The context was closed.
-    """
+    """Start a call for answers that contain their prompts."""
     return SeveralAnswers(_EchoCall(ctx, parsed), threads)
 
 

@@ -64,14 +64,7 @@ _TRUNCATE: dict[str, Schema] = {"truncate_prompt_tokens": {"const": -1}}
 
 
 class EmbeddingsApi(WorkShape):
-    """Format of `/v1/embeddings`.
-
-    Args:
-        own: Model of the server, used if `model` is None.
-        settings: Settings of the server.
-        threads: Threads that compute the vectors of the models.
-        model: Model for embeddings; None uses `own`.
-    """
+    """Format of `/v1/embeddings`."""
 
     path = "/embeddings"
     summary = "Compute vectors of texts, as OpenAI's API does."
@@ -167,17 +160,7 @@ class EmbeddingsApi(WorkShape):
         given: Mapping[str, object],
         options: dict[str, object],
     ) -> Runnable[Embeddings]:
-        """Return a job that computes embeddings.
-
-        Args:
-            model: Model from `chosen`.
-            texts: Texts, or lists of token ids.
-            given: Fields of the request, of which `truncate_prompt_tokens` is read.
-            options: Options of `embed_parallel`.
-
-        Raises:
-            ModelLoadError: The model cannot compute embeddings.
-        """
+        """Return a job that computes embeddings."""
         if "truncate_prompt_tokens" in given:
             n = given["truncate_prompt_tokens"]
             if isinstance(n, bool) or n != -1:
@@ -334,12 +317,7 @@ class RerankApi(WorkShape):
 
 
 class _Answer:
-    """Checked documents of a request, and the format of its answer.
-
-    Args:
-        given: Fields of the request.
-        model_name: Name of the model in the answer.
-    """
+    """Checked documents of a request, and the format of its answer."""
 
     def __init__(self, given: Mapping[str, object], model_name: str) -> None:
         names = [name for name in ("documents", "texts") if name in given]

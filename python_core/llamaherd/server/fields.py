@@ -47,11 +47,7 @@ class UnusedField:
         return {"enum": list(self.values)} if self.values else {"type": "null"}
 
     def check(self, name: str, value: object) -> None:
-        """Check first the type of a value, then whether the value is supported.
-
-        Raises:
-            ApiError: The value has another type, or requests an unsupported feature.
-        """
+        """Check first the type of a value, then whether the value is supported."""
         if value is None:
             return
         if not any(_has_type(value, kind) for kind in self.types):
@@ -211,14 +207,6 @@ def check_of_message(where: str, name: str, value: object) -> None:
     """Check a field of a message that has no effect on the answer.
 
     Clients send messages of answers back, with null or [] for missing fields.
-
-    Args:
-        where: Path of the message.
-        name: Name of the field.
-        value: Value of the field.
-
-    Raises:
-        ApiError: The field is unknown or has a wrong type.
     """
     if value is None or value == []:
         return
@@ -247,11 +235,7 @@ def shown(value: object) -> str:
 
 
 def checked_object(name: str, value: object) -> dict[str, Any]:
-    """Return an object within a request.
-
-    Raises:
-        ApiError: The value is no object; the error names the field around it.
-    """
+    """Return an object within a request."""
     if not isinstance(value, dict):
         field = name.partition(".")[0].partition("[")[0]
         raise bad_field(field, f"{name} must be an object, not {shown(value)}")
@@ -259,22 +243,14 @@ def checked_object(name: str, value: object) -> dict[str, Any]:
 
 
 def checked_string(name: str, value: object) -> str:
-    """Return a string within a request.
-
-    Raises:
-        ApiError: The value is no string.
-    """
+    """Return a string within a request."""
     if not isinstance(value, str):
         raise bad_field(name, f"{name} must be a string, not {shown(value)}")
     return value
 
 
 def check_names(where: str, item: Mapping[str, object], names: Collection[str]) -> None:
-    """Check that an object within a request has no unknown field; null is accepted.
-
-    Raises:
-        ApiError: A field is unknown.
-    """
+    """Check that an object within a request has no unknown field; null is accepted."""
     for key, value in item.items():
         if key not in names and value is not None:
             raise unknown_field(f"{where}.{key}", [f"{where}.{n}" for n in sorted(names)])

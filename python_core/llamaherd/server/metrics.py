@@ -48,9 +48,6 @@ class Metrics:
     """Counters of answered requests, in a separate registry.
 
     With several models all metrics have the label `model`.
-
-    Args:
-        models: Models; each request for metrics reads their load.
     """
 
     def __init__(self, models: ModelView) -> None:

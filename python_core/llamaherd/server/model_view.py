@@ -80,31 +80,12 @@ class ModelView(Protocol):
         """Return the identity of the model that answers requests; safe on any thread.
 
         The first call takes about one second per GB.
-
-        Args:
-            asked: Name of the model in a request; None without a name.
-            endpoint: Path of the request.
-
-        Returns:
-            Text with the hashes of the files; None if no model answers, or its file was
-            replaced.
         """
 
     def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
     ) -> AbstractAsyncContextManager[InMemory]:
-        """Load a model if it is not in memory, and keep it there within the block.
-
-        Args:
-            name: Name of the model.
-            receive: Channel that reports a disconnect.
-            is_patient: Whether models in use are unloaded for the request only after many
-                minutes, because it is a request of a batch.
-
-        Raises:
-            ApiError: The model cannot be used.
-            ClientGoneError: The client disconnected while it waited.
-        """
+        """Load a model if it is not in memory, and keep it there within the block."""
 
     def slots(self) -> Mapping[str, SlotTimes]:
         """Return the times of the slots of each model in memory, by its name.

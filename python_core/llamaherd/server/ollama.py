@@ -183,13 +183,7 @@ def _ending(result: Result, reason: str) -> dict[str, object]:
 
 
 class _OllamaAnswer:
-    """Writer of an answer of `/api/chat`: one object, or one object in each line.
-
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-    """
+    """Writer of an answer of `/api/chat`: one object, or one object in each line."""
 
     def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
         self._model = model
@@ -285,12 +279,7 @@ class OllamaEmbed(EmbeddingsApi):
 
 
 def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
-    """Return the names of models, as Ollama lists the models of a machine.
-
-    Args:
-        shown: Models of the server.
-        created: Time of the start, in seconds since 1970.
-    """
+    """Return the names of models, as Ollama lists the models of a machine."""
     when = datetime.fromtimestamp(created, UTC).isoformat()
     models = [
         {
@@ -335,11 +324,7 @@ class ShowApi(WorkShape):
 
 
 def asked_of_show(fields: Mapping[str, object]) -> str:
-    """Return the name of the model of a request of `/api/show`.
-
-    Raises:
-        ApiError: A field is unknown, invalid or missing.
-    """
+    """Return the name of the model of a request of `/api/show`."""
     given = ShowApi.given(fields)
     checks.flag("verbose", given.get("verbose", False))
     field = "model" if "model" in given else "name"
@@ -363,13 +348,7 @@ class Described(Protocol):
 def described(
     model: Described, n_params: int | None = None, parent: str | None = None
 ) -> dict[str, object]:
-    """Return the answer of `/api/show`.
-
-    Args:
-        model: Model, or the header of its file.
-        n_params: Number of parameters; None if it is not known.
-        parent: Name of the model that an adapter belongs to; None for a model.
-    """
+    """Return the answer of `/api/show`."""
     metadata = model.metadata
     kind = metadata.get("general.architecture", "")
     info: dict[str, Any] = {"general.architecture": kind}

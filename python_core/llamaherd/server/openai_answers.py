@@ -28,14 +28,7 @@ _DONE = "data: [DONE]\n\n"
 
 
 class _OpenAiAnswer(ABC):
-    """Base class of the answers of chats and of completions.
-
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-        logprobs: Writer of log-probabilities; None for a request without them.
-    """
+    """Base class of the answers of chats and of completions."""
 
     _prefix: str  # prefix of the id of an answer
     _object: str
@@ -259,14 +252,7 @@ _OPEN: dict[str, object] = {"logprobs": None, "finish_reason": None}
 
 
 class ChatAnswer(_OpenAiAnswer):
-    """Answer of `/v1/chat/completions`.
-
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-        logprobs: Writer of log-probabilities; None for a request without them.
-    """
+    """Answer of `/v1/chat/completions`."""
 
     _prefix = "chatcmpl"
     _object = "chat.completion"

@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 class ModelPages:
     """Routes of GET requests.
 
-    Args:
-        models: Models of the server.
-        metrics: Metrics of the server.
-
     Attributes:
         document: OpenAPI document of all routes.
     """
@@ -151,14 +147,7 @@ _COUNTS = (
 
 
 class Dashboard:
-    """Data of the page.
-
-    Args:
-        shared: State of the server.
-        models: Models of the server.
-        batches: Function that returns the progress of running and of recently ended
-            batches.
-    """
+    """Data of the page."""
 
     def __init__(
         self,
@@ -251,12 +240,7 @@ _STRICT = {
 
 
 def page_routes(package: str, names: Mapping[str, str]) -> list[Route]:
-    """Return routes of files that need no key, because they contain no data.
-
-    Args:
-        package: Package with a folder `static` of the files.
-        names: File name for each path.
-    """
+    """Return routes of files that need no key, because they contain no data."""
     folder = files(package) / "static"
     return [
         Route(

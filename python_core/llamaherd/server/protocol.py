@@ -82,11 +82,7 @@ class ClientGoneError(Exception):
 
 
 async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of the body of a request, which may be empty.
-
-    Raises:
-        ClientGoneError: The client disconnected.
-    """
+    """Yield the parts of the body of a request, which may be empty."""
     is_whole = False
     while not is_whole:
         message = await receive()
@@ -99,18 +95,7 @@ async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
 async def read_object(
     scope: Scope, receive: Receive, bodies: Bodies, threads: Executor | None = None
 ) -> tuple[dict[str, object], int]:
-    """Read the JSON object in the body of a request; return it with its size.
-
-    Args:
-        scope: Scope of the request.
-        receive: Channel of the request.
-        bodies: Limits on bodies.
-        threads: Threads that parse long bodies; None parses them on the current thread.
-
-    Raises:
-        ApiError: The body is too large, or not a JSON object.
-        ClientGoneError: The client disconnected.
-    """
+    """Read the JSON object in the body of a request; return it with its size."""
     _check_told(scope, bodies.most)
     body = bytearray()
     try:
@@ -144,12 +129,7 @@ def _too_large(most: int) -> ApiError:
 
 
 def parse_object(body: bytes | bytearray) -> dict[str, object]:
-    """Parse a JSON object.
-
-    Raises:
-        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON, or an object
-            in it has a key twice.
-    """
+    """Parse a JSON object."""
     try:
         value = _decoder.decode(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -262,11 +242,7 @@ class Bodies:
         self.n_bytes = 0
 
     def take(self, n_bytes: int) -> None:
-        """Count received bytes.
-
-        Raises:
-            ApiError: Too many bodies are read at once. The new bytes are counted, too.
-        """
+        """Count received bytes."""
         self.n_bytes += n_bytes
         if self.n_bytes > _MOST_BODIES * self.most:
             raise ApiError(

@@ -275,12 +275,6 @@ def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the conversation of a request as messages of chats.
 
     The instructions are a system message before the other messages.
-
-    Args:
-        given: Fields of the request that are not null.
-
-    Raises:
-        ApiError: An item is invalid or of an unsupported type.
     """
     conversation = _Conversation()
     asked = given["input"]
@@ -325,11 +319,7 @@ class _Conversation:
         }
 
     def add(self, where: str, item: object) -> None:
-        """Add an item.
-
-        Raises:
-            ApiError: The item is invalid.
-        """
+        """Add an item."""
         if not isinstance(item, dict):
             raise bad_field(where, f"{where} must be an object")
         kind = item.get("type")

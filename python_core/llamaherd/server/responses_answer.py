@@ -25,14 +25,7 @@ _Item = dict[str, Any]
 
 
 class ResponseAnswer:
-    """Writer of one response.
-
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-        logprobs: Writer of log-probabilities; None for a request without them.
-    """
+    """Writer of one response."""
 
     def __init__(
         self,

@@ -58,12 +58,7 @@ ALIASES = {"/reranking": "/rerank"}
 
 
 def endpoints_of(shared: SharedState, served: Served) -> dict[str, Endpoint]:
-    """Return the application of each path, without `/v1`.
-
-    Args:
-        shared: State shared by all requests.
-        served: The loaded model.
-    """
+    """Return the application of each path, without `/v1`."""
     return {path: _endpoint(shared, served, shape) for path, shape in SHAPES.items()}
 
 
@@ -77,13 +72,7 @@ def _endpoint(shared: SharedState, served: Served, shape: type[PathFormat]) -> E
 
 
 class _WithoutAnswers(Endpoint):
-    """Application of a path that needs a model that generates text.
-
-    Args:
-        shared: State shared by all requests.
-        shape: Format of the path.
-        name: Name of the model.
-    """
+    """Application of a path that needs a model that generates text."""
 
     def __init__(self, shared: SharedState, shape: type[PathFormat], name: str) -> None:
         super().__init__(shared, shape)
@@ -134,12 +123,7 @@ _PAGES: dict[str, Schema] = {
 
 
 def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
-    """Return the document.
-
-    Args:
-        routes: Routes of the application; HTML pages are left out.
-        bodies: Content of POST requests to pages, by path without `/v1`.
-    """
+    """Return the document."""
     paths: dict[str, Schema] = {}
     for route in routes:
         if not route.include_in_schema:

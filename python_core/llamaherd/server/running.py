@@ -44,10 +44,6 @@ class Running:
     `core.request`. Then each cause cancels the handle. The wait for the handle ends
     within one decoding step, and `results` raises the error that names the cause.
 
-    Args:
-        receive: Channel that reports a disconnect.
-        timeout_s: Maximum duration in seconds; None for no limit.
-
     Attributes:
         preparing: Preparation of the request, to be entered by its thread.
     """
@@ -100,11 +96,7 @@ class Running:
         self._cancel()
 
     async def prepared(self, threads: Submitting, prepare: Callable[[], _T]) -> _T:
-        """Let a thread prepare the request, and return what `prepare` returns.
-
-        Raises:
-            AbandonedError: The request was ended early.
-        """
+        """Let a thread prepare the request, and return what `prepare` returns."""
 
         def work() -> _T:
             with self.preparing.entered():
@@ -127,10 +119,6 @@ class Running:
 
         An answer that max_tokens cut off before the end of its schema has the finish
         reason "length", like an answer without a schema.
-
-        Raises:
-            ApiError: The prompt was ended early.
-            GenerationError: The prompt failed.
         """
         try:
             found = await self.handle
@@ -142,11 +130,7 @@ class Running:
         return results
 
     async def outcome(self) -> Any:  # noqa: ANN401 - of any work
-        """Wait for the results of a job whose results are not `Result` objects.
-
-        Raises:
-            ApiError: The job was ended early.
-        """
+        """Wait for the results of a job whose results are not `Result` objects."""
         found = await self.handle
         if self._reason is not None:
             raise self.error()
@@ -185,13 +169,7 @@ _KINDS: dict[str, type[GenerationError]] = {
 def start_several(
     ctx: Host, parsed: ParsedRequest, threads: Submitting
 ) -> SeveralAnswers:
-    """Start a call for all answers of a request.
-
-    Raises:
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-        ContextClosedError: The context was closed.
-    """
+    """Start a call for all answers of a request."""
     # An answer that max_tokens cuts off is an answer here, but a failure of the call:
     # with "return", answers that wait for a slot would then not start.
     options = GenerateOptions(

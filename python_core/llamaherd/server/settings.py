@@ -140,13 +140,7 @@ def is_local(bound: socket.socket) -> bool:
 
 
 def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Hosts:
-    """Return the allowed hosts of a server.
-
-    Args:
-        bound: Socket of the server.
-        host: Name or address to which the socket was bound.
-        allowed: Additional names, checked by `allowed_host`.
-    """
+    """Return the allowed hosts of a server."""
     names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}
     if is_local(bound):
         return Hosts(frozenset(names))
@@ -156,11 +150,7 @@ def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Ho
 
 
 def allowed_host(name: str) -> str:
-    """Check a host name and convert it to lower case.
-
-    Raises:
-        ValueError: The name is empty, or has a port, a path or non-ASCII letters.
-    """
+    """Check a host name and convert it to lower case."""
     plain = name.strip().lower().removesuffix(".")
     bare = plain.removeprefix("[").removesuffix("]")
     if _is_address(bare):

@@ -51,12 +51,6 @@ class Served:
 class PathFormat:
     """Base class of the formats of requests and answers.
 
-    Args:
-        model: Model that answers.
-        settings: Settings of the server, with the names of the model.
-        ctx: Context of the model; None for formats that need none.
-        served: The model with its other parts, for formats that need them.
-
     Attributes:
         path: Path; for OpenAI's API without `/v1`.
         summary: Sentence for the OpenAPI document.
@@ -121,12 +115,7 @@ class PathFormat:
 
     @classmethod
     def given(cls, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields that have an effect; a field with null counts as missing.
-
-        Raises:
-            ApiError: A field is unknown or not supported, a needed field is missing, or a
-                field without an effect has a wrong type.
-        """
+        """Return the fields that have an effect; a field with null counts as missing."""
         return given_fields(fields, cls.fields, cls.needed, cls.unused)
 
     @classmethod
@@ -237,13 +226,7 @@ class AnsweringShape(PathFormat, ABC):
 
     @abstractmethod
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """Parse the fields of a request.
-
-        Raises:
-            ApiError: A field is unknown or invalid.
-            TypeError: A field has the wrong type; the message starts with its name.
-            ValueError: A field is out of range; the message starts with its name.
-        """
+        """Parse the fields of a request."""
 
     @abstractmethod
     def answer(self, parsed: ParsedRequest) -> AnswerWriter:
@@ -295,13 +278,7 @@ class WorkShape(PathFormat, ABC):
 
     @abstractmethod
     def prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
-        """Check a request; return its job, or the answer itself if it takes little time.
-
-        Raises:
-            ApiError: A field is unknown or invalid.
-            TypeError: A field has the wrong type.
-            ValueError: A field is out of range.
-        """
+        """Check a request; return its job, or its answer if that takes little time."""
 
 
 def given_fields(
@@ -314,16 +291,6 @@ def given_fields(
 
     A field of OpenAI's API or of similar servers may be null on each path with fields
     about clients.
-
-    Args:
-        fields: Fields of the request.
-        names: Fields with an effect.
-        needed: Fields that a request must have.
-        unused: Fields without an effect.
-
-    Raises:
-        ApiError: A field is unknown or not supported, a needed field is missing, or a
-            field without an effect has a wrong type.
     """
     given = {}
     for name, value in fields.items():
@@ -341,27 +308,14 @@ def given_fields(
 
 
 def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
-    """Check that the request is for the model of this server.
-
-    Raises:
-        ApiError: The request names another model.
-    """
+    """Check that the request is for the model of this server."""
     asked = checked_string("model", given.get("model", settings.model_name))
     if settings.name_of(asked) is None:
         raise other_model(asked, settings.names)
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
-    """Check that an answer fits into the context, even after the shortest prompt.
-
-    Args:
-        name: Field with the maximum number of tokens of an answer.
-        n: Its value.
-        n_ctx: Maximum number of tokens of a prompt with its answer.
-
-    Raises:
-        ApiError: The answer does not fit.
-    """
+    """Check that an answer fits into the context, even after the shortest prompt."""
     if n >= n_ctx:
         raise ApiError(
             400,

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 class SharedState:
     """State that all clients of a server share.
 
-    Args:
-        slots: Load of all contexts, for the limit on waiting requests.
-        settings: Settings of the server.
-
     Attributes:
         queue: Limit on running and waiting requests.
         bodies: Limit on the memory of bodies.
@@ -93,11 +89,6 @@ class RequestQueue:
     of waiting prompts is not used: it also counts prompts that arrived at the same moment
     and are about to get a free slot.
 
-    Args:
-        slots: Context whose `load` contains the number of slots.
-        n_waiting: Maximum number of waiting requests.
-        clock: Returns the time in seconds.
-
     Attributes:
         n_inside: Number of running and waiting requests.
     """
@@ -114,11 +105,7 @@ class RequestQueue:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Count a request while the block runs.
-
-        Raises:
-            ApiError: The queue is full.
-        """
+        """Count a request while the block runs."""
         if self.n_inside >= self._n_waiting:
             n_slots = self._n_slots
             if self.n_inside >= self._n_waiting + n_slots:

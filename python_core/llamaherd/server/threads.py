@@ -65,12 +65,7 @@ class WorkThreads:
         self._vectors: WeakSet[VectorThreads] = WeakSet()
 
     def pool(self, kind: Kind, *, is_background: bool = False) -> ThreadPoolExecutor:
-        """Return the threads for a kind of work.
-
-        Args:
-            kind: Kind of work.
-            is_background: Whether the work belongs to a request of a batch.
-        """
+        """Return the threads for a kind of work."""
         return self._pools[kind, is_background]
 
     def vectors(self) -> VectorThreads:
@@ -88,12 +83,7 @@ class WorkThreads:
 
 
 def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
-    """Return the kind of the work on a request: "short" or "long".
-
-    Args:
-        fields: Fields of the request.
-        n_bytes: Size of its body.
-    """
+    """Return the kind of the work on a request: "short" or "long"."""
     n = fields.get("n")
     n_answers = n_items(fields) * (n if isinstance(n, int) else 1)
     return "long" if n_bytes > LONG_BYTES or n_answers > _MANY else "short"
@@ -126,11 +116,7 @@ class VectorThreads:
         self._is_closed = False
 
     def of(self, model: Model) -> VectorThread:
-        """Return the thread of a model.
-
-        Raises:
-            ModelClosedError: The threads have ended.
-        """
+        """Return the thread of a model."""
         with self._lock:
             if self._is_closed:
                 raise ModelClosedError("the model is closed")
@@ -159,11 +145,7 @@ class VectorThread:
         return _Turns(self, is_background=is_background)
 
     def submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
-        """Let the thread call a function after those of earlier requests.
-
-        Raises:
-            RuntimeError: The thread has ended.
-        """
+        """Let the thread call a function after those of earlier requests."""
         future: Future[Any] = Future()
         self._waiting[is_background].append((future, fn))
         self._thread.submit(self._run_next)
@@ -193,12 +175,7 @@ _Waiting = tuple[Future[Any], "Callable[[], Any]"]
 
 
 class _Turns:
-    """Turns of clients or of batches on a thread.
-
-    Args:
-        thread: Thread.
-        is_background: Whether the turns are those of batches.
-    """
+    """Turns of clients or of batches on a thread."""
 
     def __init__(self, thread: VectorThread, *, is_background: bool) -> None:
         self._submit = partial(thread.submit, is_background=is_background)
@@ -228,10 +205,6 @@ class AwaitedJob(Generic[_T]):
 
     Each step runs on a thread of a pool. Between two steps, while the prompts of the job
     run in the loop, no thread waits.
-
-    Args:
-        work: Work of the job.
-        threads: Threads of the steps.
     """
 
     def __init__(self, work: SteppedWork[_T], threads: Submitting) -> None:

@@ -164,18 +164,7 @@ def tools_of(
     template: str | None,
     form: AnswerForm | None = None,
 ) -> ToolUse | None:
-    """Return the functions of a request; None if the answer cannot call any.
-
-    Args:
-        given: Fields of the request that are not null.
-        model: Model with the chat template.
-        template: Another template; None uses the model's template.
-        form: Form of an answer that calls no function.
-
-    Raises:
-        ApiError: A field is invalid, or the model cannot choose among functions.
-        TypeError: A field has the wrong type.
-    """
+    """Return the functions of a request; None if the answer cannot call any."""
     tools = _tools(given.get("tools", []))
     choice = given.get("tool_choice", "auto" if tools else "none")
     checks.flag("parallel_tool_calls", given.get("parallel_tool_calls", True))
@@ -208,12 +197,6 @@ def with_tools(
 
     If the chat template supports functions, it writes the descriptions. If it does not
     support functions, the system message describes the functions of a forced call.
-
-    Args:
-        use: Functions of the request.
-        messages: Messages of the conversation.
-        options: Options of the chat.
-        model: Model with the chat template.
     """
     if use.format is GENERIC:
         return with_generic_tools(use.tools, messages, options)

@@ -234,17 +234,7 @@ def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:
 def check_lines(
     path: Path, endpoint: str, most: int, is_cancelled: Callable[[], bool]
 ) -> tuple[int, list[dict[str, object]]]:
-    """Check the requests of a file, which may take seconds.
-
-    Args:
-        path: File.
-        endpoint: Path of all requests.
-        most: Maximum size of a line in bytes.
-        is_cancelled: Called for each line; True ends the check.
-
-    Returns:
-        The number of requests, and the errors in the format of OpenAI's API.
-    """
+    """Check the requests of a file, which may take seconds."""
     errors: list[dict[str, object]] = []
     ids: set[str] = set()
     n = 0

@@ -92,13 +92,7 @@ BODIES: dict[str, Schema] = {
 
 
 class BatchPages:
-    """Routes of files and batches.
-
-    Args:
-        service: Files and batches.
-        shared: State of the server.
-        max_file: Maximum size of a file in bytes.
-    """
+    """Routes of files and batches."""
 
     def __init__(self, service: BatchService, shared: SharedState, max_file: int) -> None:
         self._service = service

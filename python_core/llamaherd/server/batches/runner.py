@@ -60,13 +60,6 @@ class BatchRun:
     stay in memory, no further request starts, and the batch continues when there is
     space again.
 
-    Args:
-        shared: State of the server.
-        models: Models of the server.
-        app: Application that answers the requests.
-        do: Function that runs a function with the store, on another thread.
-        batch: The batch.
-
     Attributes:
         problem: Reason why the batch waits; "" if it does not wait.
     """
@@ -125,11 +118,7 @@ class BatchRun:
         return batch.at("cancelling", self._end_time) if is_cancelled else batch
 
     async def run(self) -> Batch:
-        """Process the rest of the batch; return the batch in its final state.
-
-        Raises:
-            ModelGoneError: Another model answers than the one that the batch began with.
-        """
+        """Process the rest of the batch; return the batch in its final state."""
         left_s = await self._do(lambda store: self._batch.expires - store.now)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(max(0, left_s), self.end, "expired")
@@ -320,11 +309,7 @@ class BatchRun:
             )
 
     async def _outcome(self, request: RequestLine) -> BatchOutcome | None:
-        """Run a request until it has an outcome; None if the batch ends first.
-
-        Raises:
-            ModelGoneError: The answer may be that of another model.
-        """
+        """Run a request until it has an outcome; None if the batch ends first."""
         while True:
             status, answer = await self._answer(request)
             if self._is_over:  # the batch was cancelled, or the server stops

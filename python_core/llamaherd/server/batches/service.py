@@ -31,18 +31,7 @@ _N_THREADS = 4  # so that short work with the store does not wait for long work
 
 
 class BatchService:
-    """Files and batches of a server, from its start to its end.
-
-    Args:
-        shared: State of the server.
-        folder: Folder of the data; None for a temporary folder, created when it is
-            needed.
-        endpoints: Application of each path that batches may use.
-        models: Models of the server.
-
-    Raises:
-        StoreError: The folder cannot be used.
-    """
+    """Files and batches of a server, from its start to its end."""
 
     def __init__(
         self,
@@ -138,10 +127,6 @@ class BatchService:
 
         If the disk is full, the cancellation is stored when there is space again. A batch
         without a run (after an error, or with an unknown endpoint) ends at once.
-
-        Raises:
-            OSError: The batch has no run, and the disk cannot be used.
-            sqlite3.OperationalError: As above.
         """
         try:
             cancelling = await self.do(lambda store: store.move(batch, "cancelling"))

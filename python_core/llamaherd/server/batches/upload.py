@@ -26,9 +26,6 @@ class UploadForm:
     Attributes:
         fields: The other fields.
         filename: Name that the client gave the file; None before the file.
-
-    Raises:
-        ApiError: The content type is not multipart/form-data.
     """
 
     def __init__(self, content_type: str | None, file: BinaryIO, most: int) -> None:
@@ -59,11 +56,7 @@ class UploadForm:
         )
 
     def read(self, part: bytes) -> None:
-        """Read the next part of the form.
-
-        Raises:
-            ApiError: The form is broken or too large.
-        """
+        """Read the next part of the form."""
         try:
             self._parser.write(part)
         except FormParserError as error:
@@ -74,11 +67,7 @@ class UploadForm:
             raise ApiError(413, text, code="request_too_large")
 
     def check_end(self) -> None:
-        """Check that the form was complete and has a file.
-
-        Raises:
-            ApiError: It is not so.
-        """
+        """Check that the form was complete and has a file."""
         if not self._is_whole:
             raise _broken("it has no end")
         if self.filename is None:
@@ -132,20 +121,7 @@ async def receive(
     most: int,
     thread: Executor,
 ) -> UploadForm:
-    """Read a form, and write its file to a new path.
-
-    Args:
-        parts: Parts of the body of a request.
-        content_type: Type of the body, with the boundary between the fields.
-        path: Path of the file.
-        most: Maximum size of the file in bytes.
-        thread: Executor that reads and writes, because a slow disk would block the event
-            loop.
-
-    Raises:
-        ApiError: The form is broken or too large, or has no file.
-        ClientGoneError: The client disconnected.
-    """
+    """Read a form, and write its file to a new path."""
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "wb") as file:
         form = UploadForm(content_type, file, most)

@@ -53,21 +53,6 @@ def load_files(
     """Load a model with its adapters, on any thread.
 
     An adapter that cannot be loaded does not affect the others.
-
-    Args:
-        spec: Files and names.
-        n_cache: Memory for all KV caches and buffers in bytes; ignored if `n_ctx` is
-            fixed.
-        interrupt: Flag that stops loading when another thread sets it.
-        shared: State shared by all requests.
-        settings: Settings of the server.
-        options: Arguments of `Context` other than the model.
-        loading: Arguments of `Model` for GPUs.
-        contents: Files that the server has loaded.
-
-    Raises:
-        ModelLoadError: The model cannot be loaded, or was replaced since it was loaded.
-        LlamaHerdError: The settings do not suit the model.
     """
     problems: dict[str, _LoadProblem] = {}
     contents.check(spec.path)
@@ -99,24 +84,14 @@ def load_files(
 
 
 def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
-    """Return a context for a model; None for a model that only computes embeddings.
-
-    Raises:
-        ContextError: The model neither generates text nor computes embeddings.
-    """
+    """Return a context for a model; None for a model that only computes embeddings."""
     is_both = model.info.has_encoder and model.info.has_decoder  # no answers here
     only_embeds = reads_at_once(model) and not is_both
     return None if only_embeds else Context(model, **options)
 
 
 class _LoadProblem:
-    """Reason why an adapter could not be loaded.
-
-    Args:
-        reason: Message.
-        path: Path of the adapter.
-        state: `file_state` of the file before it was read.
-    """
+    """Reason why an adapter could not be loaded."""
 
     def __init__(self, reason: str, path: Path, state: object) -> None:
         self.reason = reason
@@ -125,13 +100,7 @@ class _LoadProblem:
 
 
 class ModelFiles:
-    """A model and its adapters in memory.
-
-    Args:
-        served: The model and the loaded adapters by name, the model first.
-        problems: Adapters that could not be loaded, by name.
-        n_cache: Memory of all KV caches and buffers in bytes.
-    """
+    """A model and its adapters in memory."""
 
     def __init__(
         self,
@@ -165,12 +134,7 @@ _NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
 
 
 class LoadedModel:
-    """A model in memory with its context.
-
-    Args:
-        model: Model.
-        ctx: Context of the model; None for a model that computes embeddings only.
-    """
+    """A model in memory with its context."""
 
     def __init__(self, model: Model, ctx: Context | None) -> None:
         self.model = model
@@ -206,18 +170,8 @@ class LoadedModel:
 class ServedModel(LoadedModel):
     """A model in memory that answers requests.
 
-    Args:
-        shared: State shared by all requests.
-        loaded: Model with its context.
-        settings: Settings of the server, with the names of this model.
-        embedding_model: Model for embeddings; None to use this model.
-
     Attributes:
         endpoints: Application of each path, without `/v1`.
-
-    Raises:
-        ValueError: The model does not support the setting `thinking`.
-        ChatTemplateError: The template of the settings cannot be used.
     """
 
     def __init__(
@@ -257,13 +211,7 @@ def _warm_up(model: Model, settings: ServerSettings) -> None:
 
 
 class OneModel:
-    """`ModelView` of a server with one model, which is always loaded.
-
-    Args:
-        loaded: Model with its context.
-        settings: Settings of the server.
-        embedding_model: Model for embeddings; None if there is no such model.
-    """
+    """`ModelView` of a server with one model, which is always loaded."""
 
     has_several = False
 

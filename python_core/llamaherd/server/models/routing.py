@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 class ByModel(Endpoint):
-    """ASGI application of one path on a server with several models.
-
-    Args:
-        shared: State shared by all requests.
-        models: Models of the server.
-        path: Path without `/v1`.
-    """
+    """ASGI application of one path on a server with several models."""
 
     def __init__(self, shared: SharedState, models: ModelStore, path: str) -> None:
         super().__init__(shared, SHAPES[path])
@@ -53,10 +47,6 @@ class ShowModels(Endpoint):
     """ASGI application of `/api/show`, which loads no model.
 
     Programs for Ollama send a request to `/api/show` for every model that they list.
-
-    Args:
-        shared: State shared by all requests.
-        models: Models of the server.
     """
 
     def __init__(self, shared: SharedState, models: ModelStore) -> None:
@@ -76,11 +66,7 @@ class ShowModels(Endpoint):
 
 
 def known_name(models: ModelStore, asked: str | None) -> str:
-    """Return the name of the model that answers a request.
-
-    Raises:
-        ApiError: No model has this name.
-    """
+    """Return the name of the model that answers a request."""
     name = models.name_of(asked)
     if name is None:
         raise other_model(str(asked), models.names)

@@ -147,11 +147,7 @@ class ModelStore:
         return self._contents.identity(file.spec.path, adapter, is_loaded=is_loaded)
 
     def header(self, name: str) -> ModelHeader:
-        """Return the metadata of a model file without loading it; safe on any thread.
-
-        Raises:
-            ApiError: The file cannot be read.
-        """
+        """Return the metadata of a model file without loading it; safe on any thread."""
         file = self._of_name[name]
         state = file.spec.state
         known = self._headers.get(file.name)
@@ -189,19 +185,7 @@ class ModelStore:
     async def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
     ) -> AsyncIterator[ServedModel]:
-        """Load a model if it is not in memory, and keep it there within the block.
-
-        Args:
-            name: Name of the model.
-            receive: Channel that reports a disconnect.
-            is_patient: Whether the request belongs to a batch: it waits without limit,
-                and models in use are unloaded for it after `batch_patience_s`.
-
-        Raises:
-            ApiError: The model can never fit, cannot be loaded, got no memory in time, or
-                has too many waiting requests.
-            ClientGoneError: The client disconnected while it waited.
-        """
+        """Load a model if it is not in memory, and keep it there within the block."""
         file = self._of_name[name]
         with nullcontext() if is_patient else file.queue.slot():
             await self._enter(file, name, receive, is_patient=is_patient)
