@@ -13,6 +13,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.server import schemas
+from llamaherd.server.answers import FormWriter, Reply
 from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.errors import ApiError, bad_field
@@ -41,12 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.calls.run.embedding import Embeddings
-    from llamaherd.engine.core.outcome import TextPiece
-    from llamaherd.engine.core.results import Result
-    from llamaherd.engine.model.model import Model
     from llamaherd.server.model_view import ShownModel
-    from llamaherd.server.shapes import ParsedRequest
-    from llamaherd.server.tools import FunctionCall
 
 _BILLION = 1_000_000_000
 _NOT_SET = "a request cannot set it"
@@ -80,6 +76,74 @@ _NAMES = {
 }
 
 
+class _ChatWriter(FormWriter):
+    """Writer of an answer of `/api/chat`: one object, or one object in each line."""
+
+    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+        """See `FormWriter`."""
+        (reply,) = replies
+        message = {"content": reply.text or "", **_calls(reply)}
+        if reply.result.thinking is not None:
+            message["thinking"] = reply.result.thinking
+        return self._object(message, **_ending(reply))
+
+    def thought(self, text: str) -> str:
+        """See `FormWriter`."""
+        return self._line({"content": "", "thinking": text})
+
+    def text(self, text: str, _n_tokens: int) -> str:
+        """See `FormWriter`."""
+        return self._line({"content": text})
+
+    def late(self, reply: Reply) -> str:
+        """See `FormWriter`."""
+        if not (reply.text or reply.calls):
+            return ""
+        return self._line({"content": reply.text or "", **_calls(reply)})
+
+    def finish(self, reply: Reply) -> str:
+        """See `FormWriter`."""
+        return self._line({"content": ""}, **_ending(reply))
+
+    def _line(self, message: dict[str, object], **more: object) -> str:
+        return f"{dumps(self._object(message, **more))}\n"
+
+    def _object(self, message: dict[str, object], **more: object) -> dict[str, object]:
+        return {
+            "model": self._model_name,
+            "created_at": datetime.now(UTC).isoformat(),
+            "message": {"role": "assistant", **message},
+            "done": False,
+            **more,
+        }
+
+
+def _calls(reply: Reply) -> dict[str, object]:
+    calls = [
+        {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
+        for call in reply.calls
+    ]
+    return {"tool_calls": calls} if calls else {}
+
+
+def _ending(reply: Reply) -> dict[str, object]:
+    """Return the last fields of an answer; times are in nanoseconds."""
+    n_prompt, n_new = counts([reply.result])
+    stats = reply.result.stats or RequestStats()
+    seconds = {
+        "total_duration": stats.wall_s,
+        "prompt_eval_duration": stats.prefill_s,
+        "eval_duration": stats.decode_s,
+    }
+    return {
+        "done": True,
+        "done_reason": "length" if reply.reason == "length" else "stop",
+        "prompt_eval_count": n_prompt,
+        "eval_count": n_new,
+        **{name: int(1e9 * each) for name, each in seconds.items()},
+    }
+
+
 class OllamaChat(RewrittenChat):
     """Format of `/api/chat`. Answers are streams unless `stream` is false."""
 
@@ -103,6 +167,7 @@ class OllamaChat(RewrittenChat):
     )
     has_v1 = False
     media_type = "application/x-ndjson"
+    writer = _ChatWriter
 
     @classmethod
     def error_event(cls, error: ApiError) -> str:
@@ -134,10 +199,6 @@ class OllamaChat(RewrittenChat):
             chat["reasoning_effort" if is_level else "thinking"] = given["think"]
         return chat
 
-    def answer(self, parsed: ParsedRequest) -> _OllamaAnswer:
-        """Return the writer of one answer."""
-        return _OllamaAnswer(self._model, self._settings.model_name, parsed)
-
 
 def _messages(messages: object) -> list[dict[str, object]]:
     """Return the conversation in the format of chats."""
@@ -162,82 +223,6 @@ def _call(where: str, call: object) -> dict[str, object]:
     function = checked_object(where, checked_object(where, call).get("function"))
     arguments = json.dumps(function.get("arguments", {}), ensure_ascii=False)
     return {"type": "function", "function": {**function, "arguments": arguments}}
-
-
-def _ending(result: Result, reason: str) -> dict[str, object]:
-    """Return the last fields of an answer; times are in nanoseconds."""
-    n_prompt, n_new = counts([result])
-    stats = result.stats or RequestStats()
-    seconds = {
-        "total_duration": stats.wall_s,
-        "prompt_eval_duration": stats.prefill_s,
-        "eval_duration": stats.decode_s,
-    }
-    return {
-        "done": True,
-        "done_reason": "length" if reason == "length" else "stop",
-        "prompt_eval_count": n_prompt,
-        "eval_count": n_new,
-        **{name: int(1e9 * each) for name, each in seconds.items()},
-    }
-
-
-class _OllamaAnswer:
-    """Writer of an answer of `/api/chat`: one object, or one object in each line."""
-
-    def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
-        self._model = model
-        self._model_name = model_name
-        self._parsed = parsed
-
-    def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._parsed.read(self._model, result)
-        message = {"content": text or "", **self._calls(calls)}
-        if result.thinking is not None:
-            message["thinking"] = result.thinking
-        return self._object(message, **_ending(result, reason))
-
-    def start(self) -> str:
-        """See `AnswerWriter`."""
-        return ""
-
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
-        if piece.kind == "thinking":
-            return self._line({"content": "", "thinking": piece})
-        if self._parsed.tools is not None:
-            return ""  # a possible call is read when it is complete
-        return self._line({"content": piece})
-
-    def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._parsed.read(self._model, result)
-        lines = ""
-        if self._parsed.tools is not None and (text or calls):
-            lines = self._line({"content": text or "", **self._calls(calls)})
-        return lines + self._line({"content": ""}, **_ending(result, reason))
-
-    def _calls(self, calls: Sequence[FunctionCall]) -> dict[str, object]:
-        found = [
-            {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
-            for call in calls
-        ]
-        return {"tool_calls": found} if found else {}
-
-    def _line(self, message: dict[str, object], **more: object) -> str:
-        return f"{dumps(self._object(message, **more))}\n"
-
-    def _object(self, message: dict[str, object], **more: object) -> dict[str, object]:
-        return {
-            "model": self._model_name,
-            "created_at": datetime.now(UTC).isoformat(),
-            "message": {"role": "assistant", **message},
-            "done": False,
-            **more,
-        }
 
 
 class OllamaEmbed(EmbeddingsApi):

@@ -15,6 +15,7 @@ from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import logprobs, running, sampling, tools
+from llamaherd.server.answers import ChatWriter, CompletionWriter
 from llamaherd.server.chats import (
     CHAT_FIELDS,
     chat_messages,
@@ -24,8 +25,7 @@ from llamaherd.server.chats import (
 )
 from llamaherd.server.errors import JSON, ApiError, bad_field, renamed, unknown_field
 from llamaherd.server.fields import FIELDS, OBFUSCATION
-from llamaherd.server.logprobs import MOST_LOGPROBS, LogprobsWriter
-from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
+from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.sampling import (
     DEFAULTS,
     MAX_TOKENS_OF_COMPLETION,
@@ -90,6 +90,7 @@ class Completions(AnsweringShape):
 
     path = "/completions"
     summary = "Continue a text, as OpenAI's API does."
+    writer = CompletionWriter
     options = (GenerateOptions, "completions")
     defaults = DEFAULTS["completions"]
     own: ClassVar = {
@@ -139,21 +140,13 @@ class Completions(AnsweringShape):
             names={**form.names, **alias_names(given)},
         )
 
-    def answer(self, parsed: ParsedRequest) -> CompletionAnswer:
-        """Return the writer of one answer."""
-        return CompletionAnswer(
-            self._model,
-            self._settings.model_name,
-            parsed,
-            logprobs_writer(self._model, parsed),
-        )
-
 
 class ChatCompletions(AnsweringShape):
     """Format of `/v1/chat/completions`."""
 
     path = "/chat/completions"
     summary = "Answer a conversation, as OpenAI's API does."
+    writer = ChatWriter
     options = (GenerateOptions, "chats")
     defaults = DEFAULTS["chats"]
     own: ClassVar = {
@@ -208,15 +201,6 @@ class ChatCompletions(AnsweringShape):
             prompt_logprobs=logprobs.of_prompt(given),
             includes_stop=includes_stop,
             names=names,
-        )
-
-    def answer(self, parsed: ParsedRequest) -> ChatAnswer:
-        """Return the writer of one answer."""
-        return ChatAnswer(
-            self._model,
-            self._settings.model_name,
-            parsed,
-            logprobs_writer(self._model, parsed),
         )
 
     def _room(
@@ -288,14 +272,6 @@ def _most_tokens(rendered: Rendered) -> float:
     n_bytes = len(written.encode("utf-8", "surrogatepass"))
     n_thought = 0 if rendered.thought is None else rendered.thought.n_cells
     return n_bytes + _MOST_ADDED + n_thought
-
-
-def logprobs_writer(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:
-    """Return the writer of log-probabilities; None if they were not requested."""
-    n_top = parsed.options.get("logprobs")
-    if n_top is None:
-        return None
-    return LogprobsWriter(model, n_top, is_choice=parsed.params.choices is not None)
 
 
 def _prompts(given: Mapping[str, object]) -> list[object]:

@@ -30,8 +30,8 @@ from llamaherd.server.fields import (
     shown,
 )
 from llamaherd.server.logprobs import MOST_LOGPROBS
-from llamaherd.server.openai import ChatCompletions, RewrittenChat, logprobs_writer
-from llamaherd.server.responses_answer import ResponseAnswer
+from llamaherd.server.openai import ChatCompletions, RewrittenChat
+from llamaherd.server.responses_answer import ResponseWriter
 from llamaherd.server.sampling import FORM_FIELDS, FORM_KINDS, STOP_FIELD
 from llamaherd.server.schemas import Schema, listed, record, whole
 
@@ -107,6 +107,7 @@ class Responses(RewrittenChat):
     needed = ("input",)
     names = _NAMES
     length = "max_output_tokens"
+    writer = ResponseWriter
     unused: ClassVar = {**FIELDS, **REFUSED}
     answers = record(
         id=schemas.TEXT,
@@ -123,15 +124,6 @@ class Responses(RewrittenChat):
     def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
         """See `RewrittenChat`."""
         return _as_chat(given)
-
-    def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
-        """Return the writer of one answer."""
-        return ResponseAnswer(
-            self._model,
-            self._settings.model_name,
-            parsed,
-            logprobs_writer(self._model, parsed),
-        )
 
 
 def _as_chat(given: Mapping[str, object]) -> dict[str, object]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llamaherd.server.fields import UnusedField
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.threads import VectorThread, VectorThreads
-    from llamaherd.server.tools import FunctionCall, ToolUse
+    from llamaherd.server.tools import ToolUse
 
 _T = TypeVar("_T")
 
@@ -188,19 +188,6 @@ class ParsedRequest:
         """Number of answers."""
         return len(self.prompts) * self.n
 
-    def read(
-        self, model: Model, result: Result
-    ) -> tuple[str | None, list[FunctionCall], str]:
-        """Return text, calls and finish reason of an answer."""
-        if self.tools is None:
-            return result.text or "", [], str(result.finish_reason)
-        return self.tools.read(model, result)
-
-    def invalid_calls(self, model: Model, result: Result) -> dict[str, Any]:
-        """Return a field with the calls that cannot be read; {} if there are none."""
-        invalid = [] if self.tools is None else self.tools.invalid(model, result)
-        return {"invalid_tool_calls": invalid} if invalid else {}
-
 
 class AnswerWriter(Protocol):
     """Writer of one answer, either as one piece or as events of a stream.
@@ -224,13 +211,15 @@ class AnswerWriter(Protocol):
 class AnsweringShape(PathFormat, ABC):
     """Format whose answers are generated texts."""
 
+    writer: ClassVar[Callable[[Model, str, ParsedRequest], AnswerWriter]]
+
     @abstractmethod
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """Parse the fields of a request."""
 
-    @abstractmethod
     def answer(self, parsed: ParsedRequest) -> AnswerWriter:
         """Return the writer of the answer."""
+        return self.writer(self._model, self._settings.model_name, parsed)
 
 
 def counts(results: Sequence[Result]) -> tuple[int, int]:
