@@ -17,6 +17,7 @@ from llamaherd.engine.memory.device import Placement
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.settings import ServerSettings, hosts_of
+from llamaherd.server.shapes import Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,6 +84,11 @@ class Client:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=_LIMIT_S)
         connection.sendall(head.encode() + data)
         return connection
+
+
+def path_format(kind: Any, model: Any) -> Any:
+    """Return the format of a path for a model, without a server."""
+    return kind(Served(model=model, settings=ServerSettings(model_name=NAME)))
 
 
 @contextmanager

@@ -111,8 +111,8 @@ class FormWriter(ABC):
         if parsed.includes_stop:
             result = with_stop(self._model, result, parsed.params.stop or ())
         if use is None:
-            text, reason = result.text or "", str(result.finish_reason)
-            return Reply(index, result, text, (), reason, {})
+            reason = str(result.finish_reason)
+            return Reply(index, result, result.text or "", (), reason, {})
         text, calls, reason = use.read(self._model, result)
         invalid = use.invalid(self._model, result)
         shown = {"invalid_tool_calls": invalid} if invalid else {}
@@ -379,7 +379,8 @@ class ChatWriter(_OpenAiWriter):
         return self._chunk(choice, n_tokens)
 
     def _content(self, reply: Reply) -> dict[str, object]:
-        message = {"role": "assistant", "content": reply.text, "refusal": None}
+        message: dict[str, object] = {"role": "assistant", "content": reply.text}
+        message["refusal"] = None
         if reply.calls:
             message["tool_calls"] = [call.shape for call in reply.calls]
         thought = reply.result.thinking

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.sampling import SamplingParams
     from llamaherd.engine.model.model import Model
     from llamaherd.server.shapes import ParsedRequest
-    from llamaherd.server.threads import Submitting
+    from llamaherd.server.threads import Submit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class EchoedResult(Result):
     scores_of_prompt: PromptScores | None = None
 
 
-def start_echo(ctx: Host, parsed: ParsedRequest, threads: Submitting) -> SeveralAnswers:
+def start_echo(ctx: Host, parsed: ParsedRequest, submit: Submit) -> SeveralAnswers:
     """Start a call for answers that contain their prompts."""
-    return SeveralAnswers(_EchoCall(ctx, parsed), threads)
+    return SeveralAnswers(_EchoCall(ctx, parsed), submit)
 
 
 class _EchoCall:

@@ -53,9 +53,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import Served
-    from llamaherd.server.threads import VectorThread, VectorThreads
 
 _OPTIONS = options_of(EmbedOptions, "http").keys()
 _FORMATS = ("float", "base64")
@@ -97,23 +95,6 @@ class EmbeddingsApi(WorkShape):
     in_batches = True
     needs_text = False
 
-    def __init__(
-        self,
-        own: Model,
-        settings: ServerSettings,
-        threads: VectorThreads | None,
-        model: Model | None = None,
-    ) -> None:
-        super().__init__(own, settings)
-        self._threads = threads
-        self._vector_model = model
-
-    @classmethod
-    def of(cls, served: Served) -> EmbeddingsApi:
-        """Return the format for a loaded model."""
-        given = (served.settings, served.threads, served.embedding_model)
-        return cls(served.model, *given)
-
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
         return self.prepared(self.given(fields))
@@ -145,13 +126,7 @@ class EmbeddingsApi(WorkShape):
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(work, render, self.thread(model))
-
-    def thread(self, model: Model) -> VectorThread:
-        """Return the thread that computes the vectors of a model."""
-        if self._threads is None:
-            raise RuntimeError("the server has no threads for vectors")
-        return self._threads.of(model)
+        return Prepared(work, render, self.served.threads.of(model))
 
     def work(
         self,
@@ -171,18 +146,18 @@ class EmbeddingsApi(WorkShape):
 
     def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
-        own = self._settings.embedding_name
+        own, other = self._settings.embedding_name, self.served.embedding_model
         asked = checked_string(
             "model", given.get("model", own or self._settings.model_name)
         )
-        if self._vector_model is not None and asked in {own, f"{own}.gguf"}:
-            return str(own), self._vector_model
+        if other is not None and asked in {own, f"{own}.gguf"}:
+            return str(own), other
         name = self._settings.name_of(asked)
         if name is None:
             names = self._settings.names
             raise other_model(asked, names if own is None else (*names, own))
-        if self._vector_model is not None and asked not in self._settings.names:
-            return str(own), self._vector_model  # any name is accepted
+        if other is not None and asked not in self._settings.names:
+            return str(own), other  # any name is accepted
         return name, self._model
 
 
@@ -284,14 +259,8 @@ class RerankApi(WorkShape):
     needs_text = False
 
     def __init__(self, served: Served) -> None:
-        super().__init__(served.model, served.settings)
-        self._vectors = EmbeddingsApi.of(served)
-        self._context = served.ctx
-
-    @classmethod
-    def of(cls, served: Served) -> RerankApi:
-        """Return the format for a loaded model."""
-        return cls(served)
+        super().__init__(served)
+        self._vectors = EmbeddingsApi(served)
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
         """See `WorkShape`."""
@@ -300,20 +269,20 @@ class RerankApi(WorkShape):
         query = _text(Argument("query"), given["query"])
         answer = _Answer(given, name)
         texts = answer.documents
-        if self._context is not None and self._context.model is model:
+        if self._ctx is not None and self._ctx.model is model:
             if "truncate_prompt_tokens" in given:
                 text = "truncate_prompt_tokens needs a model for embeddings"
                 raise bad_field("truncate_prompt_tokens", text)
             check_pairs(texts, [query], "query")
             work = prepare_score(
-                self._context,
+                self._ctx,
                 [_PROMPT.format(each) for each in texts],
                 [[f" {query}"]] * len(texts),
                 ScoreOptions(on_error="continue"),
             )
             return Prepared(work, answer.of_scores)
         vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
-        return Prepared(vectors, answer.of_vectors, self._vectors.thread(model))
+        return Prepared(vectors, answer.of_vectors, self.served.threads.of(model))
 
 
 class _Answer:

@@ -19,7 +19,6 @@ from llamaherd.server.shapes import (
     AnsweringShape,
     ParsedRequest,
     check_answer_fits,
-    check_model,
     usage,
 )
 
@@ -103,8 +102,7 @@ class GenerateApi(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`. A field with null is treated as missing."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         if given.get("chat") is True:
             _check_roles(given["prompt"])
         settings = {name: given[name] for name in given if name in _SETTINGS}

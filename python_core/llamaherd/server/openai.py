@@ -55,16 +55,14 @@ from llamaherd.server.shapes import (
     AnsweringShape,
     ParsedRequest,
     check_answer_fits,
-    check_model,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.engine.model.model import Model
     from llamaherd.server.sampling import AnswerForm
-    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.shapes import Served
 
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
@@ -112,8 +110,7 @@ class Completions(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         _check_special_tokens(given, usual=True)
         echo = _flag(given, "echo")
         of_prompt = logprobs.of_prompt(given)
@@ -167,8 +164,7 @@ class ChatCompletions(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         _check_special_tokens(given, usual=False)
         max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model))
         messages = chat_messages(given)
@@ -234,11 +230,9 @@ class RewrittenChat(AnsweringShape):
     names: ClassVar[Mapping[str, str]]
     length: ClassVar[str]
 
-    def __init__(
-        self, model: Model, settings: ServerSettings, ctx: object = None
-    ) -> None:
-        super().__init__(model, settings, ctx)
-        self._chats = ChatCompletions(model, settings)
+    def __init__(self, served: Served) -> None:
+        super().__init__(served)
+        self._chats = ChatCompletions(served)
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""

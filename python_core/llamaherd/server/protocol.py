@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from starlette.responses import Response
 
 from llamaherd.engine.core.plain import DuplicateKeyError, unique_keys
-from llamaherd.server.errors import JSON, ApiError
+from llamaherd.server.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import EmbedStats
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.stats import Stats
-    from llamaherd.engine.core.words import LanguageTerms
 
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
 _AT_ONCE = 8  # items of a list that are encoded at once
@@ -279,7 +278,6 @@ class RequestRecord:
     """Record of a request, filled in while it is answered."""
 
     is_background: bool = False  # of a batch; it yields to requests of clients
-    terms: LanguageTerms = JSON  # language of messages and notes
     results: Sequence[Result] = ()  # answers; none if no prompt ran
     # Statistics of embeddings, scores, labels or codes.
     stats: Stats | EmbedStats | None = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, cast
 
 import llamaherd
 from llamaherd.server.answering import Answering, Endpoint, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
-from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route
 
-    from llamaherd.calls.run.context import Context
-    from llamaherd.server.answering import JsonRequest
     from llamaherd.server.shapes import PathFormat, Served, WorkShape
     from llamaherd.server.state import SharedState
 
@@ -63,30 +60,10 @@ def endpoints_of(shared: SharedState, served: Served) -> dict[str, Endpoint]:
 
 
 def _endpoint(shared: SharedState, served: Served, shape: type[PathFormat]) -> Endpoint:
-    if shape.needs_text and served.ctx is None:
-        return _WithoutAnswers(shared, shape, served.settings.model_name)
-    made = shape.of(served)
+    made = shape(served)
     if isinstance(made, AnsweringShape):
-        return Answering(shared, cast("Context", served.ctx), made)
+        return Answering(shared, made)
     return Working(shared, cast("WorkShape", made))
-
-
-class _WithoutAnswers(Endpoint):
-    """Application of a path that needs a model that generates text."""
-
-    def __init__(self, shared: SharedState, shape: type[PathFormat], name: str) -> None:
-        super().__init__(shared, shape)
-        self._name = name
-
-    async def answer(self, request: JsonRequest) -> NoReturn:  # noqa: ARG002 - nothing matters
-        """Refuse the request."""
-        raise ApiError(
-            400,
-            f"the model {self._name!r} computes embeddings only (/v1/embeddings, "
-            "/v1/rerank)",
-            param="model",
-            code="embeddings_only",
-        )
 
 
 _JSON = "application/json"

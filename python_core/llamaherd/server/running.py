@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llamaherd.calls.api.generate import prepare_generate
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.handle import Handle
     from llamaherd.calls.run.host import Host
     from llamaherd.server.shapes import ParsedRequest
-    from llamaherd.server.threads import AwaitedWork, Submitting
+    from llamaherd.server.threads import AwaitedWork, Submit
 
 _T = TypeVar("_T")
 Reason = Literal["gone", "timeout", "stopping"]
@@ -95,7 +97,7 @@ class Running:
             self._timer.cancel()
         self._cancel()
 
-    async def prepared(self, threads: Submitting, prepare: Callable[[], _T]) -> _T:
+    async def prepared(self, submit: Submit, prepare: Callable[[], _T]) -> _T:
         """Let a thread prepare the request, and return what `prepare` returns."""
 
         def work() -> _T:
@@ -103,7 +105,7 @@ class Running:
                 check_wanted()
                 return prepare()
 
-        self._pending = threads.submit(work)
+        self._pending = submit(partial(copy_context().run, work))
         made: asyncio.Future[_T] = asyncio.wrap_future(self._pending)
         try:
             await asyncio.wait([made])  # does not raise if only the future is cancelled
@@ -166,9 +168,7 @@ _KINDS: dict[str, type[GenerationError]] = {
 }
 
 
-def start_several(
-    ctx: Host, parsed: ParsedRequest, threads: Submitting
-) -> SeveralAnswers:
+def start_several(ctx: Host, parsed: ParsedRequest, submit: Submit) -> SeveralAnswers:
     """Start a call for all answers of a request."""
     # An answer that max_tokens cuts off is an answer here, but a failure of the call:
     # with "return", answers that wait for a slot would then not start.
@@ -179,7 +179,7 @@ def start_several(
     if options.logprobs is not None and isinstance(work.call, Call):
         n = sum(request.max_tokens for request in work.call.requests)
         check_kept("logprobs", n, options.logprobs)
-    return SeveralAnswers(work, threads)
+    return SeveralAnswers(work, submit)
 
 
 class SeveralAnswers(AwaitedJob[Results]):

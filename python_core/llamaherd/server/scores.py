@@ -31,7 +31,7 @@ from llamaherd.server.schemas import (
     record,
     rows,
 )
-from llamaherd.server.shapes import Prepared, WorkShape, check_model
+from llamaherd.server.shapes import Prepared, WorkShape
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class ScoreApi(WorkShape):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ScoreResults]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         prompts = check_items("prompts", given["prompts"])
         check_pairs(prompts, given["continuations"], "continuations")
         options = ScoreOptions(
@@ -121,8 +120,7 @@ class ClassifyApi(WorkShape):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ClassifyResults]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         prompts = check_items("prompts", given["prompts"])
         check_pairs(prompts, given["labels"], "labels")
         options = ClassifyOptions(
@@ -232,8 +230,7 @@ class AnnotateApi(WorkShape):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         texts = check_items("texts", given["texts"])
         for i, text in enumerate(texts):
             if text is not None and not isinstance(text, str):

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
@@ -18,19 +19,23 @@ from llamaherd.server.errors import ApiError, unknown_field
 from llamaherd.server.fields import FIELDS, OF_CLIENTS, checked_string
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, or_null
+from llamaherd.server.threads import VectorThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from llamaherd.calls.run.context import Context
+    from llamaherd.calls.run.embedding import EmbedStats
+    from llamaherd.calls.run.hosted import Steps
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.sampling import SamplingParams
+    from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.model.model import Model
     from llamaherd.server.fields import UnusedField
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.threads import VectorThread, VectorThreads
+    from llamaherd.server.threads import VectorThread
     from llamaherd.server.tools import ToolUse
 
 _T = TypeVar("_T")
@@ -44,7 +49,7 @@ class Served:
     settings: ServerSettings  # settings of the server, with the names of the model
     # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
-    threads: VectorThreads | None = None  # threads that compute vectors
+    threads: VectorThreads = field(default_factory=VectorThreads)
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
 
 
@@ -83,25 +88,16 @@ class PathFormat:
     media_type: ClassVar[str] = "text/event-stream; charset=utf-8"
     needs_text: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        model: Model,
-        settings: ServerSettings,
-        ctx: Any = None,  # noqa: ANN401 - a context, if `needs_text`
-    ) -> None:
-        self._model = model
-        self._settings = settings
-        self._ctx: Context = ctx
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self._model = served.model
+        self._settings = served.settings
+        self._ctx: Any = served.ctx  # a context, if `needs_text`
 
     def __init_subclass__(cls) -> None:
         """Derive the names of the fields from the declaration."""
         options = {} if cls.options is None else options_of(*cls.options)
         cls.fields = frozenset((*options, *cls.own))
-
-    @classmethod
-    def of(cls, served: Served) -> PathFormat:
-        """Return the format for a loaded model."""
-        return cls(served.model, served.settings, served.ctx)
 
     @classmethod
     def shown_path(cls) -> str:
@@ -117,6 +113,12 @@ class PathFormat:
     def given(cls, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields that have an effect; a field with null counts as missing."""
         return given_fields(fields, cls.fields, cls.needed, cls.unused)
+
+    def checked(self, fields: Mapping[str, object]) -> dict[str, object]:
+        """Return the fields of `given`, of a request for the model of this server."""
+        given = self.given(fields)
+        check_model(given, self._settings)
+        return given
 
     @classmethod
     def request_schema(cls) -> Schema:
@@ -195,6 +197,8 @@ class AnswerWriter(Protocol):
     Events are complete lines, ready to send.
     """
 
+    def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None: ...
+
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """Return all answers in one piece."""
 
@@ -211,7 +215,7 @@ class AnswerWriter(Protocol):
 class AnsweringShape(PathFormat, ABC):
     """Format whose answers are generated texts."""
 
-    writer: ClassVar[Callable[[Model, str, ParsedRequest], AnswerWriter]]
+    writer: ClassVar[type[AnswerWriter]]
 
     @abstractmethod
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
@@ -251,15 +255,29 @@ def usage(results: Sequence[Result]) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared(Generic[_T]):
-    """Checked request."""
+    """Checked request, which is work of an `AwaitedWork`."""
 
     work: Runnable[_T]  # job that computes the results
     # Function that converts the results to the body of the answer.
     render: Callable[[_T], object]
     # Thread of a job that computes vectors; None for other jobs.
     thread: VectorThread | None = None
+    # Statistics of the work, even if the request ends with the error of one text.
+    stats: Stats | EmbedStats | None = None
+
+    def cancel(self) -> None:
+        """See `SteppedWork`."""
+        self.work.cancel()
+
+    def steps(self) -> Steps[_T]:
+        """See `SteppedWork`."""
+        work: Any = self.work
+        is_stepped = isinstance(work, HostedCall)
+        results: Any = (yield from work.steps()) if is_stepped else work.run()
+        self.stats = results.stats
+        return results  # type: ignore[no-any-return]
 
 
 class WorkShape(PathFormat, ABC):

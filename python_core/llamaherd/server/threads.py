@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.hosted import GroupEnd, Steps
     from llamaherd.engine.model.model import Model
 
+    Submit = Callable[[Callable[[], Any]], Future[Any]]  # lets a thread call a function
+
+_T = TypeVar("_T")
 Kind = Literal["parse", "short", "long", "compile", "codes"]
 # Numbers of threads by kind of work, for requests of clients and of batches. There are
 # few threads, which leave the cores to the model. A request for codes blocks its thread,
@@ -38,12 +41,10 @@ _MANY = 64  # a request with more prompts, texts, continuations or answers is lo
 _LISTS = ("prompt", "prompts", "input", "texts", "documents")
 
 
-class Submitting(Protocol):
-    """Protocol of threads that run functions."""
-
-    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
-        """Let a thread call a function."""
-        ...
+async def run_on(threads: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
+    """Run a function on another thread, with the context variables of the caller."""
+    pending = threads.submit(copy_context().run, work)
+    return await asyncio.wrap_future(pending)
 
 
 class WorkThreads:
@@ -140,11 +141,11 @@ class VectorThread:
         self._thread = ThreadPoolExecutor(1, "llamaherd-vectors")
         self._waiting: tuple[deque[_Waiting], ...] = (deque(), deque())
 
-    def turns(self, *, is_background: bool) -> Submitting:
+    def turns(self, *, is_background: bool) -> Submit:
         """Return the turns of the requests of clients, or of those of batches."""
-        return _Turns(self, is_background=is_background)
+        return partial(self._submit, is_background=is_background)
 
-    def submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
+    def _submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
         """Let the thread call a function after those of earlier requests."""
         future: Future[Any] = Future()
         self._waiting[is_background].append((future, fn))
@@ -174,18 +175,6 @@ class VectorThread:
 _Waiting = tuple[Future[Any], "Callable[[], Any]"]
 
 
-class _Turns:
-    """Turns of clients or of batches on a thread."""
-
-    def __init__(self, thread: VectorThread, *, is_background: bool) -> None:
-        self._submit = partial(thread.submit, is_background=is_background)
-
-    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
-        """Let the thread call a function."""
-        return self._submit(fn)
-
-
-_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -207,10 +196,10 @@ class AwaitedJob(Generic[_T]):
     run in the loop, no thread waits.
     """
 
-    def __init__(self, work: SteppedWork[_T], threads: Submitting) -> None:
+    def __init__(self, work: SteppedWork[_T], submit: Submit) -> None:
         self._work = work
         self._steps = work.steps()
-        self._threads = threads
+        self._submit_step = submit
         # All steps use the messages of the caller's language.
         self._context = copy_context()
         self._lock = Lock()
@@ -220,7 +209,7 @@ class AwaitedJob(Generic[_T]):
         self._result: _T | None = None
         self._error: BaseException | None = None
         self._is_cancelled = False
-        self._first = threads.submit(self._step)
+        self._first = submit(self._step)
         self._first.add_done_callback(self._end_if_dropped)
 
     def done(self) -> bool:
@@ -278,7 +267,7 @@ class AwaitedJob(Generic[_T]):
 
     def _submit(self, step: Callable[[], None]) -> None:
         try:
-            pending = self._threads.submit(step)
+            pending = self._submit_step(step)
         except (RuntimeError, MemoryError) as error:  # the threads have ended
             self._finish(error=error)
         else:

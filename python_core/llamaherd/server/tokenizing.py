@@ -78,7 +78,7 @@ class _OfModel(WorkShape):
         # The shortest answer fits, and its length is not computed from the prompt.
         length = shape.length if issubclass(shape, RewrittenChat) else ""
         own[length or "max_completion_tokens"] = 1
-        return shape(self._model, self._settings).understand(own)
+        return shape(self.served).understand(own)
 
 
 class _TextFields(PathFormat):
@@ -184,8 +184,7 @@ class DetokenizeApi(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         tokens = given["tokens"]
         if not isinstance(tokens, list):
             raise bad_field("tokens", "tokens must be a list of token ids")

@@ -14,9 +14,8 @@ import tiny_models
 from fake_context import FakeContext, answer
 from llamaherd.engine.core.outcome import TextPiece
 from llamaherd.server.responses import Responses
-from llamaherd.server.settings import ServerSettings
 from openai.types.responses import Response, ResponseStreamEvent
-from served import NAME, served
+from served import NAME, path_format, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,7 +181,7 @@ def test_items_of_earlier_answers_become_messages(ctx: lh.Context) -> None:
         {"type": "function_call", "call_id": "c3", "name": "wipe", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c3", "output": ""},
     ]
-    shape = Responses(ctx.model, ServerSettings(model_name=NAME))
+    shape = path_format(Responses, ctx.model)
     (messages,) = shape.understand({"input": items}).prompts
     assert [m["role"] for m in messages] == [
         *("user", "assistant", "tool", "tool", "assistant", "tool")
@@ -296,7 +295,7 @@ def test_a_stream_of_calls_has_the_types_of_its_package(ctx: lh.Context) -> None
 
 def test_text_and_calls_of_a_free_answer(ctx: lh.Context) -> None:
     """A random model writes no call, so the test inserts a call into the answer."""
-    shape = Responses(ctx.model, ServerSettings(model_name=NAME))
+    shape = path_format(Responses, ctx.model)
     parsed = shape.understand({"input": "a", "tools": [PAINT, WIPE]})
     text = 'Well.<tool_call>{"name": "wipe", "arguments": {"colour": "red"}}</tool_call>'
     made = lh.generate(ctx, "a", max_tokens=1)

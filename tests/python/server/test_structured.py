@@ -14,10 +14,9 @@ import pydantic
 import pytest
 import tiny_models
 from llamaherd.server.openai import ChatCompletions
-from llamaherd.server.settings import ServerSettings
 from llamaherd.server.tool_calls import CallStream
 from llamaherd.server.tools import ToolUse, tools_of
-from served import NAME, served
+from served import NAME, path_format, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -409,7 +408,7 @@ def test_a_template_without_functions_gets_their_description(
     ctx: lh.Context, tmp_path: Path
 ) -> None:
     def prompt_of(model: lh.Model) -> str:
-        shape = ChatCompletions(model, ServerSettings(model_name=NAME))
+        shape = path_format(ChatCompletions, model)
         fields = {"messages": ASK, "tools": [PAINT], "tool_choice": "required"}
         parsed = shape.understand(fields)
         own = parsed.options["variables"]

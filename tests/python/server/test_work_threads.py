@@ -191,14 +191,14 @@ def test_clients_come_before_batches() -> None:
     thread = VectorThread()
     ran: list[str] = []
     may_run = threading.Event()
-    first = thread.turns(is_background=True).submit(lambda: may_run.wait(HANGS_S))
+    first = thread.turns(is_background=True)(lambda: may_run.wait(HANGS_S))
     pending = [
-        thread.turns(is_background=is_background).submit(lambda n=name: ran.append(n))  # type: ignore[misc]
+        thread.turns(is_background=is_background)(lambda n=name: ran.append(n))  # type: ignore[misc]
         for name, is_background in [("b1", True), ("b2", True), ("c1", False)]
     ]
     late = thread.turns(is_background=False)
-    dropped = late.submit(lambda: ran.append("dropped"))
-    failed = late.submit(lambda: int("x"))
+    dropped = late(lambda: ran.append("dropped"))
+    failed = late(lambda: int("x"))
     assert dropped.cancel()
     may_run.set()
     for each in (first, *pending):
@@ -208,7 +208,7 @@ def test_clients_come_before_batches() -> None:
         failed.result(HANGS_S)
     thread.close()
     with pytest.raises(RuntimeError):
-        late.submit(lambda: None)
+        late(lambda: None)
 
 
 def test_a_thread_that_ends_runs_nothing_more() -> None:
@@ -217,7 +217,7 @@ def test_a_thread_that_ends_runs_nothing_more() -> None:
     thread = vectors.of("a model")  # type: ignore[arg-type]
     assert vectors.of("a model") is thread  # type: ignore[arg-type]
     with busy([thread._thread]):
-        waiting = thread.submit(lambda: None, is_background=False)
+        waiting = thread.turns(is_background=False)(lambda: None)
         own.close()
         assert waiting.cancelled()
 
@@ -245,7 +245,7 @@ def test_threads_of_a_model_end_when_it_is_unloaded(
         wait_until(lambda: bool(closed))
         (thread,) = closed[0]._vectors._of.values()
         with pytest.raises(RuntimeError):
-            thread.submit(lambda: None, is_background=False)
+            thread.turns(is_background=False)(lambda: None)
 
 
 # ---- JSON ----

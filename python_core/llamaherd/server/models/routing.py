@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.answering import Endpoint
 from llamaherd.server.fields import checked_string
 from llamaherd.server.ollama import ShowApi, asked_of_show, described
 from llamaherd.server.protocol import send_json
 from llamaherd.server.routes import SHAPES
 from llamaherd.server.shapes import other_model
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from llamaherd.server.answering import JsonRequest
@@ -32,9 +31,8 @@ class ByModel(Endpoint):
         record = request.record
         record.model = name = self._named(request.fields)
         lease = self._models.lease(name, request.receive, is_patient=record.is_background)
-        with spoken_in(record.terms):  # errors of models that cannot be loaded
-            async with lease as served:
-                await served.endpoints[self._path].answer(request)
+        async with lease as served:
+            await served.endpoints[self._path].answer(request)
 
     def _named(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request."""
@@ -57,8 +55,8 @@ class ShowModels(Endpoint):
         """Answer one request; see `Endpoint`."""
         asked = asked_of_show(request.fields)
         request.record.model = name = known_name(self._models, asked)
-        pending = self._shared.threads.pool("long").submit(self._models.header, name)
-        header = await asyncio.wrap_future(pending)
+        threads = self._shared.threads.pool("long")
+        header = await run_on(threads, lambda: self._models.header(name))
         shown = next(each for each in self._models.shown() if each.name == name)
         n_params = None if shown.model is None else shown.model.info.n_params
         body = described(header, n_params, shown.parent)
