@@ -28,6 +28,32 @@ if TYPE_CHECKING:
 
 NAME = "tiny"
 N_SLOTS = 4  # of a server of several models
+_CHAT = {"messages": [{"role": "user", "content": "a"}]}
+# A valid request for each path; those that generate do so briefly.
+BODIES: dict[str, dict[str, Any]] = {
+    "/generate": {"prompt": "a", "max_tokens": 2},
+    "/v1/completions": {"prompt": "a", "max_tokens": 2},
+    "/v1/chat/completions": {**_CHAT, "max_tokens": 2},
+    "/v1/chat/completions/input_tokens": _CHAT,
+    "/v1/responses": {"input": "a", "max_output_tokens": 2},
+    "/v1/responses/input_tokens": {"input": "a"},
+    "/v1/messages": {**_CHAT, "max_tokens": 2},
+    "/v1/messages/count_tokens": _CHAT,
+    "/v1/embeddings": {"input": "a"},
+    "/v1/score": {"prompts": ["a"], "continuations": ["b"]},
+    "/v1/classify": {"prompts": ["a"], "labels": ["good", "bad"]},
+    "/v1/annotate": {
+        "texts": ["a"],
+        "codebook": {"question": "Which?", "labels": ["good", "bad"]},
+    },
+    "/v1/rerank": {"query": "a", "documents": ["b", "c"]},
+    "/tokenize": {"prompt": "a"},
+    "/detokenize": {"tokens": [1]},
+    "/apply-template": _CHAT,
+    "/api/chat": {**_CHAT, "stream": False},
+    "/api/embed": {"input": "a"},
+    "/api/show": {"model": NAME},
+}
 _LIMIT_S = 600.0  # a limit that only a hanging server reaches
 
 

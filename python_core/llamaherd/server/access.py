@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.pages import DATA, PAGES
 from llamaherd.server.protocol import ID_HEADER, RequestRecord, request_id, send_json
-from llamaherd.server.shapes import counts
+from llamaherd.server.running import counts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from llamaherd.server.metrics import Metrics
+    from llamaherd.server.pages import Metrics
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.state import SharedState
 

@@ -27,9 +27,9 @@ from llamaherd.server.protocol import (
     send_json,
     start_events,
 )
-from llamaherd.server.running import Running, SeveralAnswers, start_several
+from llamaherd.server.running import Running, start_several
 from llamaherd.server.shapes import Prepared
-from llamaherd.server.threads import AwaitedWork, kind_of, n_items, run_on
+from llamaherd.server.threads import AwaitedJob, kind_of, n_items, run_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,15 +38,11 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from llamaherd.calls.run.handle import Handle
-    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.core.results import Result, Results
+    from llamaherd.server.answers import FormWriter
     from llamaherd.server.protocol import RequestRecord
-    from llamaherd.server.shapes import (
-        AnsweringShape,
-        AnswerWriter,
-        ParsedRequest,
-        PathFormat,
-        WorkShape,
-    )
+    from llamaherd.server.running import ParsedRequest
+    from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
     from llamaherd.server.state import SharedState
     from llamaherd.server.threads import Kind, Submit
 
@@ -62,20 +58,9 @@ _FEW_VALUES, _MANY_VALUES = 1_000, 20_000
 # outside of the event loop, since its cost is not known here.
 _QUICK = frozenset(
     {
-        "prompt",
-        "model",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "stop",
-        "stream",
-        "stream_options",
-        "user",
-        "priority",
+        *("prompt", "model", "max_tokens", "max_completion_tokens", "temperature"),
+        *("top_p", "top_k", "min_p", "seed", "stop", "stream", "stream_options"),
+        *("user", "priority"),
     }
 )
 
@@ -220,7 +205,7 @@ class Answering(_Computing):
 
     def _submit_now(
         self, fields: dict[str, object], own: Submit, record: RequestRecord
-    ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
+    ) -> tuple[ParsedRequest, Handle | AwaitedJob[Results]]:
         parsed = self._shape.understand(fields)
         if record.is_background:
             last = {"priority": LAST_PRIORITY}
@@ -261,11 +246,11 @@ class Answering(_Computing):
             await send_json(send, 200, body)
 
     async def _send_pieces(
-        self, answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
+        self, answer: FormWriter, running: Running, record: RequestRecord, send: Send
     ) -> list[Result]:
         """Send pieces as they arrive. An error before the first piece sets the status."""
         with suppress(CutOffError):  # comes after the last piece; `results` handles it
-            if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
+            if not isinstance(running.handle, AwaitedJob):
                 async for piece in running.handle.pieces():
                     if record.status:
                         await send_event(send, answer.piece(piece))
@@ -334,7 +319,7 @@ class Working(_Computing):
             made = self._shape.prepare(request.fields)
             if isinstance(made, dict):
                 return encoded(made)
-            running.handle = AwaitedWork(made, self._submit_of(made, own, record))
+            running.handle = AwaitedJob(made, self._submit_of(made, own, record))
             return made
 
         body = await running.prepared(first.submit, start)

@@ -12,8 +12,8 @@ import llamaherd
 from llamaherd.server.echo import EchoedResult
 from llamaherd.server.logprobs import LogprobStream, LogprobsWriter, Positions
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import usage
 from llamaherd.server.sampling import stop_of, with_stop
-from llamaherd.server.shapes import usage
 from llamaherd.server.tool_calls import CallStream
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 
@@ -62,15 +62,18 @@ class FormWriter(ABC):
         self._call = CallStream(use.forced) if is_forced and use is not None else None
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `AnswerWriter`."""
+        """Return all answers in one piece."""
         return self.body([self._reply(i, each) for i, each in enumerate(results)])
 
     def start(self) -> str:
-        """See `AnswerWriter`."""
+        """Return the events before the first piece."""
         return ""
 
     def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`. With log-probabilities, a text ends where a token ends."""
+        """Return the events of a piece of the thought or of the answer.
+
+        With log-probabilities, a text ends where a token ends.
+        """
         if piece.kind == "thinking":
             return self.thought(piece)
         text = piece if self._split is None else self._split.add(piece)
@@ -86,7 +89,7 @@ class FormWriter(ABC):
         return self.text(text, n_tokens)
 
     def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`."""
+        """Return the events after the last piece; for several answers, all events."""
         events = []
         for i, result in enumerate(results):
             reply, n = self._reply(i, result), result.n_generated_tokens

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, Reply
-from llamaherd.server.chats import joined_text
+from llamaherd.server.chats import content_text, joined_text
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.fields import (
     FIELDS,
@@ -26,18 +26,19 @@ from llamaherd.server.fields import (
     checked_string,
     shown,
 )
-from llamaherd.server.openai import ChatCompletions, RewrittenChat
+from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import counts
 from llamaherd.server.sampling import FORM_FIELDS, STOP_FIELD, stop_of
 from llamaherd.server.schemas import COUNT, Schema, either, listed, record, whole
-from llamaherd.server.shapes import counts
+from llamaherd.server.tools import as_functions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _BLOCKS: Schema = either(schemas.TEXT, listed(schemas.OBJECT))
@@ -80,7 +81,8 @@ _NAMES = {
     "reasoning_effort": "output_config",
     "max_completion_tokens": "max_tokens",
 }
-# Fields of all blocks.
+# Fields of functions, and of all blocks.
+_OF_TOOLS = frozenset({"name", "description", "input_schema", "strict"})
 _OF_BLOCKS = frozenset({"type", "cache_control"})
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
@@ -94,7 +96,9 @@ def _messages(given: Mapping[str, object]) -> list[dict[str, Any]]:
         raise bad_field("messages", "messages must be a list of at least one message")
     found: list[dict[str, Any]] = []
     if "system" in given:
-        found.append({"role": "system", "content": _text("system", given["system"])})
+        found.append(
+            {"role": "system", "content": content_text("system", given["system"])}
+        )
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
         own = checked_object(where, message)
@@ -127,7 +131,7 @@ def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any
         name = f"{where}[{i}]"
         if block.get("type") == "tool_result":
             check_names(name, block, {*_OF_BLOCKS, "tool_use_id", "content", "is_error"})
-            content = _text(f"{name}.content", block.get("content") or "")
+            content = content_text(f"{name}.content", block.get("content") or "")
             call_id = block.get("tool_use_id")
             found.append({"role": "tool", "tool_call_id": call_id, "content": content})
             continue
@@ -161,34 +165,6 @@ def _of_assistant(where: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any
         else:
             message["content"] += joined_text(where, [block], first=i)
     return message
-
-
-def _tools(value: object) -> object:
-    """Return the functions in the format of chats; the functions are checked later."""
-    if not isinstance(value, list):
-        return value
-    found = []
-    for i, each in enumerate(value):
-        tool = checked_object(f"tools[{i}]", each)
-        if tool.get("type") not in (None, "custom"):
-            kind = shown(tool["type"])
-            text = f'tools[{i}].type must be "custom", not {kind}: this server has none'
-            raise bad_field("tools", text)
-        names = {"name", "description", "input_schema", "strict"}
-        check_names(f"tools[{i}]", tool, names | _OF_BLOCKS)
-        function = {key: value for key, value in tool.items() if key in names}
-        function["parameters"] = function.pop("input_schema", None)
-        found.append({"type": "function", "function": function})
-    return found
-
-
-def _text(where: str, content: object) -> str:
-    """Return a text, joined if it has several blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise bad_field(where, f"{where} must be a string or a list of blocks")
-    return joined_text(where, content)
 
 
 def _kind(name: str, value: Mapping[str, object], kinds: Sequence[str]) -> str:
@@ -346,11 +322,7 @@ class Messages(RewrittenChat):
 
     path = "/messages"
     summary = "Answer a conversation, as Anthropic's API does."
-    own: ClassVar = {
-        name: each
-        for name, each in ChatCompletions.properties().items()
-        if name not in _OF_CHATS
-    } | _OWN
+    own: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
     needed = ("messages", "max_tokens")
     names = _NAMES
     length = "max_tokens"
@@ -385,7 +357,7 @@ class Messages(RewrittenChat):
         if "stop_sequences" in given:
             chat["stop"] = given["stop_sequences"]
         if "tools" in given:
-            chat["tools"] = _tools(given["tools"])
+            chat["tools"] = as_functions(given["tools"], ("custom", None), _OF_TOOLS)
         if "tool_choice" in given:
             choice = checked_object("tool_choice", given["tool_choice"])
             kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))

@@ -172,16 +172,12 @@ def _message(name: str, message: object) -> dict[str, object]:
         found["tool_call_id"] = checked_string(
             f"{name}.tool_call_id", message["tool_call_id"]
         )
-    if "tool_calls" in found and _is_empty(message.get("content")):
+    if "tool_calls" in found and message.get("content") in (None, []):
         found["content"] = ""  # a call needs no text
     else:
         found["content"] = _content(f"{name}.content", message)
     thought = message.get("reasoning_content") or message.get("reasoning")
     return {**found, "reasoning_content": thought} if thought else found
-
-
-def _is_empty(content: object) -> bool:
-    return content is None or (isinstance(content, list) and not content)
 
 
 def _calls(name: str, calls: object) -> list[dict[str, object]]:
@@ -212,11 +208,7 @@ def _content(name: str, message: Mapping[str, object]) -> str:
     content = message.get("content")
     if message["role"] == "assistant" and content is None:
         content = message.get("refusal")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list) or not content:
-        raise bad_field(name, f"{name} must be a string or a list of parts with text")
-    return joined_text(name, content)
+    return content_text(name, None if content == [] else content)
 
 
 # Field with the text of a part, by its type. `refusal` is the text with which a model
@@ -229,6 +221,15 @@ TEXT_OF = {
 }
 # Further fields of such parts, without an effect.
 _UNUSED = frozenset({"type", "annotations", "logprobs", "cache_control"})
+
+
+def content_text(name: str, content: object) -> str:
+    """Return the text of a content: a text, or the joined texts of its parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise bad_field(name, f"{name} must be a string or a list of parts with text")
+    return joined_text(name, content)
 
 
 def joined_text(name: str, parts: Sequence[object], first: int = 0) -> str:

@@ -27,25 +27,11 @@ from llamaherd.server.fields import (
     checked_string,
 )
 from llamaherd.server.limits import check_items, check_pairs
-from llamaherd.server.schemas import (
-    COUNT,
-    ITEMS,
-    MOST_ITEMS,
-    NUMBER,
-    SOME_TEXT,
-    SOME_TOKENS,
-    TEXT,
-    Schema,
-    either,
-    listed,
-    record,
-    ref,
-    whole,
-)
+from llamaherd.server.schemas import Schema, either, listed, record, ref, whole
 from llamaherd.server.shapes import Prepared, WorkShape, other_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,12 +54,12 @@ class EmbeddingsApi(WorkShape):
     summary = "Compute vectors of texts, as OpenAI's API does."
     options: ClassVar[Any] = (EmbedOptions, "http")
     own: ClassVar = {
-        "model": TEXT,
+        "model": schemas.TEXT,
         "input": either(
-            SOME_TEXT,
-            SOME_TOKENS,
-            listed(SOME_TEXT, **ITEMS),
-            listed(SOME_TOKENS, **ITEMS),
+            schemas.SOME_TEXT,
+            schemas.SOME_TOKENS,
+            listed(schemas.SOME_TEXT, **schemas.ITEMS),
+            listed(schemas.SOME_TOKENS, **schemas.ITEMS),
         ),
         "encoding_format": {"enum": list(_FORMATS)},
         "dimensions": whole(1),
@@ -82,12 +68,12 @@ class EmbeddingsApi(WorkShape):
     needed = ("input",)
     answers = record(
         object={"const": "list"},
-        model=TEXT,
+        model=schemas.TEXT,
         data=listed(
             record(
                 object={"const": "embedding"},
-                index=COUNT,
-                embedding=either(listed(NUMBER), TEXT),
+                index=schemas.COUNT,
+                embedding=either(listed(schemas.NUMBER), schemas.TEXT),
             )
         ),
         usage=ref("Usage"),
@@ -116,7 +102,7 @@ class EmbeddingsApi(WorkShape):
             work = self.work(model, texts, given, options)
 
         def render(found: Embeddings) -> dict[str, object]:
-            _check_all(found)
+            _check_all(found.errors, lambda i: f"input[{i}]")
             vectors = _cut(found.vectors, size, is_scaled=is_scaled)
             data = [
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
@@ -167,21 +153,21 @@ def _texts(value: object) -> list[Any]:
         return [value]
     is_one = bool(value) and not isinstance(value[0], (str, list))
     texts = [value] if is_one else value
-    if not texts or len(texts) > MOST_ITEMS:
-        text = f"input must have 1 to {MOST_ITEMS} texts, not {len(texts)}"
+    if not texts or len(texts) > schemas.MOST_ITEMS:
+        text = f"input must have 1 to {schemas.MOST_ITEMS} texts, not {len(texts)}"
         raise bad_field("input", text)
     if any(not text for text in texts):
         raise bad_field("input", "input must not have an empty text")
     return texts
 
 
-def _check_all(found: Embeddings) -> None:
-    """Raise the error of the first text that failed."""
-    for i, reason in enumerate(found.errors):
+def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> None:
+    """Raise the error of the first text that failed, with its name."""
+    for i, reason in enumerate(errors):
         if reason is not None:
-            code = code_of_prompt(code_of(reason))
-            text = f"input[{i}]: {reason}"
-            raise ApiError(400, text, param="input", code=code)
+            name, code = name_of(i), code_of_prompt(code_of(reason))
+            param = name.partition("[")[0]
+            raise ApiError(400, f"{name}: {reason}", param=param, code=code)
 
 
 def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array
@@ -211,8 +197,8 @@ _UNUSED_OF_RERANK: dict[str, UnusedField] = {
     "use_activation": UnusedField(FLAG, (True,)),
 }
 _DOCUMENT = either(
-    SOME_TEXT,
-    {**record(text=SOME_TEXT), "additionalProperties": False},
+    schemas.SOME_TEXT,
+    {**record(text=schemas.SOME_TEXT), "additionalProperties": False},
 )
 _PROMPT = "Passage: {}\nQuestion that this passage answers:"
 
@@ -234,10 +220,10 @@ class RerankApi(WorkShape):
     path = "/rerank"
     summary = "Order documents by their relevance to a query."
     own: ClassVar = {
-        "model": TEXT,
+        "model": schemas.TEXT,
         "query": _DOCUMENT,
-        "documents": listed(_DOCUMENT, **ITEMS),
-        "texts": listed(_DOCUMENT, **ITEMS),
+        "documents": listed(_DOCUMENT, **schemas.ITEMS),
+        "texts": listed(_DOCUMENT, **schemas.ITEMS),
         "top_n": whole(0),
         "return_documents": schemas.FLAG,
         "return_text": schemas.FLAG,
@@ -247,13 +233,13 @@ class RerankApi(WorkShape):
     unused: ClassVar = {**OF_CLIENTS, **_UNUSED_OF_RERANK}
     answers = either(
         record(
-            id=TEXT,
+            id=schemas.TEXT,
             object={"const": "list"},
-            model=TEXT,
-            results=listed(record(index=COUNT, relevance_score=NUMBER)),
+            model=schemas.TEXT,
+            results=listed(record(index=schemas.COUNT, relevance_score=schemas.NUMBER)),
             usage=ref("Usage"),
         ),
-        listed(record(index=COUNT, score=NUMBER)),
+        listed(record(index=schemas.COUNT, score=schemas.NUMBER)),
     )
     in_batches = True
     needs_text = False
@@ -309,28 +295,20 @@ class _Answer:
 
     def of_vectors(self, found: Embeddings) -> object:
         """Return the body of an answer, from the vectors of the query and documents."""
-        self._check([*found.errors], 1)
+        _check_all(found.errors, lambda i: self._named(i - 1) if i else "query")
         vectors = np.asarray(found.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
         return self._body([float(score) for score in scores], found.stats.n_text_tokens)
 
     def of_scores(self, found: ScoreResults) -> object:
         """Return the body of an answer, from the query's log-probabilities."""
-        self._check([*found.errors], 0)
+        _check_all(found.errors, self._named)
         rows = [each for row in found.continuations for each in row or ()]
         scores = [math.exp(float(np.mean(each.token_logprobs))) for each in rows]
         return self._body(scores, found.stats.n_prompt_tokens)
 
-    def _check(self, errors: Sequence[str | None], n_before: int) -> None:
-        """Raise the error of the first text that failed."""
-        for i, reason in enumerate(errors):
-            if reason is None:
-                continue
-            at = i - n_before
-            where = "query" if at < 0 else f"{self._name}[{at}]"
-            code = code_of_prompt(code_of(reason))
-            param = where.partition("[")[0]
-            raise ApiError(400, f"{where}: {reason}", param=param, code=code)
+    def _named(self, i: int) -> str:
+        return f"{self._name}[{i}]"
 
     def _body(self, scores: Sequence[float], n_tokens: int) -> object:
         order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[: self._n]

@@ -78,24 +78,24 @@ OBFUSCATION = UnusedField(FLAG, None)
 VERBOSITY = ("low", "medium", "high")
 
 
-def _each(field: UnusedField, names: str) -> dict[str, UnusedField]:
+def _fields(field: UnusedField, names: str) -> dict[str, UnusedField]:
     """Return the same field for each of several names."""
     return dict.fromkeys(names.split(), field)
 
 
 # Fields of OpenAI's API and of similar servers.
 FIELDS: Mapping[str, UnusedField] = {
-    **_each(
+    **_fields(
         UnusedField(LIST),
         "allowed_token_ids logprob_token_ids previous_input_messages "
         "reasoning_budget_end_tags",
     ),
-    **_each(
+    **_fields(
         UnusedField(LIST, ([],)),
         "bad_words documents grammar_triggers lora preserved_tokens response_fields "
         "tools",
     ),
-    **_each(
+    **_fields(
         UnusedField(FLAG, (False,)),
         "backend_sampling echo enable_response_messages grammar_lazy "
         "include_stop_str_in_output post_sampling_probs reasoning_control "
@@ -103,50 +103,50 @@ FIELDS: Mapping[str, UnusedField] = {
         "return_tokens return_tokens_as_token_ids use_beam_search verbose "
         "watermarking",
     ),
-    **_each(
+    **_fields(
         UnusedField(FLAG, (True,)),
         "add_generation_prompt include_reasoning parse_tool_calls return_mm_kwargs "
         "skip_special_tokens spaces_between_special_tokens",
     ),
-    **_each(
+    **_fields(
         UnusedField(INTEGER),
         "chat_format prompt_logprobs thinking_budget thinking_budget_tokens "
         "truncate_prompt_tokens",
     ),
-    **_each(
+    **_fields(
         UnusedField(INTEGER, (-1,)),
         "n_predict reasoning_budget_tokens sse_ping_interval t_max_predict_ms "
         "t_max_prompt_ms thinking_token_budget",
     ),
-    **_each(
+    **_fields(
         UnusedField(INTEGER, (0,)),
         "min_keep n_cache_reuse n_discard n_indent n_keep n_probs priority "
         "routed_experts_prompt_start top_logprobs",
     ),
-    **_each(
+    **_fields(
         UnusedField(INTEGER, (1,)),
         "best_of n_cmpl stream_interval",
     ),
-    **_each(
+    **_fields(
         UnusedField(NUMBER, (1,)),
         "dynatemp_exponent length_penalty",
     ),
-    **_each(
+    **_fields(
         UnusedField(OBJECT),
         "audio background_options ec_transfer_params image kv_transfer_params "
         "moderation prediction previous_response reasoning repetition_detection "
         "web_search_options",
     ),
-    **_each(
+    **_fields(
         UnusedField(OBJECT, ({},)),
         "access_programs chat_template_kwargs media_io_kwargs mm_processor_kwargs "
         "prompt_cache_options vllm_xargs",
     ),
-    **_each(
+    **_fields(
         UnusedField(TEXT, ("",)),
         "generation_prompt reasoning_budget_message suffix",
     ),
-    **_each(
+    **_fields(
         UnusedField(TEXT),
         "cache_salt chat_parser chat_template personality reasoning_budget_end_tag "
         "reasoning_budget_start_tag reasoning_effort truncation_side",
@@ -167,11 +167,11 @@ FIELDS: Mapping[str, UnusedField] = {
     "tool_choice": UnusedField(TEXT + OBJECT, ("none", "auto")),
     # Fields about the client, or for other servers; without tools also
     # `parallel_tool_calls`.
-    **_each(
+    **_fields(
         UnusedField(FLAG, None),
         "cache_prompt parallel_tool_calls store timings_per_token",
     ),
-    **_each(
+    **_fields(
         UnusedField(TEXT, None),
         "chat_id id prompt_cache_key prompt_cache_retention request_id "
         "safety_identifier service_tier session_id user",

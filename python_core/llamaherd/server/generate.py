@@ -13,14 +13,10 @@ from llamaherd.server.answers import FormWriter, Reply
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import ParsedRequest, usage
 from llamaherd.server.sampling import temperature_of, token_bias
 from llamaherd.server.schemas import FAILURE, TEXT, TOKENS, either, record, ref
-from llamaherd.server.shapes import (
-    AnsweringShape,
-    ParsedRequest,
-    check_answer_fits,
-    usage,
-)
+from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,28 +52,17 @@ class _GeneratedWriter(FormWriter):
 
 
 def _ending(result: Result) -> dict[str, object]:
-    is_complete = result.thinking_complete
+    """Return the last fields of an answer; an error if it was cut off in its schema."""
+    is_complete, quotes = result.thinking_complete, quotes_in(result.parsed)
+    error = {"message": str(result.error), "code": result.error_code}
     return {
         **({} if is_complete is None else {"thinking_complete": is_complete}),
-        **_quotes(result),
+        **({"quotes": quotes} if quotes else {}),
         "tokens": result.tokens,
         "finish_reason": result.finish_reason,
-        **_error(result),
+        **({} if result.error is None else {"error": error}),
         "usage": usage([result]),
     }
-
-
-def _error(result: Result) -> dict[str, object]:
-    """Return the error of an answer cut off inside its schema; {} for other answers."""
-    if result.error is None:
-        return {}
-    return {"error": {"message": str(result.error), "code": result.error_code}}
-
-
-def _quotes(result: Result) -> dict[str, object]:
-    """Return the quotes of an answer with their positions; {} without quotes."""
-    found = quotes_in(result.parsed)
-    return {"quotes": found} if found else {}
 
 
 class GenerateApi(AnsweringShape):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -27,13 +27,13 @@ from llamaherd.server.fields import (
 )
 from llamaherd.server.openai import RewrittenChat
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import counts
 from llamaherd.server.schemas import either, listed, record, whole
 from llamaherd.server.shapes import (
     Prepared,
     WorkShape,
     check_answer_fits,
     check_model,
-    counts,
     other_model,
 )
 from llamaherd.server.tools import TOOL_FIELDS
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.calls.run.embedding import Embeddings
-    from llamaherd.server.model_view import ShownModel
+    from llamaherd.engine.model.loading import ModelHeader
+    from llamaherd.engine.model.model import Model
+    from llamaherd.server.state import ShownModel
 
 _BILLION = 1_000_000_000
 _NOT_SET = "a request cannot set it"
@@ -318,20 +320,8 @@ def asked_of_show(fields: Mapping[str, object]) -> str:
     return checks.text(field, given[field])
 
 
-class Described(Protocol):
-    """Protocol of the metadata of a loaded model, or of the header of a model file."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """Metadata as text, by key."""
-
-    @property
-    def chat_template(self) -> str | None:
-        """Chat template; None without a template."""
-
-
 def described(
-    model: Described, n_params: int | None = None, parent: str | None = None
+    model: Model | ModelHeader, n_params: int | None = None, parent: str | None = None
 ) -> dict[str, object]:
     """Return the answer of `/api/show`."""
     metadata = model.metadata

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from starlette.responses import Response
 
-from llamaherd.engine.core.plain import DuplicateKeyError, unique_keys
+from llamaherd.engine.core.plain import unique_keys
 from llamaherd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -57,19 +57,13 @@ def _parts(value: object) -> Iterator[str]:
             yield from _parts(each)
             start = ","
         yield "}"
-    elif isinstance(value, list) and len(value) > _AT_ONCE:
-        is_nested = isinstance(value[0], (dict, list))
-        n = _AT_ONCE if is_nested else _NUMBERS_AT_ONCE
-        start = "["
-        for i in range(0, len(value), n):
-            yield f"{start}{dumps(value[i : i + n])[1:-1]}"
-            start = ","
-        yield "]"
     elif isinstance(value, list) and value:
-        start = "["
-        for each in value:
+        start, is_long = "[", len(value) > _AT_ONCE
+        is_nested = isinstance(value[0], (dict, list))
+        n = (_AT_ONCE if is_nested else _NUMBERS_AT_ONCE) if is_long else 1
+        for i in range(0, len(value), n):
             yield start
-            yield from _parts(each)
+            yield from [dumps(value[i : i + n])[1:-1]] if is_long else _parts(value[i])
             start = ","
         yield "]"
     else:
@@ -138,9 +132,7 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _bad_json(f"the body is not JSON: {error.msg}, {where}") from None
-    except DuplicateKeyError as error:
-        raise _bad_json(f"the body cannot be read: {error}") from None
-    except ValueError as error:  # an invalid number
+    except ValueError as error:  # an invalid number, or a key twice
         raise _bad_json(f"the body cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise _bad_json("the body must be a JSON object")
@@ -189,22 +181,13 @@ async def send_json(
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
     """Send a response with JSON, already encoded if `value` is bytes."""
-    await send_bytes(
-        send,
-        status,
-        value if isinstance(value, bytes) else dumps(value).encode("ascii"),
-        (_JSON, *((name.encode(), text.encode()) for name, text in headers)),
-    )
-
-
-async def send_bytes(
-    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...]
-) -> None:
-    """Send a response with a body."""
-    length = (b"content-length", str(len(body)).encode())
-    await send(
-        {"type": "http.response.start", "status": status, "headers": [*headers, length]}
-    )
+    body = value if isinstance(value, bytes) else dumps(value).encode("ascii")
+    sent = [
+        _JSON,
+        *((name.encode(), text.encode()) for name, text in headers),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": body})
 
 

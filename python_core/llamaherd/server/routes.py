@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, cast
 
 import llamaherd
+from llamaherd.server import schemas
 from llamaherd.server.answering import Answering, Endpoint, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
@@ -13,16 +14,7 @@ from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import (
-    COMPONENTS,
-    OBJECT,
-    TEXT,
-    TEXT_OR_NULL,
-    Schema,
-    listed,
-    record,
-    ref,
-)
+from llamaherd.server.schemas import Schema, listed, record, ref
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.shapes import AnsweringShape
 from llamaherd.server.tokenizing import (
@@ -82,20 +74,20 @@ _ERRORS = {
 }
 _OF_GET = ("400", "401", "403", "404", "503")
 _BY_MODEL = "/tokenizer_info"  # has the name of a model in its query
-_TEXT_BODY: Schema = {"text/plain": {"schema": TEXT}}
+_TEXT_BODY: Schema = {"text/plain": {"schema": schemas.TEXT}}
 # JSON Schemas of the answers of pages.
 _PAGES: dict[str, Schema] = {
     "/models": record(object={"const": "list"}, data=listed(ref("Model"))),
     "/models/{name}": ref("Model"),
     _BY_MODEL: record(
         **dict.fromkeys(
-            ("bos_token", "eos_token", "pad_token", "chat_template"), TEXT_OR_NULL
+            ("bos_token", "eos_token", "pad_token", "chat_template"), schemas.TEXT_OR_NULL
         )
     ),
-    "/api/tags": record(models=listed(record(name=TEXT, model=TEXT))),
-    "/version": record(version=TEXT),
-    "/health": record(status=TEXT),
-    "/openapi.json": record(openapi=TEXT, paths=OBJECT),
+    "/api/tags": record(models=listed(record(name=schemas.TEXT, model=schemas.TEXT))),
+    "/version": record(version=schemas.TEXT),
+    "/health": record(status=schemas.TEXT),
+    "/openapi.json": record(openapi=schemas.TEXT, paths=schemas.OBJECT),
 }
 
 
@@ -115,7 +107,7 @@ def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
         "info": {"title": "llamaherd", "version": llamaherd.__version__},
         "paths": paths,
         "components": {
-            "schemas": COMPONENTS,
+            "schemas": schemas.COMPONENTS,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"key": []}],
@@ -132,7 +124,7 @@ def _operation(
     if plain == "/metrics":
         content = _TEXT_BODY
     if shape is not None and "stream" in shape.fields:
-        content[shape.media_type.partition(";")[0]] = {"schema": TEXT}
+        content[shape.media_type.partition(";")[0]] = {"schema": schemas.TEXT}
     is_small = method != "POST" and plain != _BY_MODEL
     errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
     body = bodies.get(plain) if method == "POST" else None
@@ -140,10 +132,16 @@ def _operation(
         body = {_JSON: {"schema": shape.request_schema()}}
     names = [name for name in ("name", "id") if f"{{{name}}}" in path]
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in names
+        {"name": name, "in": "path", "required": True, "schema": schemas.TEXT}
+        for name in names
     ]
     if plain == _BY_MODEL:
-        query = {"name": "model", "in": "query", "required": False, "schema": TEXT}
+        query = {
+            "name": "model",
+            "in": "query",
+            "required": False,
+            "schema": schemas.TEXT,
+        }
         parameters.append(query)
     return {
         "summary": _summary(route, method) if shape is None else shape.summary,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
 from llamaherd.engine.core.errors import ModelClosedError
-from llamaherd.engine.loop.threads import wait_or_look
+from llamaherd.engine.core.request import AbandonedError
 from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _N_THREADS: Mapping[Kind, tuple[int, int]] = {
     "compile": (2, 1),  # seconds: requests with constraints delay only each other
     "codes": (64, 16),  # until all texts are coded
 }
+_LOOK_S = 1.0  # seconds between checks for the death of the loop's thread
 LONG_BYTES = 1 << 16  # a request with more bytes is long
 _MANY = 64  # a request with more prompts, texts, continuations or answers is long
 _LISTS = ("prompt", "prompts", "input", "texts", "documents")
@@ -199,113 +200,85 @@ class AwaitedJob(Generic[_T]):
     def __init__(self, work: SteppedWork[_T], submit: Submit) -> None:
         self._work = work
         self._steps = work.steps()
-        self._submit_step = submit
+        self._submit = submit
         # All steps use the messages of the caller's language.
         self._context = copy_context()
-        self._lock = Lock()
-        self._listeners: list[Callable[[], object]] = []
-        self._end: GroupEnd | None = None  # for which the next step waits
-        self._is_done = False
         self._result: _T | None = None
-        self._error: BaseException | None = None
-        self._is_cancelled = False
-        self._first = submit(self._step)
-        self._first.add_done_callback(self._end_if_dropped)
+        self._is_done = self._is_cancelled = False
+        self._first = self._pending = self._submitted(None)
+
+    def _submitted(self, lost: MemoryError | None) -> Future[GroupEnd | None]:
+        return self._submit(partial(self._context.run, self._step, lost))
+
+    def _step(self, lost: MemoryError | None) -> GroupEnd | None:
+        """Run the next step; with `lost`, raise this error where the steps wait."""
+        try:
+            return next(self._steps) if lost is None else self._steps.throw(lost)
+        except StopIteration as stop:
+            self._result = stop.value
+            return None
 
     def done(self) -> bool:
         """Whether the work is finished."""
         return self._is_done
 
     def cancel(self) -> None:
-        """End the work soon; returns at once."""
+        """End the work soon; at once if it waits for a thread."""
         self._is_cancelled = True
         self._work.cancel()
-
-    async def outcome(self) -> _T:
-        """Wait for the results of the job, or raise its error."""
-        loop = asyncio.get_running_loop()
-        event = asyncio.Event()
-        with self._lock:
-            self._listeners.append(lambda: loop.call_soon_threadsafe(event.set))
-        try:
-            while not self._is_done:
-                await wait_or_look(event, self._end_if_lost)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]  # None only if a step gave it
-
-    def _end_if_lost(self) -> None:
-        """End the steps if the thread of the loop died while they wait for it."""
-        end = self._end
-        error = None if end is None else end.why_lost()
-        # If the listener was called, a thread runs or will run the next step.
-        if end is not None and error is not None and end.remove_listener(self._go_on):
-            self._submit(partial(self._step, error))
-
-    # ---- threads of the pool ----
-
-    def _step(self, lost: MemoryError | None = None) -> None:
-        """Run the next step; with `lost`, raise this error where the steps wait."""
-        try:
-            if lost is None:
-                end = self._context.run(next, self._steps)
-            else:
-                end = self._context.run(self._steps.throw, lost)
-            self._end = end
-            end.add_listener(self._go_on)
-        except StopIteration as stop:
-            self._finish(result=stop.value)
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._finish(error=error)
-
-    def _go_on(self) -> None:
-        """Let a thread run the next step; called by the loop."""
-        self._submit(self._step)
-
-    def _submit(self, step: Callable[[], None]) -> None:
-        try:
-            pending = self._submit_step(step)
-        except (RuntimeError, MemoryError) as error:  # the threads have ended
-            self._finish(error=error)
-        else:
-            pending.add_done_callback(self._end_if_dropped)
-
-    def _end_if_dropped(self, pending: Future[None]) -> None:
-        """End the job if its step never runs: it was cancelled, or the threads ended."""
-        if pending.cancelled():
-            self._finish(error=self._error_of_dropped())
-
-    def _error_of_dropped(self) -> BaseException | None:
-        """Return the error of a job whose next step never runs."""
-        return stopping()
-
-    def _finish(
-        self, *, result: _T | None = None, error: BaseException | None = None
-    ) -> None:
-        self._result, self._error = result, error
-        self._end = None
-        with self._lock:
-            self._is_done = True
-            listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            with suppress(RuntimeError):  # the event loop may be closed
-                listener()
-
-
-class AwaitedWork(AwaitedJob[_T]):
-    """Job whose results are the results of its work; None if it was cancelled early."""
-
-    def cancel(self) -> None:
-        """End the work soon; at once if it waits for a thread."""
-        super().cancel()
         self._first.cancel()
-
-    def _error_of_dropped(self) -> BaseException | None:
-        return None if self._is_cancelled else super()._error_of_dropped()
 
     def __await__(self) -> Generator[object, None, _T]:
         """Wait for the results, see `outcome`."""
         return self.outcome().__await__()
+
+    async def outcome(self) -> _T:
+        """Wait for the results of the job, or raise its error.
+
+        Raises:
+            AbandonedError: The job was cancelled before its first step.
+            ApiError: The threads ended before its next step.
+        """
+        try:
+            while (end := await finished(self._pending)) is not None:
+                self._pending = self._submitted(await _ended(end))
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except AbandonedError:
+            raise (AbandonedError if self._is_cancelled else stopping()) from None
+        finally:
+            self._is_done = True
+        return self._result  # type: ignore[return-value]  # None only if a step gave it
+
+
+async def finished(pending: Future[_T]) -> _T:
+    """Wait for a function on a thread; raise AbandonedError if it never runs."""
+    waiting = asyncio.wrap_future(pending)
+    try:
+        await asyncio.wait([waiting])  # does not raise if only the future is cancelled
+    except asyncio.CancelledError:
+        waiting.cancel()  # nobody reads its error
+        raise
+    if waiting.cancelled():
+        raise AbandonedError
+    return waiting.result()
+
+
+async def _ended(end: GroupEnd) -> MemoryError | None:
+    """Wait for the end of a group; return the reason if it never comes."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        with suppress(RuntimeError):  # the event loop may be closed
+            loop.call_soon_threadsafe(event.set)
+
+    end.add_listener(tell)
+    while not event.is_set():
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(event.wait(), _LOOK_S)
+        lost = None if event.is_set() else end.why_lost()
+        # If the listener was called, the end has come.
+        if lost is not None and end.remove_listener(tell):
+            return lost
+    return None

@@ -29,6 +29,7 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.server.errors import bad_field, renamed, unknown_field
+from llamaherd.server.fields import check_names, checked_object, shown
 from llamaherd.server.sampling import AnswerForm
 from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
 from llamaherd.server.tool_calls import (
@@ -41,7 +42,7 @@ from llamaherd.server.tool_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from llamaherd.calls.chat.tool_calls import ToolFormat
     from llamaherd.engine.core.results import Result
@@ -185,6 +186,33 @@ def tools_of(
     by_name = {tool["function"]["name"]: tool["function"] for tool in tools}
     call = AnswerForm("schema", _schema([by_name[name] for name in forced]), "tools")
     return ToolUse(tools, forced, call, is_named=isinstance(choice, dict))
+
+
+def as_functions(
+    value: object, kinds: Sequence[str | None], names: Collection[str] | None = None
+) -> object:
+    """Return the tools of another API as functions of chats, which are checked later.
+
+    `names` are the fields of a tool; None if they are those of a function.
+    """
+    if not isinstance(value, list):
+        return value
+    functions = []
+    for i, each in enumerate(value):
+        where = f"tools[{i}]"
+        tool = checked_object(where, each)
+        if tool.get("type") not in kinds:
+            kind = shown(tool.get("type"))
+            text = f'{where}.type must be "{kinds[0]}", not {kind}: this server has none'
+            raise bad_field("tools", text)
+        if names is not None:
+            check_names(where, tool, {*names, "type", "cache_control"})
+        own = {k: v for k, v in tool.items() if v is not None and k in (names or tool)}
+        own.pop("type", None)
+        if "input_schema" in own:
+            own["parameters"] = own.pop("input_schema")
+        functions.append({"type": "function", "function": own})
+    return functions
 
 
 def with_tools(
@@ -342,9 +370,9 @@ def _has_place(
     """
     name = "look_up_7"
     function = {"name": name, "description": name, "parameters": OBJECT}
-    shown = [{"type": "function", "function": function}, *tools]
+    described = [{"type": "function", "function": function}, *tools]
     try:
-        renderer = chat_renderer(model, template=template).probe({"tools": shown})
+        renderer = chat_renderer(model, template=template).probe({"tools": described})
         return name in renderer.render([{"role": "user", "content": "a"}])
     except ChatTemplateError:
         return False

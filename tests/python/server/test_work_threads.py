@@ -51,13 +51,7 @@ LONG: list[tuple[str, dict[str, object]]] = [
     ("/v1/classify", {"prompts": ["a"] * 9, "labels": list("bcdefghi")}),
     ("/tokenize", {"prompt": "a " * 40_000}),
 ]
-
-
-@pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    path = tiny_models.write(tmp_path_factory.mktemp("own") / "own.gguf", "llama")
-    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
-        yield context
+CONTEXT = {"n_threads": 1}
 
 
 @pytest.fixture
@@ -97,9 +91,9 @@ def busy(pools: list[ThreadPoolExecutor]) -> Iterator[None]:
 
 
 def test_short_requests_wait_for_no_other_kind_of_work(
-    context: lh.Context, threads: list[WorkThreads]
+    ctx: lh.Context, threads: list[WorkThreads]
 ) -> None:
-    with served(context) as client:
+    with served(ctx) as client:
         (own,) = threads
         others = [
             own.pool(kind, is_background=is_background)
@@ -113,9 +107,9 @@ def test_short_requests_wait_for_no_other_kind_of_work(
 
 
 def test_long_requests_use_no_thread_of_short_ones(
-    context: lh.Context, threads: list[WorkThreads]
+    ctx: lh.Context, threads: list[WorkThreads]
 ) -> None:
-    with served(context) as client:
+    with served(ctx) as client:
         (own,) = threads
         with busy([own.pool("short")]):
             for path, body in LONG:
@@ -161,17 +155,17 @@ def held_vectors(monkeypatch: pytest.MonkeyPatch, model: lh.Model) -> Iterator[N
 
 
 def test_models_do_not_wait_for_the_vectors_of_each_other(
-    context: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ctx: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tiny_models.write(tmp_path / "other.gguf", "bert")
     with (
         lh.Model(path) as other,
-        served(context, embedding_model=other, embedding_name="other") as client,
+        served(ctx, embedding_model=other, embedding_name="other") as client,
         ThreadPoolExecutor(8) as pool,
     ):
         for held, held_name, free_name in (
             (other, "other", NAME),
-            (context.model, NAME, "other"),
+            (ctx.model, NAME, "other"),
         ):
             with held_vectors(monkeypatch, held):
                 slow = {"input": "a", "model": held_name}
@@ -309,11 +303,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     ],
 )
 def test_long_json_is_no_work_of_the_event_loop(
-    context: lh.Context, names: dict[str, set[str]], path: str, body: dict[str, object]
+    ctx: lh.Context, names: dict[str, set[str]], path: str, body: dict[str, object]
 ) -> None:
     """Parsing and encoding would delay the tokens of all streams."""
     n_bytes = len(json.dumps(body))
-    with served(context, max_body=1 << 20) as client:
+    with served(ctx, max_body=1 << 20) as client:
         fields = {**body, "ignore_eos": True} if "logprobs" in body else body
         status, got = client.post(path, fields)
         assert status in (200, 400), got

@@ -285,8 +285,9 @@ def test_the_answer_of_generate_over_http_has_the_places(context: lh.Context) ->
     asked = api.understand({k: v for k, v in fields.items() if k != "x"})
     params = replace(asked.params, max_tokens=60)
     result = lh.generate(context, "Quote.", params=params)
-    body = api.whole([result])
+    form = api.answer(asked)
+    body = form.whole([result])
     assert body["quotes"] == [result.parsed["q"]]  # type: ignore[index]
     assert json.loads(str(body["text"]))["q"] == result.parsed["q"]["quote"]  # type: ignore[index]
     plain = lh.generate(context, "Say a.", choices=["a"])
-    assert "quotes" not in api.whole([plain])
+    assert "quotes" not in form.whole([plain])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from llamaherd.server.batches.batch import line_error
 from llamaherd.server.batches.runner import BatchRun, ModelGoneError
 from llamaherd.server.batches.store import NOT_STORED, BatchStore, reason_of
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from llamaherd.server.batches.batch import Batch, BatchProgress
-    from llamaherd.server.model_view import ModelView
-    from llamaherd.server.state import SharedState
+    from llamaherd.server.state import ModelView, SharedState
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,7 @@ class BatchService:
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store, on another thread."""
-        pending = self._threads.submit(lambda: work(self._opened()))
-        return await asyncio.wrap_future(pending)
+        return await run_on(self._threads, lambda: work(self._opened()))
 
     def _opened(self) -> BatchStore:
         with self._opening:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from concurrent.futures import Executor
+    from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
 _MOST_FORM = 1 << 16  # bytes of a form in addition to its file
@@ -119,7 +120,7 @@ async def receive(
     content_type: str | None,
     path: Path,
     most: int,
-    thread: Executor,
+    thread: ThreadPoolExecutor,
 ) -> UploadForm:
     """Read a form, and write its file to a new path."""
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -130,10 +131,10 @@ async def receive(
             block += part
             if len(block) >= _BLOCK:
                 full, block = bytes(block), bytearray()
-                await asyncio.wrap_future(thread.submit(form.read, full))
-        await asyncio.wrap_future(thread.submit(form.read, bytes(block)))
+                await run_on(thread, partial(form.read, full))
+        await run_on(thread, partial(form.read, bytes(block)))
         form.check_end()
-        await asyncio.wrap_future(thread.submit(file.flush))
+        await run_on(thread, file.flush)
     return form
 
 

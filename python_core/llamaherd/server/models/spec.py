@@ -26,30 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdapterSpec:
-    """A LoRA adapter that requests select by its name.
+    """A LoRA adapter that requests select by its name."""
 
-    Attributes:
-        name: Name in requests and answers.
-        path: Path of the file.
-    """
-
-    name: str
-    path: Path
+    name: str  # name in requests and answers
+    path: Path  # path of the file
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model file with its adapters, which are loaded and unloaded together.
+    """A model file with its adapters, which are loaded and unloaded together."""
 
-    Attributes:
-        name: Name in requests and answers.
-        path: Path of the file; for a split model, of its first file.
-        adapters: Adapters; each has its own context.
-    """
-
-    name: str
-    path: Path
-    adapters: tuple[AdapterSpec, ...] = ()
+    name: str  # name in requests and answers
+    path: Path  # path of the file; for a split model, of its first file
+    adapters: tuple[AdapterSpec, ...] = ()  # adapters; each has its own context
 
     @property
     def names(self) -> tuple[str, ...]:
