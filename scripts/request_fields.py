@@ -16,8 +16,10 @@ import ast
 import json
 import re
 import sys
+import textwrap
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from llamaherd.server.errors import JSON
 from llamaherd.server.fields import FIELDS, UnusedField
@@ -147,6 +149,16 @@ def _accepted(status: str) -> str:
     return status.removeprefix("refused, except ").replace("`null` or ", "").strip()
 
 
+def _written(record: dict[str, Any]) -> str:
+    """Return the record as JSON, with the fields of a path in a few lines."""
+    text = json.dumps(record, indent=1)
+    return re.sub(r"\[[^]]*\]", lambda names: _wrapped(names[0]), text) + "\n"
+
+
+def _wrapped(names: str) -> str:
+    return textwrap.fill(" ".join(names.split()), 88, subsequent_indent="    ")
+
+
 def main() -> None:
     """Read the arguments and write a file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -166,7 +178,7 @@ def main() -> None:
     if options.vllm is not None:
         own = record.get("vLLM", {"version": "unknown"})
         record["vLLM"] = {**own, "paths": of_vllm(options.vllm)}
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    RECORD.write_text(_written(record), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import AT_TOP, KEYS, TASK_TABLES
+from served import path_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,10 +125,9 @@ def of_server(path: str) -> Taken:
     if path in WHOLE:
         shape, own = WHOLE[path]
         return dict.fromkeys(shape.fields - own - {"model"}, UNSEEN)
-    settings = ServerSettings(model_name="m")
     model: Any = SimpleNamespace(n_ctx_train=512)
     if path == "/generate":
-        made = GenerateApi(model, settings).understand({"prompt": "a"})
+        made = path_format(GenerateApi, model).understand({"prompt": "a"})
         own, names = {"prompt", "model"}, GenerateApi.fields
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
@@ -140,14 +140,14 @@ def of_server(path: str) -> Taken:
         own |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
         own |= {"include_stop_str_in_output"}
         names = Completions.fields
-        made = Completions(model, settings).understand({"prompt": "a"})
+        made = path_format(Completions, model).understand({"prompt": "a"})
         if path == "/v1/chat/completions":
             names = ChatCompletions.fields
             made = SimpleNamespace(
                 params=lh.SamplingParams(
                     temperature=made.params.temperature,
                     seed=made.params.seed,
-                    max_tokens=settings.max_tokens,
+                    max_tokens=ServerSettings(model_name="m").max_tokens,
                 ),
                 options={},
                 stream=False,

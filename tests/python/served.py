@@ -17,6 +17,7 @@ from llamaherd.engine.memory.device import Placement
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.settings import ServerSettings, hosts_of
+from llamaherd.server.shapes import Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,32 @@ if TYPE_CHECKING:
 
 NAME = "tiny"
 N_SLOTS = 4  # of a server of several models
+_CHAT = {"messages": [{"role": "user", "content": "a"}]}
+# A valid request for each path; those that generate do so briefly.
+BODIES: dict[str, dict[str, Any]] = {
+    "/generate": {"prompt": "a", "max_tokens": 2},
+    "/v1/completions": {"prompt": "a", "max_tokens": 2},
+    "/v1/chat/completions": {**_CHAT, "max_tokens": 2},
+    "/v1/chat/completions/input_tokens": _CHAT,
+    "/v1/responses": {"input": "a", "max_output_tokens": 2},
+    "/v1/responses/input_tokens": {"input": "a"},
+    "/v1/messages": {**_CHAT, "max_tokens": 2},
+    "/v1/messages/count_tokens": _CHAT,
+    "/v1/embeddings": {"input": "a"},
+    "/v1/score": {"prompts": ["a"], "continuations": ["b"]},
+    "/v1/classify": {"prompts": ["a"], "labels": ["good", "bad"]},
+    "/v1/annotate": {
+        "texts": ["a"],
+        "codebook": {"question": "Which?", "labels": ["good", "bad"]},
+    },
+    "/v1/rerank": {"query": "a", "documents": ["b", "c"]},
+    "/tokenize": {"prompt": "a"},
+    "/detokenize": {"tokens": [1]},
+    "/apply-template": _CHAT,
+    "/api/chat": {**_CHAT, "stream": False},
+    "/api/embed": {"input": "a"},
+    "/api/show": {"model": NAME},
+}
 _LIMIT_S = 600.0  # a limit that only a hanging server reaches
 
 
@@ -83,6 +110,11 @@ class Client:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=_LIMIT_S)
         connection.sendall(head.encode() + data)
         return connection
+
+
+def path_format(kind: Any, model: Any) -> Any:
+    """Return the format of a path for a model, without a server."""
+    return kind(Served(model=model, settings=ServerSettings(model_name=NAME)))
 
 
 @contextmanager

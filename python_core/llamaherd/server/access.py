@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.pages import DATA, PAGES
 from llamaherd.server.protocol import ID_HEADER, RequestRecord, request_id, send_json
-from llamaherd.server.shapes import counts
+from llamaherd.server.running import counts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from llamaherd.server.metrics import Metrics
+    from llamaherd.server.pages import Metrics
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.state import SharedState
 
@@ -29,15 +29,7 @@ _OTHER = "(other)"  # an unknown path may contain a prompt
 
 
 class AccessMiddleware:
-    """Middleware that checks access and logs each request without its content.
-
-    Args:
-        app: Inner application.
-        guard: Access checks.
-        shared: Shared state, with the shutdown flag.
-        metrics: Counters of requests.
-        paths: Paths that may appear in the log and the metrics.
-    """
+    """Middleware that checks access and logs each request without its content."""
 
     def __init__(
         self,
@@ -134,16 +126,6 @@ class Guard:
         in two ways. It can use a host name that resolves to this machine; the Host header
         shows this name. Or it sends a cross-origin request; the Origin header names the
         page's own origin.
-
-        Args:
-            scope: Scope of the request.
-            is_open: Whether the path can be used without an API key.
-
-        Returns:
-            Name by the key; "" for a request without a key of a person.
-
-        Raises:
-            ApiError: The request is refused.
         """
         given = dict.fromkeys(_LOOKED_AT, b"")
         seen: set[bytes] = set()

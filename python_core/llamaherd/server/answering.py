@@ -8,7 +8,7 @@ import traceback
 from abc import ABC, abstractmethod
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core.errors import CutOffError
@@ -27,8 +27,9 @@ from llamaherd.server.protocol import (
     send_json,
     start_events,
 )
-from llamaherd.server.running import Running, SeveralAnswers, start_several
-from llamaherd.server.threads import AwaitedWork, kind_of, n_items
+from llamaherd.server.running import Running, start_several
+from llamaherd.server.shapes import Prepared
+from llamaherd.server.threads import AwaitedJob, kind_of, n_items, run_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,21 +37,14 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from llamaherd.calls.run.context import Context
     from llamaherd.calls.run.handle import Handle
-    from llamaherd.calls.run.hosted import Steps
-    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.core.results import Result, Results
+    from llamaherd.server.answers import FormWriter
     from llamaherd.server.protocol import RequestRecord
-    from llamaherd.server.shapes import (
-        AnsweringShape,
-        AnswerWriter,
-        ParsedRequest,
-        PathFormat,
-        Prepared,
-        WorkShape,
-    )
+    from llamaherd.server.running import ParsedRequest
+    from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
     from llamaherd.server.state import SharedState
-    from llamaherd.server.threads import Kind, Submitting
+    from llamaherd.server.threads import Kind, Submit
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -64,20 +58,9 @@ _FEW_VALUES, _MANY_VALUES = 1_000, 20_000
 # outside of the event loop, since its cost is not known here.
 _QUICK = frozenset(
     {
-        "prompt",
-        "model",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "stop",
-        "stream",
-        "stream_options",
-        "user",
-        "priority",
+        *("prompt", "model", "max_tokens", "max_completion_tokens", "temperature"),
+        *("top_p", "top_k", "min_p", "seed", "stop", "stream", "stream_options"),
+        *("user", "priority"),
     }
 )
 
@@ -94,12 +77,7 @@ class JsonRequest:
 
 
 class Endpoint(ABC):
-    """ASGI application of a path that takes JSON.
-
-    Args:
-        shared: State shared by all requests.
-        shape: Format of requests and answers, or its class.
-    """
+    """ASGI application of a path that takes JSON."""
 
     def __init__(self, shared: SharedState, shape: PathFormat | type[PathFormat]) -> None:
         self._shared = shared
@@ -110,8 +88,7 @@ class Endpoint(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; after an error, answer with the error."""
         record: RequestRecord = scope["llamaherd.record"]
-        record.terms = self._terms
-        with spoken_in(record.terms):
+        with spoken_in(self._terms):
             await self._respond(scope, record, receive, send)
 
     async def _respond(
@@ -157,8 +134,22 @@ class Endpoint(ABC):
 class _Computing(Endpoint):
     """Endpoint whose work ends early if the client leaves or the time is over."""
 
+    def __init__(self, shared: SharedState, shape: PathFormat) -> None:
+        super().__init__(shared, shape)
+        self._served = shape.served
+        self._lacks_text = shape.needs_text and shape.served.ctx is None
+
     async def answer(self, request: JsonRequest) -> None:
         """See `Endpoint`."""
+        if self._lacks_text:
+            name = self._served.settings.model_name
+            raise errors.ApiError(
+                400,
+                f"the model {name!r} computes embeddings only (/v1/embeddings, "
+                "/v1/rerank)",
+                param="model",
+                code="embeddings_only",
+            )
         timeout_s = None if request.record.is_background else self._shared.timeout_s
         running = self._shared.enter(Running(request.receive, timeout_s))
         try:
@@ -189,17 +180,11 @@ class _Computing(Endpoint):
 
 
 class Answering(_Computing):
-    """Application of a path whose answers are generated texts.
+    """Application of a path whose answers are generated texts."""
 
-    Args:
-        shared: State shared by all requests.
-        ctx: Context that runs prompts.
-        shape: Format of requests and answers.
-    """
-
-    def __init__(self, shared: SharedState, ctx: Context, shape: AnsweringShape) -> None:
+    def __init__(self, shared: SharedState, shape: AnsweringShape) -> None:
         super().__init__(shared, shape)
-        self._ctx = ctx
+        self._ctx: Any = shape.served.ctx
         self._shape = shape
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
@@ -209,39 +194,38 @@ class Answering(_Computing):
 
         def submit() -> ParsedRequest:
             check_form(fields, n_bytes)
-            parsed, running.handle = self._submit_now(fields, own, request.record)
+            parsed, running.handle = self._submit_now(fields, own.submit, request.record)
             return parsed
 
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
             parsed = submit()
         else:
-            parsed = await running.prepared(first, submit)
+            parsed = await running.prepared(first.submit, submit)
         await self._answer(parsed, running, request.record, request.send)
 
     def _submit_now(
-        self, fields: dict[str, object], own: Submitting, record: RequestRecord
-    ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
-        with spoken_in(record.terms):
-            parsed = self._shape.understand(fields)
-            if record.is_background:
-                last = {"priority": LAST_PRIORITY}
-                parsed = replace(parsed, options={**parsed.options, **last})
-            for prompt in parsed.prompts:
-                _check_ids(prompt, self._ctx.model.n_vocab)
-            with errors.renamed(parsed.names):
-                if parsed.returns_prompts:
-                    return parsed, start_echo(self._ctx, parsed, own)
-                if parsed.n_answers > 1:
-                    return parsed, start_several(self._ctx, parsed, own)
-                handle = self._ctx.submit(
-                    parsed.prompts[0],
-                    params=parsed.params,
-                    stream=parsed.stream,
-                    **parsed.options,
-                )
-                if parsed.with_running_usage:
-                    parsed = replace(parsed, n_prompt_tokens=handle.n_prompt_tokens)
-                return parsed, handle
+        self, fields: dict[str, object], own: Submit, record: RequestRecord
+    ) -> tuple[ParsedRequest, Handle | AwaitedJob[Results]]:
+        parsed = self._shape.understand(fields)
+        if record.is_background:
+            last = {"priority": LAST_PRIORITY}
+            parsed = replace(parsed, options={**parsed.options, **last})
+        for prompt in parsed.prompts:
+            _check_ids(prompt, self._ctx.model.n_vocab)
+        with errors.renamed(parsed.names):
+            if parsed.returns_prompts:
+                return parsed, start_echo(self._ctx, parsed, own)
+            if parsed.n_answers > 1:
+                return parsed, start_several(self._ctx, parsed, own)
+            handle = self._ctx.submit(
+                parsed.prompts[0],
+                params=parsed.params,
+                stream=parsed.stream,
+                **parsed.options,
+            )
+            if parsed.with_running_usage:
+                parsed = replace(parsed, n_prompt_tokens=handle.n_prompt_tokens)
+            return parsed, handle
 
     async def _answer(
         self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send
@@ -262,11 +246,11 @@ class Answering(_Computing):
             await send_json(send, 200, body)
 
     async def _send_pieces(
-        self, answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
+        self, answer: FormWriter, running: Running, record: RequestRecord, send: Send
     ) -> list[Result]:
         """Send pieces as they arrive. An error before the first piece sets the status."""
         with suppress(CutOffError):  # comes after the last piece; `results` handles it
-            if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
+            if not isinstance(running.handle, AwaitedJob):
                 async for piece in running.handle.pieces():
                     if record.status:
                         await send_event(send, answer.piece(piece))
@@ -284,13 +268,8 @@ class Answering(_Computing):
         if n <= _FEW_VALUES:
             return make()
         kind: Kind = "short" if n <= _MANY_VALUES else "long"
-
-        def in_terms() -> _T:
-            with spoken_in(record.terms):
-                return make()
-
         pool = self._shared.threads.pool(kind, is_background=record.is_background)
-        return await asyncio.wrap_future(pool.submit(in_terms))
+        return await run_on(pool, make)
 
 
 def _dumped(body: object) -> bytes:
@@ -324,12 +303,7 @@ def _check_ids(prompt: object, n_vocab: int) -> None:
 
 
 class Working(_Computing):
-    """Application of a path whose answers are never streamed.
-
-    Args:
-        shared: State shared by all requests.
-        shape: Format of requests and answers.
-    """
+    """Application of a path whose answers are never streamed."""
 
     def __init__(self, shared: SharedState, shape: WorkShape) -> None:
         super().__init__(shared, shape)
@@ -338,71 +312,33 @@ class Working(_Computing):
     async def compute(self, request: JsonRequest, running: Running) -> None:
         """See `_Computing`."""
         first, own = self._pools(request)
+        record = request.record
 
-        def start() -> _Started[Any] | bytes:
+        def start() -> Prepared[Any] | bytes:
             check_form(request.fields, request.n_bytes)
-            started = self._start(request.fields, own, request.record)
-            if not isinstance(started, bytes):
-                running.handle = started.job
-            return started
+            made = self._shape.prepare(request.fields)
+            if isinstance(made, dict):
+                return encoded(made)
+            running.handle = AwaitedJob(made, self._submit_of(made, own, record))
+            return made
 
-        body = await running.prepared(first, start)
-        if not isinstance(body, bytes):
-            results = await running.outcome()
-            body = await asyncio.wrap_future(own.submit(body.body, results))
+        body = await running.prepared(first.submit, start)
+        if isinstance(body, Prepared):
+            made = body
+            try:
+                results = await running.outcome()
+            finally:
+                record.stats = made.stats
+            body = await run_on(own, lambda: encoded(made.render(results)))
         await send_json(request.send, 200, body)
 
-    def _start(
-        self, fields: dict[str, object], own: Submitting, record: RequestRecord
-    ) -> _Started[Any] | bytes:
-        """Check a request and start its work, or return the body of its answer."""
-        with spoken_in(record.terms):
-            made = self._shape.prepare(fields)
-        if isinstance(made, dict):
-            return encoded(made)
-        threads = own
+    def _submit_of(
+        self, made: Prepared[Any], own: ThreadPoolExecutor, record: RequestRecord
+    ) -> Submit:
+        """Return the function that lets a thread run a step of the work."""
         if made.thread is not None:
-            threads = made.thread.turns(is_background=record.is_background)
-        elif not (isinstance(made.work, HostedCall) and made.work.is_stepped):
-            is_background = record.is_background
-            threads = self._shared.threads.pool("codes", is_background=is_background)
-        return _Started(made, record, threads)
-
-
-class _Started(Generic[_T]):
-    """Work of a request, started at once.
-
-    Args:
-        made: Checked request.
-        record: Record of the request, which gets the statistics of the work.
-        threads: Threads of the work.
-
-    Attributes:
-        job: Job of the work.
-    """
-
-    def __init__(
-        self, made: Prepared[_T], record: RequestRecord, threads: Submitting
-    ) -> None:
-        self._made = made
-        self._record = record
-        self.job: AwaitedWork[_T] = AwaitedWork(self, threads)
-
-    def cancel(self) -> None:
-        self._made.work.cancel()
-
-    def steps(self) -> Steps[_T]:
-        """Compute the results in steps."""
-        with spoken_in(self._record.terms):
-            work: Any = self._made.work
-            results: Any = (
-                (yield from work.steps()) if isinstance(work, HostedCall) else work.run()
-            )
-            # The tokens are counted even if the request ends with the error of one text.
-            self._record.stats = results.stats
-            return results  # type: ignore[no-any-return]
-
-    def body(self, results: _T) -> bytes:
-        """Return the body of the answer, as JSON."""
-        with spoken_in(self._record.terms):
-            return encoded(self._made.render(results))
+            return made.thread.turns(is_background=record.is_background)
+        if isinstance(made.work, HostedCall) and made.work.is_stepped:
+            return own.submit
+        threads = self._shared.threads
+        return threads.pool("codes", is_background=record.is_background).submit

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.server import schemas
-from llamaherd.server.chats import joined_text
+from llamaherd.server.answers import FormWriter, Reply
+from llamaherd.server.chats import content_text, joined_text
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.fields import (
     FIELDS,
@@ -25,20 +26,19 @@ from llamaherd.server.fields import (
     checked_string,
     shown,
 )
-from llamaherd.server.openai import ChatCompletions, RewrittenChat
+from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import counts
 from llamaherd.server.sampling import FORM_FIELDS, STOP_FIELD, stop_of
 from llamaherd.server.schemas import COUNT, Schema, either, listed, record, whole
-from llamaherd.server.shapes import counts
-from llamaherd.server.tool_calls import CallStream
+from llamaherd.server.tools import as_functions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _BLOCKS: Schema = either(schemas.TEXT, listed(schemas.OBJECT))
@@ -81,82 +81,12 @@ _NAMES = {
     "reasoning_effort": "output_config",
     "max_completion_tokens": "max_tokens",
 }
-# Fields of all blocks.
+# Fields of functions, and of all blocks.
+_OF_TOOLS = frozenset({"name", "description", "input_schema", "strict"})
 _OF_BLOCKS = frozenset({"type", "cache_control"})
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
-
-
-class Messages(RewrittenChat):
-    """Format of `/v1/messages`."""
-
-    path = "/messages"
-    summary = "Answer a conversation, as Anthropic's API does."
-    own: ClassVar = {
-        name: each
-        for name, each in ChatCompletions.properties().items()
-        if name not in _OF_CHATS
-    } | _OWN
-    needed = ("messages", "max_tokens")
-    names = _NAMES
-    length = "max_tokens"
-    unused: ClassVar = {**FIELDS, **_UNUSED}
-    answers = record(
-        id=schemas.TEXT,
-        type={"const": "message"},
-        role={"const": "assistant"},
-        content=listed(record(type=schemas.TEXT)),
-        stop_reason=schemas.TEXT,
-        usage=record(input_tokens=COUNT, output_tokens=COUNT),
-    )
-    in_batches = True
-
-    @classmethod
-    def error_event(cls, error: ApiError) -> str:
-        """Return an error within a stream of events, which is its last event."""
-        return f"event: error\n{super().error_event(error)}"
-
-    def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`."""
-        parsed = super().understand(fields)
-        # The first event of a stream has the number of tokens of the prompt.
-        return replace(parsed, with_running_usage=parsed.stream)
-
-    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
-        """See `RewrittenChat`."""
-        chat = {name: value for name, value in given.items() if name not in _OWN}
-        chat["messages"] = _messages(given)
-        chat["max_completion_tokens"] = given["max_tokens"]
-        if "stop_sequences" in given:
-            chat["stop"] = given["stop_sequences"]
-        if "tools" in given:
-            chat["tools"] = _tools(given["tools"])
-        if "tool_choice" in given:
-            choice = checked_object("tool_choice", given["tool_choice"])
-            kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
-            named = {"type": "function", "function": {"name": choice.get("name")}}
-            chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
-        if "thinking" in given:
-            thinking = checked_object("thinking", given["thinking"])
-            kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
-            own = {key: each for key, each in thinking.items() if key != "display"}
-            chat["thinking"] = {**own, "type": kind}
-        config = checked_object("output_config", given.get("output_config", {}))
-        for name in config.keys() - {"format", "effort"}:
-            raise unknown_field(f"output_config.{name}", ["output_config.format"])
-        if config.get("effort") is not None:
-            chat["reasoning_effort"] = config["effort"]
-        if config.get("format") is not None:
-            form = checked_object("output_config.format", config["format"])
-            _kind("output_config.format", form, ("json_schema",))
-            schema = {"schema": form.get("schema")}
-            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return chat
-
-    def answer(self, parsed: ParsedRequest) -> MessageAnswer:
-        """Return the writer of one answer."""
-        return MessageAnswer(self._model, self._settings.model_name, parsed)
 
 
 def _messages(given: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -166,7 +96,9 @@ def _messages(given: Mapping[str, object]) -> list[dict[str, Any]]:
         raise bad_field("messages", "messages must be a list of at least one message")
     found: list[dict[str, Any]] = []
     if "system" in given:
-        found.append({"role": "system", "content": _text("system", given["system"])})
+        found.append(
+            {"role": "system", "content": content_text("system", given["system"])}
+        )
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
         own = checked_object(where, message)
@@ -199,7 +131,7 @@ def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any
         name = f"{where}[{i}]"
         if block.get("type") == "tool_result":
             check_names(name, block, {*_OF_BLOCKS, "tool_use_id", "content", "is_error"})
-            content = _text(f"{name}.content", block.get("content") or "")
+            content = content_text(f"{name}.content", block.get("content") or "")
             call_id = block.get("tool_use_id")
             found.append({"role": "tool", "tool_call_id": call_id, "content": content})
             continue
@@ -235,34 +167,6 @@ def _of_assistant(where: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any
     return message
 
 
-def _tools(value: object) -> object:
-    """Return the functions in the format of chats; the functions are checked later."""
-    if not isinstance(value, list):
-        return value
-    found = []
-    for i, each in enumerate(value):
-        tool = checked_object(f"tools[{i}]", each)
-        if tool.get("type") not in (None, "custom"):
-            kind = shown(tool["type"])
-            text = f'tools[{i}].type must be "custom", not {kind}: this server has none'
-            raise bad_field("tools", text)
-        names = {"name", "description", "input_schema", "strict"}
-        check_names(f"tools[{i}]", tool, names | _OF_BLOCKS)
-        function = {key: value for key, value in tool.items() if key in names}
-        function["parameters"] = function.pop("input_schema", None)
-        found.append({"type": "function", "function": function})
-    return found
-
-
-def _text(where: str, content: object) -> str:
-    """Return a text, joined if it has several blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise bad_field(where, f"{where} must be a string or a list of blocks")
-    return joined_text(where, content)
-
-
 def _kind(name: str, value: Mapping[str, object], kinds: Sequence[str]) -> str:
     """Return the type of an object, which is one of several."""
     kind = value.get("type")
@@ -272,18 +176,13 @@ def _kind(name: str, value: Mapping[str, object], kinds: Sequence[str]) -> str:
     return kind
 
 
-class MessageAnswer:
-    """Writer of one message.
+class MessageWriter(FormWriter):
+    """Writer of one message."""
 
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-    """
+    streams_calls = True
 
     def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
-        self._model = model
-        self._parsed = parsed
+        super().__init__(model, model_name, parsed)
         self._head = {
             "id": f"msg_{secrets.token_hex(12)}",
             "type": "message",
@@ -292,81 +191,70 @@ class MessageAnswer:
         }
         self._index = -1  # of the last block of a stream
         self._open = ""  # type of a block that has begun and not ended
-        use = parsed.tools
-        # A forced call, whose arguments are streamed.
-        self._call = CallStream(use.forced) if use is not None and use.forced else None
 
-    def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._read(result)
+    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+        """See `FormWriter`."""
+        (reply,) = replies
         content: list[dict[str, object]] = []
-        if result.thinking is not None:
-            content.append(_block("thinking", thinking=result.thinking, signature=""))
-        if text or not calls:
-            content.append(_block("text", text=text or ""))
+        if reply.result.thinking is not None:
+            thought = {"thinking": reply.result.thinking, "signature": ""}
+            content.append(_block("thinking", **thought))
+        if reply.text or not reply.calls:
+            content.append(_block("text", text=reply.text or ""))
         content += [
             _block("tool_use", id=call.id, name=call.name, input=_input(call))
-            for call in calls
+            for call in reply.calls
         ]
-        ending = self._ending(result, reason)
-        return {**self._head, "content": content, **ending, "usage": _usage(result)}
+        used = {"usage": _usage(reply.result)}
+        return {**self._head, "content": content, **self._ending(reply), **used}
 
     def start(self) -> str:
-        """See `AnswerWriter`."""
+        """See `FormWriter`."""
         usage = {"input_tokens": self._parsed.n_prompt_tokens, "output_tokens": 0}
         ending = {"stop_reason": None, "stop_sequence": None}
         message: dict[str, object] = {**self._head, "content": [], **ending}
         return _event("message_start", message={**message, "usage": usage})
 
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
-        if piece.kind == "thinking":
-            new = _block("thinking", thinking="", signature="")
-            return self._grow(new, "thinking_delta", thinking=piece)
-        if self._call is not None:
-            return self._grow_call(self._call, piece)
-        if self._parsed.tools is not None:
-            return ""  # a possible call is read when it is complete
-        return self._grow_text(piece)
+    def thought(self, text: str) -> str:
+        """See `FormWriter`."""
+        new = _block("thinking", thinking="", signature="")
+        return self._grow(new, "thinking_delta", thinking=text)
 
-    def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._read(result)
-        events = []
-        if self._call is None or not self._call.has_begun:
-            if self._parsed.tools is not None and text:
-                events.append(self._grow_text(text))
-            events += [self._whole_call(call) for call in calls]
-        if self._index < 0 or (self._open == "thinking" and not calls):
-            events.append(self._begin(_block("text", text="")))
-        events.append(self._close())
-        delta = self._ending(result, reason)
-        events.append(_event("message_delta", delta=delta, usage=_usage(result)))
-        return "".join((*events, _event("message_stop")))
-
-    def _grow_text(self, text: str) -> str:
+    def text(self, text: str, _n_tokens: int) -> str:
+        """See `FormWriter`."""
         return self._grow(_block("text", text=""), "text_delta", text=text)
 
-    def _grow_call(self, stream: CallStream, text: str) -> str:
-        """Return the events of a part of a forced call."""
+    def call(self, parts: Sequence[Mapping[str, Any]], _n_tokens: int) -> str:
+        """See `FormWriter`."""
+        return "".join(
+            self._begin_call(part["id"], part["function"]["name"])
+            if "id" in part
+            else self._arguments(part["function"]["arguments"])
+            for part in parts
+        )
+
+    def late(self, reply: Reply) -> str:
+        """See `FormWriter`."""
+        calls = (
+            self._begin_call(call.id, call.name) + self._arguments(call.arguments)
+            for call in reply.calls
+        )
+        return "".join((super().late(reply), *calls))
+
+    def finish(self, reply: Reply) -> str:
+        """See `FormWriter`."""
         events = []
-        for delta in stream.add(text):
-            if "id" in delta:
-                name = delta["function"]["name"]
-                new = _block("tool_use", id=delta["id"], name=name, input={})
-                events.append(self._begin(new))
-            else:
-                events.append(self._delta_of_call(delta["function"]["arguments"]))
-        return "".join(events)
+        if self._index < 0 or (self._open == "thinking" and not reply.calls):
+            events.append(self._begin(_block("text", text="")))
+        events.append(self._close())
+        used = _usage(reply.result)
+        events.append(_event("message_delta", delta=self._ending(reply), usage=used))
+        return "".join((*events, _event("message_stop")))
 
-    def _whole_call(self, call: FunctionCall) -> str:
-        """Return the events of a call, which is sent in one piece."""
-        new = _block("tool_use", id=call.id, name=call.name, input={})
-        return self._begin(new) + self._delta_of_call(call.arguments)
+    def _begin_call(self, call_id: str, name: str) -> str:
+        return self._begin(_block("tool_use", id=call_id, name=name, input={}))
 
-    def _delta_of_call(self, arguments: str) -> str:
+    def _arguments(self, arguments: str) -> str:
         delta = {"type": "input_json_delta", "partial_json": arguments}
         return _event("content_block_delta", index=self._index, delta=delta)
 
@@ -390,17 +278,16 @@ class MessageAnswer:
         self._open = ""
         return _event("content_block_stop", index=self._index)
 
-    def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
-        """Return text, calls and finish reason."""
-        text, calls, reason = self._parsed.read(self._model, result)
-        return text, calls, "tool_calls" if calls and reason == "stop" else reason
-
-    def _ending(self, result: Result, reason: str) -> dict[str, object]:
+    def _ending(self, reply: Reply) -> dict[str, object]:
         """Return why the message ended, with the stop text that ended it."""
-        stop = stop_of(self._model, result, self._parsed.params.stop or ())
+        stop = stop_of(self._model, reply.result, self._parsed.params.stop or ())
         usual = "stop_sequence" if stop else "end_turn"
-        why = _STOP_REASONS.get(reason, usual)
-        return {"stop_reason": why, "stop_sequence": stop or None}
+        # The reason of a call of a named function is "stop" in OpenAI's API.
+        reason = "tool_calls" if reply.calls and reply.reason == "stop" else reply.reason
+        return {
+            "stop_reason": _STOP_REASONS.get(reason, usual),
+            "stop_sequence": stop or None,
+        }
 
 
 def _block(kind: str, /, **fields: object) -> dict[str, object]:
@@ -428,3 +315,67 @@ def _usage(result: Result) -> dict[str, object]:
         "cache_read_input_tokens": result.n_reused_tokens,
         "output_tokens": n_new,
     }
+
+
+class Messages(RewrittenChat):
+    """Format of `/v1/messages`."""
+
+    path = "/messages"
+    summary = "Answer a conversation, as Anthropic's API does."
+    own: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
+    needed = ("messages", "max_tokens")
+    names = _NAMES
+    length = "max_tokens"
+    writer = MessageWriter
+    unused: ClassVar = {**FIELDS, **_UNUSED}
+    answers = record(
+        id=schemas.TEXT,
+        type={"const": "message"},
+        role={"const": "assistant"},
+        content=listed(record(type=schemas.TEXT)),
+        stop_reason=schemas.TEXT,
+        usage=record(input_tokens=COUNT, output_tokens=COUNT),
+    )
+    in_batches = True
+
+    @classmethod
+    def error_event(cls, error: ApiError) -> str:
+        """Return an error within a stream of events, which is its last event."""
+        return f"event: error\n{super().error_event(error)}"
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `AnsweringShape`."""
+        parsed = super().understand(fields)
+        # The first event of a stream has the number of tokens of the prompt.
+        return replace(parsed, with_running_usage=parsed.stream)
+
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """See `RewrittenChat`."""
+        chat = {name: value for name, value in given.items() if name not in _OWN}
+        chat["messages"] = _messages(given)
+        chat["max_completion_tokens"] = given["max_tokens"]
+        if "stop_sequences" in given:
+            chat["stop"] = given["stop_sequences"]
+        if "tools" in given:
+            chat["tools"] = as_functions(given["tools"], ("custom", None), _OF_TOOLS)
+        if "tool_choice" in given:
+            choice = checked_object("tool_choice", given["tool_choice"])
+            kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
+            named = {"type": "function", "function": {"name": choice.get("name")}}
+            chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
+        if "thinking" in given:
+            thinking = checked_object("thinking", given["thinking"])
+            kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
+            own = {key: each for key, each in thinking.items() if key != "display"}
+            chat["thinking"] = {**own, "type": kind}
+        config = checked_object("output_config", given.get("output_config", {}))
+        for name in config.keys() - {"format", "effort"}:
+            raise unknown_field(f"output_config.{name}", ["output_config.format"])
+        if config.get("effort") is not None:
+            chat["reasoning_effort"] = config["effort"]
+        if config.get("format") is not None:
+            form = checked_object("output_config.format", config["format"])
+            _kind("output_config.format", form, ("json_schema",))
+            schema = {"schema": form.get("schema")}
+            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return chat

@@ -20,19 +20,27 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.engine.memory.device import memory_of_model
 from llamaherd.engine.model.model import Model, checked_load_options
 from llamaherd.server.access import AccessMiddleware, Guard
+from llamaherd.server.answering import Endpoint
 from llamaherd.server.batches.pages import BODIES, NEW_BATCH, BatchPages
 from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
-from llamaherd.server.metrics import Metrics
-from llamaherd.server.models.loading import LoadedModel, OneModel, ServedModel, load_files
-from llamaherd.server.models.routing import ByModel, ShowModels
+from llamaherd.server.fields import checked_string
+from llamaherd.server.models.loading import LoadedModel, ServedModel, load_files
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
-from llamaherd.server.pages import Dashboard, ModelPages
-from llamaherd.server.protocol import CLIENT_GONE, ClientGoneError, error_response
+from llamaherd.server.ollama import ShowApi, asked_of_show, described
+from llamaherd.server.pages import Dashboard, Metrics, ModelPages
+from llamaherd.server.protocol import (
+    CLIENT_GONE,
+    ClientGoneError,
+    error_response,
+    send_json,
+)
 from llamaherd.server.routes import ALIASES, SHAPES, openapi
+from llamaherd.server.shapes import other_model
 from llamaherd.server.state import SharedState
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -49,11 +57,11 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.context import Context
     from llamaherd.engine.native.models import LoadInterrupt
-    from llamaherd.server.answering import Endpoint
-    from llamaherd.server.model_view import ModelView
+    from llamaherd.server.answering import JsonRequest
     from llamaherd.server.models.loading import ModelFiles
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.state import ModelView
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +87,9 @@ def create_app(
         loaded = LoadedModel(ctx, None)
     else:
         loaded = LoadedModel(ctx.model, ctx)
-    view = OneModel(loaded, settings, embedding_model)
-    shared = SharedState(view, settings)
+    shared = SharedState(loaded, settings)
     served = ServedModel(shared, loaded, settings, embedding_model)
-    return _application(shared, settings, view, served.endpoints)
+    return _application(shared, settings, served, served.endpoints)
 
 
 def create_app_of_models(
@@ -260,3 +267,56 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         )
 
     return http_error
+
+
+class ByModel(Endpoint):
+    """ASGI application of one path on a server with several models."""
+
+    def __init__(self, shared: SharedState, models: ModelStore, path: str) -> None:
+        super().__init__(shared, SHAPES[path])
+        self._models = models
+        self._path = path
+
+    async def answer(self, request: JsonRequest) -> None:
+        """Answer one request with the model that it names; see `Endpoint`."""
+        record = request.record
+        record.model = name = self._named(request.fields)
+        lease = self._models.lease(name, request.receive, is_patient=record.is_background)
+        async with lease as served:
+            await served.endpoints[self._path].answer(request)
+
+    def _named(self, fields: dict[str, object]) -> str:
+        """Return the name of the model of a request."""
+        asked = fields.get("model")
+        name = None if asked is None else checked_string("model", asked)
+        return known_name(self._models, name)
+
+
+class ShowModels(Endpoint):
+    """ASGI application of `/api/show`, which loads no model.
+
+    Programs for Ollama send a request to `/api/show` for every model that they list.
+    """
+
+    def __init__(self, shared: SharedState, models: ModelStore) -> None:
+        super().__init__(shared, ShowApi)
+        self._models = models
+
+    async def answer(self, request: JsonRequest) -> None:
+        """Answer one request; see `Endpoint`."""
+        asked = asked_of_show(request.fields)
+        request.record.model = name = known_name(self._models, asked)
+        threads = self._shared.threads.pool("long")
+        header = await run_on(threads, lambda: self._models.header(name))
+        shown = next(each for each in self._models.shown() if each.name == name)
+        n_params = None if shown.model is None else shown.model.info.n_params
+        body = described(header, n_params, shown.parent)
+        await send_json(request.send, 200, body)
+
+
+def known_name(models: ModelStore, asked: str | None) -> str:
+    """Return the name of the model that answers a request."""
+    name = models.name_of(asked)
+    if name is None:
+        raise other_model(str(asked), models.names)
+    return name

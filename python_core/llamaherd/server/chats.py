@@ -43,12 +43,7 @@ _NO_EFFORT = "none"
 
 
 def with_defaults(given: Mapping[str, Any], settings: ServerSettings) -> dict[str, Any]:
-    """Return the options of a chat, with the server's options as defaults.
-
-    Args:
-        given: Options of the request.
-        settings: Settings of the server.
-    """
+    """Return the options of a chat, with the server's options as defaults."""
     defaults = {
         "thinking": settings.thinking,
         "template": settings.template,
@@ -64,13 +59,7 @@ def with_defaults(given: Mapping[str, Any], settings: ServerSettings) -> dict[st
 
 
 def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[str, Any]:
-    """Return the options of a chat from the fields of a request.
-
-    Raises:
-        ApiError: A field is invalid, or two of them disagree.
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-    """
+    """Return the options of a chat from the fields of a request."""
     variables: dict[str, object] = {}
     if KWARGS in given:
         variables = checked_variables(KWARGS, given[KWARGS])
@@ -106,11 +95,7 @@ def thinking_names(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> None:
-    """Check that the fields about the last message request the supported behaviour.
-
-    Raises:
-        ApiError: A field requests an unsupported behaviour.
-    """
+    """Check that the fields about the last message request the supported behaviour."""
     for name, usual in (
         ("continue_final_message", is_assistants),
         ("add_generation_prompt", not is_assistants),
@@ -158,11 +143,7 @@ _OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
 
 
 def chat_messages(given: Mapping[str, object]) -> list[dict[str, object]]:
-    """Convert the messages of a conversation to the format of the library.
-
-    Raises:
-        ApiError: A message has an unsupported part.
-    """
+    """Convert the messages of a conversation to the format of the library."""
     messages = given.get("messages")
     if not isinstance(messages, list) or not messages:
         raise bad_field("messages", "messages must be a list of at least one message")
@@ -191,16 +172,12 @@ def _message(name: str, message: object) -> dict[str, object]:
         found["tool_call_id"] = checked_string(
             f"{name}.tool_call_id", message["tool_call_id"]
         )
-    if "tool_calls" in found and _is_empty(message.get("content")):
+    if "tool_calls" in found and message.get("content") in (None, []):
         found["content"] = ""  # a call needs no text
     else:
         found["content"] = _content(f"{name}.content", message)
     thought = message.get("reasoning_content") or message.get("reasoning")
     return {**found, "reasoning_content": thought} if thought else found
-
-
-def _is_empty(content: object) -> bool:
-    return content is None or (isinstance(content, list) and not content)
 
 
 def _calls(name: str, calls: object) -> list[dict[str, object]]:
@@ -231,11 +208,7 @@ def _content(name: str, message: Mapping[str, object]) -> str:
     content = message.get("content")
     if message["role"] == "assistant" and content is None:
         content = message.get("refusal")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list) or not content:
-        raise bad_field(name, f"{name} must be a string or a list of parts with text")
-    return joined_text(name, content)
+    return content_text(name, None if content == [] else content)
 
 
 # Field with the text of a part, by its type. `refusal` is the text with which a model
@@ -250,17 +223,17 @@ TEXT_OF = {
 _UNUSED = frozenset({"type", "annotations", "logprobs", "cache_control"})
 
 
+def content_text(name: str, content: object) -> str:
+    """Return the text of a content: a text, or the joined texts of its parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise bad_field(name, f"{name} must be a string or a list of parts with text")
+    return joined_text(name, content)
+
+
 def joined_text(name: str, parts: Sequence[object], first: int = 0) -> str:
-    """Return the text of the content of a message that has several parts.
-
-    Args:
-        name: Path of the content.
-        parts: The parts.
-        first: Number of the first part in the content.
-
-    Raises:
-        ApiError: A part is invalid or has no text.
-    """
+    """Return the text of the content of a message that has several parts."""
     return "".join(_text_of(f"{name}[{i}]", part) for i, part in enumerate(parts, first))
 
 

@@ -22,7 +22,7 @@ from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.model.tokens import prompt_tokens, token_bytes
 from llamaherd.engine.native.vocabulary import ends_answer
 from llamaherd.server.limits import check_kept
-from llamaherd.server.running import SeveralAnswers
+from llamaherd.server.threads import AwaitedJob
 
 if TYPE_CHECKING:
     from array import array
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.hosted import Steps
     from llamaherd.engine.core.sampling import SamplingParams
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.shapes import ParsedRequest
-    from llamaherd.server.threads import Submitting
+    from llamaherd.server.running import ParsedRequest
+    from llamaherd.server.threads import Submit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,9 @@ class EchoedResult(Result):
     scores_of_prompt: PromptScores | None = None
 
 
-def start_echo(ctx: Host, parsed: ParsedRequest, threads: Submitting) -> SeveralAnswers:
-    """Start a call for answers that contain their prompts.
-
-    Raises:
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-        PromptError: A prompt is empty.
-        ContextClosedError: The context was closed.
-    """
-    return SeveralAnswers(_EchoCall(ctx, parsed), threads)
+def start_echo(ctx: Host, parsed: ParsedRequest, submit: Submit) -> AwaitedJob[Results]:
+    """Start a call for answers that contain their prompts."""
+    return AwaitedJob(_EchoCall(ctx, parsed), submit)
 
 
 class _EchoCall:

@@ -27,25 +27,11 @@ from llamaherd.server.fields import (
     checked_string,
 )
 from llamaherd.server.limits import check_items, check_pairs
-from llamaherd.server.schemas import (
-    COUNT,
-    ITEMS,
-    MOST_ITEMS,
-    NUMBER,
-    SOME_TEXT,
-    SOME_TOKENS,
-    TEXT,
-    Schema,
-    either,
-    listed,
-    record,
-    ref,
-    whole,
-)
+from llamaherd.server.schemas import Schema, either, listed, record, ref, whole
 from llamaherd.server.shapes import Prepared, WorkShape, other_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,9 +39,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import Served
-    from llamaherd.server.threads import VectorThread, VectorThreads
 
 _OPTIONS = options_of(EmbedOptions, "http").keys()
 _FORMATS = ("float", "base64")
@@ -64,25 +48,18 @@ _TRUNCATE: dict[str, Schema] = {"truncate_prompt_tokens": {"const": -1}}
 
 
 class EmbeddingsApi(WorkShape):
-    """Format of `/v1/embeddings`.
-
-    Args:
-        own: Model of the server, used if `model` is None.
-        settings: Settings of the server.
-        threads: Threads that compute the vectors of the models.
-        model: Model for embeddings; None uses `own`.
-    """
+    """Format of `/v1/embeddings`."""
 
     path = "/embeddings"
     summary = "Compute vectors of texts, as OpenAI's API does."
     options: ClassVar[Any] = (EmbedOptions, "http")
     own: ClassVar = {
-        "model": TEXT,
+        "model": schemas.TEXT,
         "input": either(
-            SOME_TEXT,
-            SOME_TOKENS,
-            listed(SOME_TEXT, **ITEMS),
-            listed(SOME_TOKENS, **ITEMS),
+            schemas.SOME_TEXT,
+            schemas.SOME_TOKENS,
+            listed(schemas.SOME_TEXT, **schemas.ITEMS),
+            listed(schemas.SOME_TOKENS, **schemas.ITEMS),
         ),
         "encoding_format": {"enum": list(_FORMATS)},
         "dimensions": whole(1),
@@ -91,35 +68,18 @@ class EmbeddingsApi(WorkShape):
     needed = ("input",)
     answers = record(
         object={"const": "list"},
-        model=TEXT,
+        model=schemas.TEXT,
         data=listed(
             record(
                 object={"const": "embedding"},
-                index=COUNT,
-                embedding=either(listed(NUMBER), TEXT),
+                index=schemas.COUNT,
+                embedding=either(listed(schemas.NUMBER), schemas.TEXT),
             )
         ),
         usage=ref("Usage"),
     )
     in_batches = True
     needs_text = False
-
-    def __init__(
-        self,
-        own: Model,
-        settings: ServerSettings,
-        threads: VectorThreads | None,
-        model: Model | None = None,
-    ) -> None:
-        super().__init__(own, settings)
-        self._threads = threads
-        self._vector_model = model
-
-    @classmethod
-    def of(cls, served: Served) -> EmbeddingsApi:
-        """Return the format for a loaded model."""
-        given = (served.settings, served.threads, served.embedding_model)
-        return cls(served.model, *given)
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
@@ -142,7 +102,7 @@ class EmbeddingsApi(WorkShape):
             work = self.work(model, texts, given, options)
 
         def render(found: Embeddings) -> dict[str, object]:
-            _check_all(found)
+            _check_all(found.errors, lambda i: f"input[{i}]")
             vectors = _cut(found.vectors, size, is_scaled=is_scaled)
             data = [
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
@@ -152,13 +112,7 @@ class EmbeddingsApi(WorkShape):
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(work, render, self.thread(model))
-
-    def thread(self, model: Model) -> VectorThread:
-        """Return the thread that computes the vectors of a model."""
-        if self._threads is None:
-            raise RuntimeError("the server has no threads for vectors")
-        return self._threads.of(model)
+        return Prepared(work, render, self.served.threads.of(model))
 
     def work(
         self,
@@ -167,17 +121,7 @@ class EmbeddingsApi(WorkShape):
         given: Mapping[str, object],
         options: dict[str, object],
     ) -> Runnable[Embeddings]:
-        """Return a job that computes embeddings.
-
-        Args:
-            model: Model from `chosen`.
-            texts: Texts, or lists of token ids.
-            given: Fields of the request, of which `truncate_prompt_tokens` is read.
-            options: Options of `embed_parallel`.
-
-        Raises:
-            ModelLoadError: The model cannot compute embeddings.
-        """
+        """Return a job that computes embeddings."""
         if "truncate_prompt_tokens" in given:
             n = given["truncate_prompt_tokens"]
             if isinstance(n, bool) or n != -1:
@@ -188,18 +132,18 @@ class EmbeddingsApi(WorkShape):
 
     def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
-        own = self._settings.embedding_name
+        own, other = self._settings.embedding_name, self.served.embedding_model
         asked = checked_string(
             "model", given.get("model", own or self._settings.model_name)
         )
-        if self._vector_model is not None and asked in {own, f"{own}.gguf"}:
-            return str(own), self._vector_model
+        if other is not None and asked in {own, f"{own}.gguf"}:
+            return str(own), other
         name = self._settings.name_of(asked)
         if name is None:
             names = self._settings.names
             raise other_model(asked, names if own is None else (*names, own))
-        if self._vector_model is not None and asked not in self._settings.names:
-            return str(own), self._vector_model  # any name is accepted
+        if other is not None and asked not in self._settings.names:
+            return str(own), other  # any name is accepted
         return name, self._model
 
 
@@ -209,21 +153,21 @@ def _texts(value: object) -> list[Any]:
         return [value]
     is_one = bool(value) and not isinstance(value[0], (str, list))
     texts = [value] if is_one else value
-    if not texts or len(texts) > MOST_ITEMS:
-        text = f"input must have 1 to {MOST_ITEMS} texts, not {len(texts)}"
+    if not texts or len(texts) > schemas.MOST_ITEMS:
+        text = f"input must have 1 to {schemas.MOST_ITEMS} texts, not {len(texts)}"
         raise bad_field("input", text)
     if any(not text for text in texts):
         raise bad_field("input", "input must not have an empty text")
     return texts
 
 
-def _check_all(found: Embeddings) -> None:
-    """Raise the error of the first text that failed."""
-    for i, reason in enumerate(found.errors):
+def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> None:
+    """Raise the error of the first text that failed, with its name."""
+    for i, reason in enumerate(errors):
         if reason is not None:
-            code = code_of_prompt(code_of(reason))
-            text = f"input[{i}]: {reason}"
-            raise ApiError(400, text, param="input", code=code)
+            name, code = name_of(i), code_of_prompt(code_of(reason))
+            param = name.partition("[")[0]
+            raise ApiError(400, f"{name}: {reason}", param=param, code=code)
 
 
 def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array
@@ -253,8 +197,8 @@ _UNUSED_OF_RERANK: dict[str, UnusedField] = {
     "use_activation": UnusedField(FLAG, (True,)),
 }
 _DOCUMENT = either(
-    SOME_TEXT,
-    {**record(text=SOME_TEXT), "additionalProperties": False},
+    schemas.SOME_TEXT,
+    {**record(text=schemas.SOME_TEXT), "additionalProperties": False},
 )
 _PROMPT = "Passage: {}\nQuestion that this passage answers:"
 
@@ -276,10 +220,10 @@ class RerankApi(WorkShape):
     path = "/rerank"
     summary = "Order documents by their relevance to a query."
     own: ClassVar = {
-        "model": TEXT,
+        "model": schemas.TEXT,
         "query": _DOCUMENT,
-        "documents": listed(_DOCUMENT, **ITEMS),
-        "texts": listed(_DOCUMENT, **ITEMS),
+        "documents": listed(_DOCUMENT, **schemas.ITEMS),
+        "texts": listed(_DOCUMENT, **schemas.ITEMS),
         "top_n": whole(0),
         "return_documents": schemas.FLAG,
         "return_text": schemas.FLAG,
@@ -289,26 +233,20 @@ class RerankApi(WorkShape):
     unused: ClassVar = {**OF_CLIENTS, **_UNUSED_OF_RERANK}
     answers = either(
         record(
-            id=TEXT,
+            id=schemas.TEXT,
             object={"const": "list"},
-            model=TEXT,
-            results=listed(record(index=COUNT, relevance_score=NUMBER)),
+            model=schemas.TEXT,
+            results=listed(record(index=schemas.COUNT, relevance_score=schemas.NUMBER)),
             usage=ref("Usage"),
         ),
-        listed(record(index=COUNT, score=NUMBER)),
+        listed(record(index=schemas.COUNT, score=schemas.NUMBER)),
     )
     in_batches = True
     needs_text = False
 
     def __init__(self, served: Served) -> None:
-        super().__init__(served.model, served.settings)
-        self._vectors = EmbeddingsApi.of(served)
-        self._context = served.ctx
-
-    @classmethod
-    def of(cls, served: Served) -> RerankApi:
-        """Return the format for a loaded model."""
-        return cls(served)
+        super().__init__(served)
+        self._vectors = EmbeddingsApi(served)
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
         """See `WorkShape`."""
@@ -317,29 +255,24 @@ class RerankApi(WorkShape):
         query = _text(Argument("query"), given["query"])
         answer = _Answer(given, name)
         texts = answer.documents
-        if self._context is not None and self._context.model is model:
+        if self._ctx is not None and self._ctx.model is model:
             if "truncate_prompt_tokens" in given:
                 text = "truncate_prompt_tokens needs a model for embeddings"
                 raise bad_field("truncate_prompt_tokens", text)
             check_pairs(texts, [query], "query")
             work = prepare_score(
-                self._context,
+                self._ctx,
                 [_PROMPT.format(each) for each in texts],
                 [[f" {query}"]] * len(texts),
                 ScoreOptions(on_error="continue"),
             )
             return Prepared(work, answer.of_scores)
         vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
-        return Prepared(vectors, answer.of_vectors, self._vectors.thread(model))
+        return Prepared(vectors, answer.of_vectors, self.served.threads.of(model))
 
 
 class _Answer:
-    """Checked documents of a request, and the format of its answer.
-
-    Args:
-        given: Fields of the request.
-        model_name: Name of the model in the answer.
-    """
+    """Checked documents of a request, and the format of its answer."""
 
     def __init__(self, given: Mapping[str, object], model_name: str) -> None:
         names = [name for name in ("documents", "texts") if name in given]
@@ -362,28 +295,20 @@ class _Answer:
 
     def of_vectors(self, found: Embeddings) -> object:
         """Return the body of an answer, from the vectors of the query and documents."""
-        self._check([*found.errors], 1)
+        _check_all(found.errors, lambda i: self._named(i - 1) if i else "query")
         vectors = np.asarray(found.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
         return self._body([float(score) for score in scores], found.stats.n_text_tokens)
 
     def of_scores(self, found: ScoreResults) -> object:
         """Return the body of an answer, from the query's log-probabilities."""
-        self._check([*found.errors], 0)
+        _check_all(found.errors, self._named)
         rows = [each for row in found.continuations for each in row or ()]
         scores = [math.exp(float(np.mean(each.token_logprobs))) for each in rows]
         return self._body(scores, found.stats.n_prompt_tokens)
 
-    def _check(self, errors: Sequence[str | None], n_before: int) -> None:
-        """Raise the error of the first text that failed."""
-        for i, reason in enumerate(errors):
-            if reason is None:
-                continue
-            at = i - n_before
-            where = "query" if at < 0 else f"{self._name}[{at}]"
-            code = code_of_prompt(code_of(reason))
-            param = where.partition("[")[0]
-            raise ApiError(400, f"{where}: {reason}", param=param, code=code)
+    def _named(self, i: int) -> str:
+        return f"{self._name}[{i}]"
 
     def _body(self, scores: Sequence[float], n_tokens: int) -> object:
         order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[: self._n]

@@ -94,12 +94,7 @@ def bad_field(name: str, message: str) -> ApiError:
 
 
 def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
-    """Return the error of an unknown field.
-
-    Args:
-        name: Name of the field.
-        names: Known fields.
-    """
+    """Return the error of an unknown field."""
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     return ApiError(
         400,
@@ -111,11 +106,7 @@ def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
 
 @contextmanager
 def renamed(names: Mapping[str, str]) -> Iterator[None]:
-    """Name fields of the request, not arguments, in errors that the block raises.
-
-    Args:
-        names: Name of the request field by name of the library argument.
-    """
+    """Name fields of the request, not arguments, in errors that the block raises."""
     try:
         yield
     except BadArgumentError as error:
@@ -127,12 +118,7 @@ def renamed(names: Mapping[str, str]) -> Iterator[None]:
 
 
 def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
-    """Convert an exception of the library to a response; None for an internal error.
-
-    Args:
-        error: Exception.
-        names: Names of the fields of the request.
-    """
+    """Convert an exception of the library to a response; None for an internal error."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, (ContextError, ModelClosedError)):

@@ -47,11 +47,7 @@ class UnusedField:
         return {"enum": list(self.values)} if self.values else {"type": "null"}
 
     def check(self, name: str, value: object) -> None:
-        """Check first the type of a value, then whether the value is supported.
-
-        Raises:
-            ApiError: The value has another type, or requests an unsupported feature.
-        """
+        """Check first the type of a value, then whether the value is supported."""
         if value is None:
             return
         if not any(_has_type(value, kind) for kind in self.types):
@@ -80,124 +76,108 @@ OBFUSCATION = UnusedField(FLAG, None)
 # Values of `verbosity` in OpenAI's API. Only models that were trained with verbosity
 # levels use this field.
 VERBOSITY = ("low", "medium", "high")
+
+
+def _fields(field: UnusedField, names: str) -> dict[str, UnusedField]:
+    """Return the same field for each of several names."""
+    return dict.fromkeys(names.split(), field)
+
+
 # Fields of OpenAI's API and of similar servers.
 FIELDS: Mapping[str, UnusedField] = {
-    "access_programs": UnusedField(OBJECT, ({},)),
+    **_fields(
+        UnusedField(LIST),
+        "allowed_token_ids logprob_token_ids previous_input_messages "
+        "reasoning_budget_end_tags",
+    ),
+    **_fields(
+        UnusedField(LIST, ([],)),
+        "bad_words documents grammar_triggers lora preserved_tokens response_fields "
+        "tools",
+    ),
+    **_fields(
+        UnusedField(FLAG, (False,)),
+        "backend_sampling echo enable_response_messages grammar_lazy "
+        "include_stop_str_in_output post_sampling_probs reasoning_control "
+        "return_progress return_prompt_text return_token_ids return_token_offsets "
+        "return_tokens return_tokens_as_token_ids use_beam_search verbose "
+        "watermarking",
+    ),
+    **_fields(
+        UnusedField(FLAG, (True,)),
+        "add_generation_prompt include_reasoning parse_tool_calls return_mm_kwargs "
+        "skip_special_tokens spaces_between_special_tokens",
+    ),
+    **_fields(
+        UnusedField(INTEGER),
+        "chat_format prompt_logprobs thinking_budget thinking_budget_tokens "
+        "truncate_prompt_tokens",
+    ),
+    **_fields(
+        UnusedField(INTEGER, (-1,)),
+        "n_predict reasoning_budget_tokens sse_ping_interval t_max_predict_ms "
+        "t_max_prompt_ms thinking_token_budget",
+    ),
+    **_fields(
+        UnusedField(INTEGER, (0,)),
+        "min_keep n_cache_reuse n_discard n_indent n_keep n_probs priority "
+        "routed_experts_prompt_start top_logprobs",
+    ),
+    **_fields(
+        UnusedField(INTEGER, (1,)),
+        "best_of n_cmpl stream_interval",
+    ),
+    **_fields(
+        UnusedField(NUMBER, (1,)),
+        "dynatemp_exponent length_penalty",
+    ),
+    **_fields(
+        UnusedField(OBJECT),
+        "audio background_options ec_transfer_params image kv_transfer_params "
+        "moderation prediction previous_response reasoning repetition_detection "
+        "web_search_options",
+    ),
+    **_fields(
+        UnusedField(OBJECT, ({},)),
+        "access_programs chat_template_kwargs media_io_kwargs mm_processor_kwargs "
+        "prompt_cache_options vllm_xargs",
+    ),
+    **_fields(
+        UnusedField(TEXT, ("",)),
+        "generation_prompt reasoning_budget_message suffix",
+    ),
+    **_fields(
+        UnusedField(TEXT),
+        "cache_salt chat_parser chat_template personality reasoning_budget_end_tag "
+        "reasoning_budget_start_tag reasoning_effort truncation_side",
+    ),
+    "modalities": UnusedField(LIST, (["text"],)),
+    "functions": UnusedField(LIST, ([],), "use tools"),
+    "samplers": UnusedField(LIST + TEXT),
+    "enable_thinking": UnusedField(FLAG),
+    "thinking": UnusedField(FLAG + INTEGER + OBJECT),
+    "continue_final_message": UnusedField(FLAG + TEXT, (False,)),
     "adaptive_decay": UnusedField(NUMBER),
     "adaptive_target": UnusedField(NUMBER, (-1,)),
-    "add_generation_prompt": UnusedField(FLAG, (True,)),
-    "allowed_token_ids": UnusedField(LIST),
-    "audio": UnusedField(OBJECT),
-    "backend_sampling": UnusedField(FLAG, (False,)),
-    "background_options": UnusedField(OBJECT),
-    "bad_words": UnusedField(LIST, ([],)),
-    "best_of": UnusedField(INTEGER, (1,)),
-    "cache_salt": UnusedField(TEXT),
-    "chat_format": UnusedField(INTEGER),
-    "chat_parser": UnusedField(TEXT),
-    "chat_template": UnusedField(TEXT),
-    "chat_template_kwargs": UnusedField(OBJECT, ({},)),
-    "continue_final_message": UnusedField(FLAG + TEXT, (False,)),
-    "documents": UnusedField(LIST, ([],)),
-    "dynatemp_exponent": UnusedField(NUMBER, (1,)),
     "dynatemp_range": UnusedField(NUMBER, (0,)),
-    "ec_transfer_params": UnusedField(OBJECT),
-    "echo": UnusedField(FLAG, (False,)),  # in chats
-    "enable_response_messages": UnusedField(FLAG, (False,)),
-    "enable_thinking": UnusedField(FLAG),
-    "function_call": UnusedField(TEXT + OBJECT, ("none", "auto"), "use tool_choice"),
-    "functions": UnusedField(LIST, ([],), "use tools"),
-    "generation_prompt": UnusedField(TEXT, ("",)),
-    "grammar_lazy": UnusedField(FLAG, (False,)),
-    "grammar_triggers": UnusedField(LIST, ([],)),
-    "image": UnusedField(OBJECT),
-    "include_reasoning": UnusedField(FLAG, (True,)),
-    "include_stop_str_in_output": UnusedField(FLAG, (False,)),
-    "kv_transfer_params": UnusedField(OBJECT),
-    "length_penalty": UnusedField(NUMBER, (1,)),
-    "logprob_token_ids": UnusedField(LIST),
-    "lora": UnusedField(LIST, ([],)),
-    "media_io_kwargs": UnusedField(OBJECT, ({},)),
-    "min_keep": UnusedField(INTEGER, (0,)),
-    "mm_processor_kwargs": UnusedField(OBJECT, ({},)),
-    "modalities": UnusedField(LIST, (["text"],)),
-    "moderation": UnusedField(OBJECT),
-    "n_cache_reuse": UnusedField(INTEGER, (0,)),
-    "n_cmpl": UnusedField(INTEGER, (1,)),
-    "n_discard": UnusedField(INTEGER, (0,)),
-    "n_indent": UnusedField(INTEGER, (0,)),
-    "n_keep": UnusedField(INTEGER, (0,)),
-    "n_predict": UnusedField(INTEGER, (-1,)),
-    "n_probs": UnusedField(INTEGER, (0,)),
-    "parse_tool_calls": UnusedField(FLAG, (True,)),
-    "personality": UnusedField(TEXT),
-    "post_sampling_probs": UnusedField(FLAG, (False,)),
-    "prediction": UnusedField(OBJECT),
-    "preserved_tokens": UnusedField(LIST, ([],)),
-    "previous_input_messages": UnusedField(LIST),
-    "previous_response": UnusedField(OBJECT),
-    "priority": UnusedField(INTEGER, (0,)),
-    "prompt_cache_options": UnusedField(OBJECT, ({},)),
-    "prompt_embeds": UnusedField(TEXT + LIST),
-    "prompt_logprobs": UnusedField(INTEGER),
-    "reasoning": UnusedField(OBJECT),
-    "reasoning_budget_end_tag": UnusedField(TEXT),
-    "reasoning_budget_end_tags": UnusedField(LIST),
-    "reasoning_budget_message": UnusedField(TEXT, ("",)),
-    "reasoning_budget_start_tag": UnusedField(TEXT),
-    "reasoning_budget_tokens": UnusedField(INTEGER, (-1,)),
-    "reasoning_control": UnusedField(FLAG, (False,)),
-    "reasoning_effort": UnusedField(TEXT),
     "reasoning_format": UnusedField(TEXT, ("auto", "deepseek")),
-    "repetition_detection": UnusedField(OBJECT),
-    "response_fields": UnusedField(LIST, ([],)),
-    "return_mm_kwargs": UnusedField(FLAG, (True,)),
-    "return_progress": UnusedField(FLAG, (False,)),
-    "return_prompt_text": UnusedField(FLAG, (False,)),
-    "return_token_ids": UnusedField(FLAG, (False,)),
-    "return_token_offsets": UnusedField(FLAG, (False,)),
-    "return_tokens": UnusedField(FLAG, (False,)),
-    "return_tokens_as_token_ids": UnusedField(FLAG, (False,)),
-    "routed_experts_prompt_start": UnusedField(INTEGER, (0,)),
-    "samplers": UnusedField(LIST + TEXT),
-    "skip_special_tokens": UnusedField(FLAG, (True,)),
-    "spaces_between_special_tokens": UnusedField(FLAG, (True,)),
-    "sse_ping_interval": UnusedField(INTEGER, (-1,)),
-    "stream_interval": UnusedField(INTEGER, (1,)),
-    "suffix": UnusedField(TEXT, ("",)),
-    "t_max_predict_ms": UnusedField(INTEGER, (-1,)),
-    "t_max_prompt_ms": UnusedField(INTEGER, (-1,)),
-    "thinking": UnusedField(FLAG + INTEGER + OBJECT),
-    "thinking_budget": UnusedField(INTEGER),
-    "thinking_budget_tokens": UnusedField(INTEGER),
-    "thinking_token_budget": UnusedField(INTEGER, (-1,)),
-    "tool_choice": UnusedField(TEXT + OBJECT, ("none", "auto")),  # without tools
-    "tools": UnusedField(LIST, ([],)),
-    "top_logprobs": UnusedField(INTEGER, (0,)),
-    "truncate_prompt_tokens": UnusedField(INTEGER),
-    "truncation_side": UnusedField(TEXT),
-    "use_beam_search": UnusedField(FLAG, (False,)),
-    "verbose": UnusedField(FLAG, (False,)),
     "verbosity": UnusedField(TEXT, VERBOSITY),
-    "vllm_xargs": UnusedField(OBJECT, ({},)),
-    "watermarking": UnusedField(FLAG, (False,)),
-    "web_search_options": UnusedField(OBJECT),
-    # Fields about the client, or for other servers.
-    "cache_prompt": UnusedField(FLAG, None),
-    "chat_id": UnusedField(TEXT, None),
-    "id": UnusedField(TEXT, None),
+    "prompt_embeds": UnusedField(TEXT + LIST),
+    "function_call": UnusedField(TEXT + OBJECT, ("none", "auto"), "use tool_choice"),
+    "tool_choice": UnusedField(TEXT + OBJECT, ("none", "auto")),
+    # Fields about the client, or for other servers; without tools also
+    # `parallel_tool_calls`.
+    **_fields(
+        UnusedField(FLAG, None),
+        "cache_prompt parallel_tool_calls store timings_per_token",
+    ),
+    **_fields(
+        UnusedField(TEXT, None),
+        "chat_id id prompt_cache_key prompt_cache_retention request_id "
+        "safety_identifier service_tier session_id user",
+    ),
     "id_slot": UnusedField(INTEGER, None),
     "metadata": UnusedField(OBJECT, None),
-    "parallel_tool_calls": UnusedField(FLAG, None),  # without tools
-    "prompt_cache_key": UnusedField(TEXT, None),
-    "prompt_cache_retention": UnusedField(TEXT, None),
-    "request_id": UnusedField(TEXT, None),
-    "safety_identifier": UnusedField(TEXT, None),
-    "service_tier": UnusedField(TEXT, None),
-    "session_id": UnusedField(TEXT, None),
-    "store": UnusedField(FLAG, None),
-    "timings_per_token": UnusedField(FLAG, None),
-    "user": UnusedField(TEXT, None),
 }
 # Fields about the client, which every path accepts.
 OF_CLIENTS = {name: each for name, each in FIELDS.items() if each.values is None}
@@ -211,14 +191,6 @@ def check_of_message(where: str, name: str, value: object) -> None:
     """Check a field of a message that has no effect on the answer.
 
     Clients send messages of answers back, with null or [] for missing fields.
-
-    Args:
-        where: Path of the message.
-        name: Name of the field.
-        value: Value of the field.
-
-    Raises:
-        ApiError: The field is unknown or has a wrong type.
     """
     if value is None or value == []:
         return
@@ -247,11 +219,7 @@ def shown(value: object) -> str:
 
 
 def checked_object(name: str, value: object) -> dict[str, Any]:
-    """Return an object within a request.
-
-    Raises:
-        ApiError: The value is no object; the error names the field around it.
-    """
+    """Return an object within a request."""
     if not isinstance(value, dict):
         field = name.partition(".")[0].partition("[")[0]
         raise bad_field(field, f"{name} must be an object, not {shown(value)}")
@@ -259,22 +227,14 @@ def checked_object(name: str, value: object) -> dict[str, Any]:
 
 
 def checked_string(name: str, value: object) -> str:
-    """Return a string within a request.
-
-    Raises:
-        ApiError: The value is no string.
-    """
+    """Return a string within a request."""
     if not isinstance(value, str):
         raise bad_field(name, f"{name} must be a string, not {shown(value)}")
     return value
 
 
 def check_names(where: str, item: Mapping[str, object], names: Collection[str]) -> None:
-    """Check that an object within a request has no unknown field; null is accepted.
-
-    Raises:
-        ApiError: A field is unknown.
-    """
+    """Check that an object within a request has no unknown field; null is accepted."""
     for key, value in item.items():
         if key not in names and value is not None:
             raise unknown_field(f"{where}.{key}", [f"{where}.{n}" for n in sorted(names)])

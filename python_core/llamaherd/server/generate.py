@@ -9,29 +9,60 @@ from llamaherd.calls.structured.quotable import quotes_in
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.server.answers import FormWriter, Reply
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import ParsedRequest, usage
 from llamaherd.server.sampling import temperature_of, token_bias
 from llamaherd.server.schemas import FAILURE, TEXT, TOKENS, either, record, ref
-from llamaherd.server.shapes import (
-    AnsweringShape,
-    ParsedRequest,
-    check_answer_fits,
-    check_model,
-    usage,
-)
+from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
 
 _SETTINGS = frozenset(SamplingParams.declared)
 _OPTIONS = options_of(GenerateOptions, "http").keys() - _SETTINGS - {"stream"}
 # Templates write any role into the prompt, even a misspelt role.
 _ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+class _GeneratedWriter(FormWriter):
+    """Writer of an answer of `/generate`."""
+
+    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+        """See `FormWriter`."""
+        result = replies[0].result
+        thought = {} if result.thinking is None else {"thinking": result.thinking}
+        return {"text": result.text, **thought, **_ending(result)}
+
+    def thought(self, text: str) -> str:
+        """See `FormWriter`."""
+        return f'data: {{"thinking":{dumps(text)}}}\n\n'
+
+    def text(self, text: str, _n_tokens: int) -> str:
+        """See `FormWriter`."""
+        return f'data: {{"text":{dumps(text)}}}\n\n'
+
+    def finish(self, reply: Reply) -> str:
+        """See `FormWriter`; the last event has no text."""
+        return f"data: {dumps({'text': '', **_ending(reply.result)})}\n\n"
+
+
+def _ending(result: Result) -> dict[str, object]:
+    """Return the last fields of an answer; an error if it was cut off in its schema."""
+    is_complete, quotes = result.thinking_complete, quotes_in(result.parsed)
+    error = {"message": str(result.error), "code": result.error_code}
+    return {
+        **({} if is_complete is None else {"thinking_complete": is_complete}),
+        **({"quotes": quotes} if quotes else {}),
+        "tokens": result.tokens,
+        "finish_reason": result.finish_reason,
+        **({} if result.error is None else {"error": error}),
+        "usage": usage([result]),
+    }
 
 
 class GenerateApi(AnsweringShape):
@@ -52,11 +83,11 @@ class GenerateApi(AnsweringShape):
     )
     has_v1 = False
     in_batches = True
+    writer = _GeneratedWriter
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`. A field with null is treated as missing."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         if given.get("chat") is True:
             _check_roles(given["prompt"])
         settings = {name: given[name] for name in given if name in _SETTINGS}
@@ -78,55 +109,6 @@ class GenerateApi(AnsweringShape):
             options=options,
             stream=checks.flag("stream", given.get("stream", False)),
         )
-
-    def answer(self, _parsed: ParsedRequest) -> GenerateApi:
-        """Return this object, which writes the answers and has no state."""
-        return self
-
-    def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `AnswerWriter`."""
-        (result,) = results
-        thought = {} if result.thinking is None else {"thinking": result.thinking}
-        return {"text": result.text, **thought, **_ending(result)}
-
-    def start(self) -> str:
-        """See `AnswerWriter`."""
-        return ""
-
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
-        name = "thinking" if piece.kind == "thinking" else "text"
-        return f'data: {{"{name}":{dumps(piece)}}}\n\n'
-
-    def end(self, results: Sequence[Result]) -> str:
-        """Return the last event, without text: earlier events have all of the text."""
-        (result,) = results
-        return f"data: {dumps({'text': '', **_ending(result)})}\n\n"
-
-
-def _ending(result: Result) -> dict[str, object]:
-    is_complete = result.thinking_complete
-    return {
-        **({} if is_complete is None else {"thinking_complete": is_complete}),
-        **_quotes(result),
-        "tokens": result.tokens,
-        "finish_reason": result.finish_reason,
-        **_error(result),
-        "usage": usage([result]),
-    }
-
-
-def _error(result: Result) -> dict[str, object]:
-    """Return the error of an answer cut off inside its schema; {} for other answers."""
-    if result.error is None:
-        return {}
-    return {"error": {"message": str(result.error), "code": result.error_code}}
-
-
-def _quotes(result: Result) -> dict[str, object]:
-    """Return the quotes of an answer with their positions; {} without quotes."""
-    found = quotes_in(result.parsed)
-    return {"quotes": found} if found else {}
 
 
 def _check_roles(prompt: object) -> None:

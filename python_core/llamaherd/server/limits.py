@@ -30,15 +30,7 @@ CONSTRAINING = frozenset({*CONSTRAINTS, *sampling.FORM_FIELDS, "tools", "codeboo
 
 
 def check_form(fields: Mapping[str, object], n_bytes: int) -> None:
-    """Bound the size of each constraint of a request.
-
-    Args:
-        fields: Fields of the request.
-        n_bytes: Size of its body.
-
-    Raises:
-        ApiError: A field has more than `MOST_FORM` bytes.
-    """
+    """Bound the size of each constraint of a request."""
     if n_bytes <= MOST_FORM:
         return
     for name in sorted(CONSTRAINING & fields.keys()):
@@ -49,11 +41,7 @@ def check_form(fields: Mapping[str, object], n_bytes: int) -> None:
 
 
 def check_items(name: str, items: object) -> list[Any]:
-    """Return a list of prompts or texts.
-
-    Raises:
-        ApiError: The value is not a list, or the list is too long.
-    """
+    """Return a list of prompts or texts."""
     if not isinstance(items, list) or not items:
         raise bad_field(name, f"{name} must be a list with at least one element")
     if len(items) > MOST_ITEMS:
@@ -63,17 +51,7 @@ def check_items(name: str, items: object) -> list[Any]:
 
 
 def check_pairs(items: Sized, of_each: object, name: str) -> None:
-    """Bound the scores that a request asks for.
-
-    Args:
-        items: Prompts or texts.
-        of_each: Labels or continuations of all items, or a list of them for each item.
-        name: Name of the field with `of_each`.
-
-    Raises:
-        ApiError: The request has more than `MOST_PAIRS` pairs, or their labels or
-            continuations have more than `MOST_CHARACTERS` characters.
-    """
+    """Bound the scores that a request asks for."""
     if not isinstance(of_each, (list, dict)):
         return
     # Lists of token ids are continuations themselves.
@@ -101,27 +79,14 @@ def check_pairs(items: Sized, of_each: object, name: str) -> None:
 
 
 def check_strings(name: str, tokens: Sized) -> None:
-    """Bound the texts of single tokens that a request asks for.
-
-    Raises:
-        ApiError: There are more than `MOST_STRINGS`.
-    """
+    """Bound the texts of single tokens that a request asks for."""
     if len(tokens) > MOST_STRINGS:
         text = f"{name}: the text has {len(tokens)} tokens; a request may have"
         raise bad_field(name, f"{text} {MOST_STRINGS}")
 
 
 def check_kept(name: Name, n_tokens: int, n_top: int) -> None:
-    """Bound the log-probabilities that are kept until the answer is sent.
-
-    Args:
-        name: Argument with the number of alternatives.
-        n_tokens: Number of tokens that have log-probabilities.
-        n_top: Number of alternatives of each token.
-
-    Raises:
-        ValueError: There are more than `MOST_KEPT`.
-    """
+    """Bound the log-probabilities that are kept until the answer is sent."""
     n = n_tokens * (1 + n_top)
     if n > MOST_KEPT:
         raise ArgumentError(

@@ -28,13 +28,7 @@ MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API
 
 
 def of_chat(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives that a chat requests; None without logprobs.
-
-    Raises:
-        ApiError: `top_logprobs` is given without `logprobs`.
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-    """
+    """Return the number of alternatives that a chat requests; None without logprobs."""
     is_asked = checks.flag("logprobs", given.get("logprobs", False))
     n = checks.integer("top_logprobs", given.get("top_logprobs", 0), 0, MOST_LOGPROBS)
     if n and not is_asked:
@@ -43,13 +37,7 @@ def of_chat(given: Mapping[str, object]) -> int | None:
 
 
 def of_prompt(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives to each prompt token; None if not requested.
-
-    Raises:
-        ApiError: The answer is a stream.
-        TypeError: `prompt_logprobs` is not a number.
-        ValueError: `prompt_logprobs` is out of range.
-    """
+    """Return the number of alternatives to each prompt token; None if not requested."""
     if "prompt_logprobs" not in given:
         return None
     if given.get("stream"):
@@ -59,12 +47,7 @@ def of_prompt(given: Mapping[str, object]) -> int | None:
 
 
 def of_completion(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives of a completion; None without `logprobs`.
-
-    Raises:
-        TypeError: `logprobs` is not a number.
-        ValueError: `logprobs` is out of range.
-    """
+    """Return the number of alternatives of a completion; None without `logprobs`."""
     if given.get("logprobs", False) is False:  # some clients send False instead of null
         return None
     return checks.integer("logprobs", given["logprobs"], 0, MOST_LOGPROBS)
@@ -97,14 +80,7 @@ class Positions:
 
 
 class LogprobsWriter:
-    """Writer of the log-probabilities of answers.
-
-    Args:
-        model: Model with the vocabulary.
-        n: Number of alternatives for each token.
-        is_choice: Whether answers are choices, whose texts differ from the texts of their
-        tokens.
-    """
+    """Writer of the log-probabilities of answers."""
 
     def __init__(self, model: Model, n: int, *, is_choice: bool = False) -> None:
         self._model = model
@@ -142,12 +118,7 @@ class LogprobsWriter:
     def completion(
         self, rows: Sequence[TokenLogprob], at: Positions
     ) -> dict[str, list[Any]]:
-        """Return the `logprobs` of a choice of a completion, or of a part of its text.
-
-        Args:
-            rows: Tokens.
-            at: Positions of the tokens before these; moved to the end of these tokens.
-        """
+        """Return the `logprobs` of a choice of a completion, or of a part of its text."""
         found: dict[str, list[Any]] = {
             name: []
             for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
@@ -265,9 +236,6 @@ class LogprobStream:
     A piece of a text may end within a token, where a stop text could begin, and a token
     may end within a character. This class holds text back until a token and a character
     end at the same place. Thus the tokens of each chunk have exactly the chunk's text.
-
-    Args:
-        writer: Writer of the log-probabilities.
     """
 
     def __init__(self, writer: LogprobsWriter) -> None:
@@ -303,11 +271,7 @@ class LogprobStream:
         return text
 
     def end(self, rows: Sequence[TokenLogprob]) -> str:
-        """End the answer and return the text that was held back.
-
-        Args:
-            rows: All tokens of the answer.
-        """
+        """End the answer and return the text that was held back."""
         self._rows, self._n_ready = list(rows), len(rows)
         text, self._held = self._held, ""
         return text

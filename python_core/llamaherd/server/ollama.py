@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.server import schemas
+from llamaherd.server.answers import FormWriter, Reply
 from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.errors import ApiError, bad_field
@@ -26,13 +27,13 @@ from llamaherd.server.fields import (
 )
 from llamaherd.server.openai import RewrittenChat
 from llamaherd.server.protocol import dumps
+from llamaherd.server.running import counts
 from llamaherd.server.schemas import either, listed, record, whole
 from llamaherd.server.shapes import (
     Prepared,
     WorkShape,
     check_answer_fits,
     check_model,
-    counts,
     other_model,
 )
 from llamaherd.server.tools import TOOL_FIELDS
@@ -41,12 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.calls.run.embedding import Embeddings
-    from llamaherd.engine.core.outcome import TextPiece
-    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.model_view import ShownModel
-    from llamaherd.server.shapes import ParsedRequest
-    from llamaherd.server.tools import FunctionCall
+    from llamaherd.server.state import ShownModel
 
 _BILLION = 1_000_000_000
 _NOT_SET = "a request cannot set it"
@@ -80,6 +78,74 @@ _NAMES = {
 }
 
 
+class _ChatWriter(FormWriter):
+    """Writer of an answer of `/api/chat`: one object, or one object in each line."""
+
+    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+        """See `FormWriter`."""
+        (reply,) = replies
+        message = {"content": reply.text or "", **_calls(reply)}
+        if reply.result.thinking is not None:
+            message["thinking"] = reply.result.thinking
+        return self._object(message, **_ending(reply))
+
+    def thought(self, text: str) -> str:
+        """See `FormWriter`."""
+        return self._line({"content": "", "thinking": text})
+
+    def text(self, text: str, _n_tokens: int) -> str:
+        """See `FormWriter`."""
+        return self._line({"content": text})
+
+    def late(self, reply: Reply) -> str:
+        """See `FormWriter`."""
+        if not (reply.text or reply.calls):
+            return ""
+        return self._line({"content": reply.text or "", **_calls(reply)})
+
+    def finish(self, reply: Reply) -> str:
+        """See `FormWriter`."""
+        return self._line({"content": ""}, **_ending(reply))
+
+    def _line(self, message: dict[str, object], **more: object) -> str:
+        return f"{dumps(self._object(message, **more))}\n"
+
+    def _object(self, message: dict[str, object], **more: object) -> dict[str, object]:
+        return {
+            "model": self._model_name,
+            "created_at": datetime.now(UTC).isoformat(),
+            "message": {"role": "assistant", **message},
+            "done": False,
+            **more,
+        }
+
+
+def _calls(reply: Reply) -> dict[str, object]:
+    calls = [
+        {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
+        for call in reply.calls
+    ]
+    return {"tool_calls": calls} if calls else {}
+
+
+def _ending(reply: Reply) -> dict[str, object]:
+    """Return the last fields of an answer; times are in nanoseconds."""
+    n_prompt, n_new = counts([reply.result])
+    stats = reply.result.stats or RequestStats()
+    seconds = {
+        "total_duration": stats.wall_s,
+        "prompt_eval_duration": stats.prefill_s,
+        "eval_duration": stats.decode_s,
+    }
+    return {
+        "done": True,
+        "done_reason": "length" if reply.reason == "length" else "stop",
+        "prompt_eval_count": n_prompt,
+        "eval_count": n_new,
+        **{name: int(1e9 * each) for name, each in seconds.items()},
+    }
+
+
 class OllamaChat(RewrittenChat):
     """Format of `/api/chat`. Answers are streams unless `stream` is false."""
 
@@ -103,6 +169,7 @@ class OllamaChat(RewrittenChat):
     )
     has_v1 = False
     media_type = "application/x-ndjson"
+    writer = _ChatWriter
 
     @classmethod
     def error_event(cls, error: ApiError) -> str:
@@ -134,10 +201,6 @@ class OllamaChat(RewrittenChat):
             chat["reasoning_effort" if is_level else "thinking"] = given["think"]
         return chat
 
-    def answer(self, parsed: ParsedRequest) -> _OllamaAnswer:
-        """Return the writer of one answer."""
-        return _OllamaAnswer(self._model, self._settings.model_name, parsed)
-
 
 def _messages(messages: object) -> list[dict[str, object]]:
     """Return the conversation in the format of chats."""
@@ -162,88 +225,6 @@ def _call(where: str, call: object) -> dict[str, object]:
     function = checked_object(where, checked_object(where, call).get("function"))
     arguments = json.dumps(function.get("arguments", {}), ensure_ascii=False)
     return {"type": "function", "function": {**function, "arguments": arguments}}
-
-
-def _ending(result: Result, reason: str) -> dict[str, object]:
-    """Return the last fields of an answer; times are in nanoseconds."""
-    n_prompt, n_new = counts([result])
-    stats = result.stats or RequestStats()
-    seconds = {
-        "total_duration": stats.wall_s,
-        "prompt_eval_duration": stats.prefill_s,
-        "eval_duration": stats.decode_s,
-    }
-    return {
-        "done": True,
-        "done_reason": "length" if reason == "length" else "stop",
-        "prompt_eval_count": n_prompt,
-        "eval_count": n_new,
-        **{name: int(1e9 * each) for name, each in seconds.items()},
-    }
-
-
-class _OllamaAnswer:
-    """Writer of an answer of `/api/chat`: one object, or one object in each line.
-
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-    """
-
-    def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
-        self._model = model
-        self._model_name = model_name
-        self._parsed = parsed
-
-    def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._parsed.read(self._model, result)
-        message = {"content": text or "", **self._calls(calls)}
-        if result.thinking is not None:
-            message["thinking"] = result.thinking
-        return self._object(message, **_ending(result, reason))
-
-    def start(self) -> str:
-        """See `AnswerWriter`."""
-        return ""
-
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
-        if piece.kind == "thinking":
-            return self._line({"content": "", "thinking": piece})
-        if self._parsed.tools is not None:
-            return ""  # a possible call is read when it is complete
-        return self._line({"content": piece})
-
-    def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._parsed.read(self._model, result)
-        lines = ""
-        if self._parsed.tools is not None and (text or calls):
-            lines = self._line({"content": text or "", **self._calls(calls)})
-        return lines + self._line({"content": ""}, **_ending(result, reason))
-
-    def _calls(self, calls: Sequence[FunctionCall]) -> dict[str, object]:
-        found = [
-            {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
-            for call in calls
-        ]
-        return {"tool_calls": found} if found else {}
-
-    def _line(self, message: dict[str, object], **more: object) -> str:
-        return f"{dumps(self._object(message, **more))}\n"
-
-    def _object(self, message: dict[str, object], **more: object) -> dict[str, object]:
-        return {
-            "model": self._model_name,
-            "created_at": datetime.now(UTC).isoformat(),
-            "message": {"role": "assistant", **message},
-            "done": False,
-            **more,
-        }
 
 
 class OllamaEmbed(EmbeddingsApi):
@@ -285,12 +266,7 @@ class OllamaEmbed(EmbeddingsApi):
 
 
 def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
-    """Return the names of models, as Ollama lists the models of a machine.
-
-    Args:
-        shown: Models of the server.
-        created: Time of the start, in seconds since 1970.
-    """
+    """Return the names of models, as Ollama lists the models of a machine."""
     when = datetime.fromtimestamp(created, UTC).isoformat()
     models = [
         {
@@ -335,11 +311,7 @@ class ShowApi(WorkShape):
 
 
 def asked_of_show(fields: Mapping[str, object]) -> str:
-    """Return the name of the model of a request of `/api/show`.
-
-    Raises:
-        ApiError: A field is unknown, invalid or missing.
-    """
+    """Return the name of the model of a request of `/api/show`."""
     given = ShowApi.given(fields)
     checks.flag("verbose", given.get("verbose", False))
     field = "model" if "model" in given else "name"
@@ -348,28 +320,10 @@ def asked_of_show(fields: Mapping[str, object]) -> str:
     return checks.text(field, given[field])
 
 
-class Described(Protocol):
-    """Protocol of the metadata of a loaded model, or of the header of a model file."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """Metadata as text, by key."""
-
-    @property
-    def chat_template(self) -> str | None:
-        """Chat template; None without a template."""
-
-
 def described(
-    model: Described, n_params: int | None = None, parent: str | None = None
+    model: Model | ModelHeader, n_params: int | None = None, parent: str | None = None
 ) -> dict[str, object]:
-    """Return the answer of `/api/show`.
-
-    Args:
-        model: Model, or the header of its file.
-        n_params: Number of parameters; None if it is not known.
-        parent: Name of the model that an adapter belongs to; None for a model.
-    """
+    """Return the answer of `/api/show`."""
     metadata = model.metadata
     kind = metadata.get("general.architecture", "")
     info: dict[str, Any] = {"general.architecture": kind}

@@ -14,7 +14,8 @@ from llamaherd.calls.asks.requests import make_requests
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
-from llamaherd.server import logprobs, running, sampling, tools
+from llamaherd.server import logprobs, running, sampling, schemas, tools
+from llamaherd.server.answers import ChatWriter, CompletionWriter
 from llamaherd.server.chats import (
     CHAT_FIELDS,
     chat_messages,
@@ -23,9 +24,9 @@ from llamaherd.server.chats import (
     thinking_names,
 )
 from llamaherd.server.errors import JSON, ApiError, bad_field, renamed, unknown_field
-from llamaherd.server.fields import FIELDS, OBFUSCATION
-from llamaherd.server.logprobs import MOST_LOGPROBS, LogprobsWriter
-from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
+from llamaherd.server.fields import FIELDS, OBFUSCATION, checked_object
+from llamaherd.server.logprobs import MOST_LOGPROBS
+from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
     DEFAULTS,
     MAX_TOKENS_OF_COMPLETION,
@@ -34,53 +35,32 @@ from llamaherd.server.sampling import (
     form_of,
     sampling_of,
 )
-from llamaherd.server.schemas import (
-    CHOICE,
-    FLAG,
-    HEAD,
-    ITEMS,
-    OBJECT,
-    SOME_TOKENS,
-    TEXT,
-    TEXT_OR_NULL,
-    Schema,
-    either,
-    listed,
-    or_null,
-    record,
-    ref,
-    whole,
-)
-from llamaherd.server.shapes import (
-    AnsweringShape,
-    ParsedRequest,
-    check_answer_fits,
-    check_model,
-)
+from llamaherd.server.schemas import Schema, either, listed, or_null, record, ref, whole
+from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.engine.model.model import Model
     from llamaherd.server.sampling import AnswerForm
-    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.shapes import Served
 
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
-_SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
 MOST_SAMPLES = 128  # as in OpenAI's API
 _COMMON: dict[str, Schema] = {
     **SAMPLING_FIELDS,
-    "model": TEXT,
+    "model": schemas.TEXT,
     "n": whole(1, MOST_SAMPLES),
     "max_completion_tokens": whole(1),
     "stream_options": {
-        **OBJECT,
-        "properties": dict.fromkeys((*_OF_STREAMS, "include_obfuscation"), or_null(FLAG)),
+        **schemas.OBJECT,
+        "properties": dict.fromkeys(
+            (*_OF_STREAMS, "include_obfuscation"), or_null(schemas.FLAG)
+        ),
         "additionalProperties": False,
     },
     "prompt_logprobs": whole(0, MOST_LOGPROBS),
-    "add_special_tokens": FLAG,
+    "add_special_tokens": schemas.FLAG,
 }
 _MOST_ADDED = 16  # start and end tokens, and a space before the text
 
@@ -90,29 +70,34 @@ class Completions(AnsweringShape):
 
     path = "/completions"
     summary = "Continue a text, as OpenAI's API does."
+    writer = CompletionWriter
     options = (GenerateOptions, "completions")
     defaults = DEFAULTS["completions"]
     own: ClassVar = {
         **_COMMON,
         "prompt": either(
-            TEXT, SOME_TOKENS, listed(TEXT, **ITEMS), listed(SOME_TOKENS, **ITEMS)
+            schemas.TEXT,
+            schemas.SOME_TOKENS,
+            listed(schemas.TEXT, **schemas.ITEMS),
+            listed(schemas.SOME_TOKENS, **schemas.ITEMS),
         ),
         "logprobs": either(whole(0, MOST_LOGPROBS), {"enum": [False]}),
         "max_tokens": whole(0),
         "max_completion_tokens": whole(0),
-        "echo": FLAG,
+        "echo": schemas.FLAG,
     }
     needed = ("prompt",)
     unused = FIELDS
     answers = record(
-        **HEAD, choices=listed(record(**CHOICE, text=TEXT)), usage=ref("Usage")
+        **schemas.HEAD,
+        choices=listed(record(**schemas.CHOICE, text=schemas.TEXT)),
+        usage=ref("Usage"),
     )
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         _check_special_tokens(given, usual=True)
         echo = _flag(given, "echo")
         of_prompt = logprobs.of_prompt(given)
@@ -139,43 +124,39 @@ class Completions(AnsweringShape):
             names={**form.names, **alias_names(given)},
         )
 
-    def answer(self, parsed: ParsedRequest) -> CompletionAnswer:
-        """Return the writer of one answer."""
-        return CompletionAnswer(
-            self._model,
-            self._settings.model_name,
-            parsed,
-            logprobs_writer(self._model, parsed),
-        )
-
 
 class ChatCompletions(AnsweringShape):
     """Format of `/v1/chat/completions`."""
 
     path = "/chat/completions"
     summary = "Answer a conversation, as OpenAI's API does."
+    writer = ChatWriter
     options = (GenerateOptions, "chats")
     defaults = DEFAULTS["chats"]
     own: ClassVar = {
         **_COMMON,
         **CHAT_FIELDS,
         **tools.TOOL_FIELDS,
-        "logprobs": FLAG,
+        "logprobs": schemas.FLAG,
         "top_logprobs": whole(0, MOST_LOGPROBS),
     }
     needed = ("messages",)
     unused = FIELDS
     answers = record(
-        **HEAD,
-        choices=listed(record(**CHOICE, message=record(role=TEXT, content=TEXT_OR_NULL))),
+        **schemas.HEAD,
+        choices=listed(
+            record(
+                **schemas.CHOICE,
+                message=record(role=schemas.TEXT, content=schemas.TEXT_OR_NULL),
+            )
+        ),
         usage=ref("Usage"),
     )
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         _check_special_tokens(given, usual=False)
         max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model))
         messages = chat_messages(given)
@@ -210,15 +191,6 @@ class ChatCompletions(AnsweringShape):
             names=names,
         )
 
-    def answer(self, parsed: ParsedRequest) -> ChatAnswer:
-        """Return the writer of one answer."""
-        return ChatAnswer(
-            self._model,
-            self._settings.model_name,
-            parsed,
-            logprobs_writer(self._model, parsed),
-        )
-
     def _room(
         self, messages: object, options: Mapping[str, Any], form: AnswerForm
     ) -> int:
@@ -250,11 +222,9 @@ class RewrittenChat(AnsweringShape):
     names: ClassVar[Mapping[str, str]]
     length: ClassVar[str]
 
-    def __init__(
-        self, model: Model, settings: ServerSettings, ctx: object = None
-    ) -> None:
-        super().__init__(model, settings, ctx)
-        self._chats = ChatCompletions(model, settings)
+    def __init__(self, served: Served) -> None:
+        super().__init__(served)
+        self._chats = ChatCompletions(served)
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
@@ -288,14 +258,6 @@ def _most_tokens(rendered: Rendered) -> float:
     n_bytes = len(written.encode("utf-8", "surrogatepass"))
     n_thought = 0 if rendered.thought is None else rendered.thought.n_cells
     return n_bytes + _MOST_ADDED + n_thought
-
-
-def logprobs_writer(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:
-    """Return the writer of log-probabilities; None if they were not requested."""
-    n_top = parsed.options.get("logprobs")
-    if n_top is None:
-        return None
-    return LogprobsWriter(model, n_top, is_choice=parsed.params.choices is not None)
 
 
 def _prompts(given: Mapping[str, object]) -> list[object]:
@@ -351,16 +313,9 @@ def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
     """Return options: whether the end of a stream, and whether each piece, has usage."""
     if "stream_options" not in given:
         return {"with_usage": False}
-    options = given["stream_options"]
     if not _flag(given, "stream"):
         raise bad_field("stream_options", "stream_options is for streams")
-    if not isinstance(options, dict):
-        raise bad_field("stream_options", "stream_options must be an object")
-    for name, value in options.items():
-        if name == "include_obfuscation":
-            OBFUSCATION.check(f"stream_options.{name}", value)
-        elif name not in _OF_STREAMS:
-            raise unknown_field(f"stream_options.{name}", _SHOWN_OF_STREAMS)
+    options = checked_stream_options(given, _OF_STREAMS)
     at_end, in_pieces = (
         checks.flag(
             Argument("stream_options", (Field(name),)), options.get(name) or False
@@ -369,3 +324,23 @@ def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
     )
     # As in vLLM, pieces have the usage only if the stream ends with the usage.
     return {"with_usage": at_end, "with_running_usage": at_end and in_pieces}
+
+
+def checked_stream_options(
+    given: Mapping[str, object], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return `stream_options`, whose fields with an effect have these names."""
+    options = checked_object("stream_options", given.get("stream_options", {}))
+    for name, value in options.items():
+        where = f"stream_options.{name}"
+        if name == "include_obfuscation":
+            OBFUSCATION.check(where, value)
+        elif name not in names:
+            raise unknown_field(where, [f"stream_options.{known}" for known in names])
+    return options
+
+
+def chat_properties(without: Collection[str]) -> dict[str, Schema]:
+    """Return the JSON Schemas of the fields of chats that another API has, too."""
+    known = ChatCompletions.properties()
+    return {name: schema for name, schema in known.items() if name not in without}

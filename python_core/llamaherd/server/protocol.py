@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from starlette.responses import Response
 
-from llamaherd.engine.core.plain import DuplicateKeyError, unique_keys
-from llamaherd.server.errors import JSON, ApiError
+from llamaherd.engine.core.plain import unique_keys
+from llamaherd.server.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import EmbedStats
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.stats import Stats
-    from llamaherd.engine.core.words import LanguageTerms
 
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
 _AT_ONCE = 8  # items of a list that are encoded at once
@@ -58,19 +57,13 @@ def _parts(value: object) -> Iterator[str]:
             yield from _parts(each)
             start = ","
         yield "}"
-    elif isinstance(value, list) and len(value) > _AT_ONCE:
-        is_nested = isinstance(value[0], (dict, list))
-        n = _AT_ONCE if is_nested else _NUMBERS_AT_ONCE
-        start = "["
-        for i in range(0, len(value), n):
-            yield f"{start}{dumps(value[i : i + n])[1:-1]}"
-            start = ","
-        yield "]"
     elif isinstance(value, list) and value:
-        start = "["
-        for each in value:
+        start, is_long = "[", len(value) > _AT_ONCE
+        is_nested = isinstance(value[0], (dict, list))
+        n = (_AT_ONCE if is_nested else _NUMBERS_AT_ONCE) if is_long else 1
+        for i in range(0, len(value), n):
             yield start
-            yield from _parts(each)
+            yield from [dumps(value[i : i + n])[1:-1]] if is_long else _parts(value[i])
             start = ","
         yield "]"
     else:
@@ -82,11 +75,7 @@ class ClientGoneError(Exception):
 
 
 async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of the body of a request, which may be empty.
-
-    Raises:
-        ClientGoneError: The client disconnected.
-    """
+    """Yield the parts of the body of a request, which may be empty."""
     is_whole = False
     while not is_whole:
         message = await receive()
@@ -99,18 +88,7 @@ async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
 async def read_object(
     scope: Scope, receive: Receive, bodies: Bodies, threads: Executor | None = None
 ) -> tuple[dict[str, object], int]:
-    """Read the JSON object in the body of a request; return it with its size.
-
-    Args:
-        scope: Scope of the request.
-        receive: Channel of the request.
-        bodies: Limits on bodies.
-        threads: Threads that parse long bodies; None parses them on the current thread.
-
-    Raises:
-        ApiError: The body is too large, or not a JSON object.
-        ClientGoneError: The client disconnected.
-    """
+    """Read the JSON object in the body of a request; return it with its size."""
     _check_told(scope, bodies.most)
     body = bytearray()
     try:
@@ -144,12 +122,7 @@ def _too_large(most: int) -> ApiError:
 
 
 def parse_object(body: bytes | bytearray) -> dict[str, object]:
-    """Parse a JSON object.
-
-    Raises:
-        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON, or an object
-            in it has a key twice.
-    """
+    """Parse a JSON object."""
     try:
         value = _decoder.decode(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -159,9 +132,7 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _bad_json(f"the body is not JSON: {error.msg}, {where}") from None
-    except DuplicateKeyError as error:
-        raise _bad_json(f"the body cannot be read: {error}") from None
-    except ValueError as error:  # an invalid number
+    except ValueError as error:  # an invalid number, or a key twice
         raise _bad_json(f"the body cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise _bad_json("the body must be a JSON object")
@@ -210,22 +181,13 @@ async def send_json(
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
     """Send a response with JSON, already encoded if `value` is bytes."""
-    await send_bytes(
-        send,
-        status,
-        value if isinstance(value, bytes) else dumps(value).encode("ascii"),
-        (_JSON, *((name.encode(), text.encode()) for name, text in headers)),
-    )
-
-
-async def send_bytes(
-    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...]
-) -> None:
-    """Send a response with a body."""
-    length = (b"content-length", str(len(body)).encode())
-    await send(
-        {"type": "http.response.start", "status": status, "headers": [*headers, length]}
-    )
+    body = value if isinstance(value, bytes) else dumps(value).encode("ascii")
+    sent = [
+        _JSON,
+        *((name.encode(), text.encode()) for name, text in headers),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -262,11 +224,7 @@ class Bodies:
         self.n_bytes = 0
 
     def take(self, n_bytes: int) -> None:
-        """Count received bytes.
-
-        Raises:
-            ApiError: Too many bodies are read at once. The new bytes are counted, too.
-        """
+        """Count received bytes."""
         self.n_bytes += n_bytes
         if self.n_bytes > _MOST_BODIES * self.most:
             raise ApiError(
@@ -303,7 +261,6 @@ class RequestRecord:
     """Record of a request, filled in while it is answered."""
 
     is_background: bool = False  # of a batch; it yields to requests of clients
-    terms: LanguageTerms = JSON  # language of messages and notes
     results: Sequence[Result] = ()  # answers; none if no prompt ran
     # Statistics of embeddings, scores, labels or codes.
     stats: Stats | EmbedStats | None = None

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import schemas, tools
-from llamaherd.server.chats import joined_text
+from llamaherd.server.chats import content_text
 from llamaherd.server.errors import bad_field, unknown_field
 from llamaherd.server.fields import (
     FIELDS,
     FLAG,
     INTEGER,
     LIST,
-    OBFUSCATION,
     OBJECT,
     TEXT,
     VERBOSITY,
@@ -30,15 +29,19 @@ from llamaherd.server.fields import (
     shown,
 )
 from llamaherd.server.logprobs import MOST_LOGPROBS
-from llamaherd.server.openai import ChatCompletions, RewrittenChat, logprobs_writer
-from llamaherd.server.responses_answer import ResponseAnswer
+from llamaherd.server.openai import (
+    RewrittenChat,
+    chat_properties,
+    checked_stream_options,
+)
+from llamaherd.server.responses_answer import ResponseWriter
 from llamaherd.server.sampling import FORM_FIELDS, FORM_KINDS, STOP_FIELD
 from llamaherd.server.schemas import Schema, listed, record, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.running import ParsedRequest
 
 _OWN: dict[str, Schema] = {
     "input": {"type": ["string", "array"], "minLength": 1, "minItems": 1},
@@ -99,14 +102,11 @@ class Responses(RewrittenChat):
 
     path = "/responses"
     summary = "Answer a conversation, as OpenAI's Responses API does."
-    own: ClassVar = {
-        name: each
-        for name, each in ChatCompletions.properties().items()
-        if name not in _OF_CHATS
-    } | _OWN
+    own: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
     needed = ("input",)
     names = _NAMES
     length = "max_output_tokens"
+    writer = ResponseWriter
     unused: ClassVar = {**FIELDS, **REFUSED}
     answers = record(
         id=schemas.TEXT,
@@ -124,42 +124,25 @@ class Responses(RewrittenChat):
         """See `RewrittenChat`."""
         return _as_chat(given)
 
-    def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
-        """Return the writer of one answer."""
-        return ResponseAnswer(
-            self._model,
-            self._settings.model_name,
-            parsed,
-            logprobs_writer(self._model, parsed),
-        )
-
 
 def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
     """Return the request in the format of `/v1/chat/completions`."""
     chat = {name: value for name, value in given.items() if name not in _OWN}
     chat["messages"] = messages_of(given)
     chat["stream"] = given.get("stream", False)
-    _check_stream_options(given)
+    checked_stream_options(given, ())
     if "max_output_tokens" in given:
         chat["max_completion_tokens"] = given["max_output_tokens"]
     chat |= _text_settings(given.get("text", {}))
     chat |= _reasoning(given.get("reasoning", {}))
     chat |= _logprobs(given)
     if "tools" in given:
-        chat["tools"] = _tools(given["tools"])
+        chat["tools"] = tools.as_functions(given["tools"], ("function",))
     if "tool_choice" in given:
         chat["tool_choice"] = _tool_choice(given["tool_choice"])
     if "parallel_tool_calls" in given:
         chat["parallel_tool_calls"] = given["parallel_tool_calls"]
     return chat
-
-
-def _check_stream_options(given: Mapping[str, object]) -> None:
-    options = checked_object("stream_options", given.get("stream_options", {}))
-    for name, value in options.items():
-        if name != "include_obfuscation":
-            raise unknown_field(f"stream_options.{name}")
-        OBFUSCATION.check(f"stream_options.{name}", value)
 
 
 def _text_settings(value: object) -> dict[str, object]:
@@ -216,22 +199,6 @@ def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
     return {"logprobs": True, "top_logprobs": n_top}
 
 
-def _tools(value: object) -> object:
-    """Return the functions in the format of chats; the functions are checked later."""
-    if not isinstance(value, list):
-        return value
-    found = []
-    for i, tool in enumerate(value):
-        own = checked_object(f"tools[{i}]", tool)
-        if own.get("type") != "function":
-            kind = shown(own.get("type"))
-            text = f'tools[{i}].type must be "function", not {kind}: this server has none'
-            raise bad_field("tools", text)
-        function = {k: v for k, v in own.items() if k != "type" and v is not None}
-        found.append({"type": "function", "function": function})
-    return found
-
-
 def _tool_choice(value: object) -> object:
     if not isinstance(value, dict) or value.get("type") != "function":
         return value
@@ -275,12 +242,6 @@ def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the conversation of a request as messages of chats.
 
     The instructions are a system message before the other messages.
-
-    Args:
-        given: Fields of the request that are not null.
-
-    Raises:
-        ApiError: An item is invalid or of an unsupported type.
     """
     conversation = _Conversation()
     asked = given["input"]
@@ -325,11 +286,7 @@ class _Conversation:
         }
 
     def add(self, where: str, item: object) -> None:
-        """Add an item.
-
-        Raises:
-            ApiError: The item is invalid.
-        """
+        """Add an item."""
         if not isinstance(item, dict):
             raise bad_field(where, f"{where} must be an object")
         kind = item.get("type")
@@ -348,7 +305,7 @@ class _Conversation:
         if role not in _ROLES_OF_ITEMS:
             text = f"{where}.role must be one of {', '.join(_ROLES_OF_ITEMS)}"
             raise bad_field(f"{where}.role", text)
-        content = _content(f"{where}.content", item.get("content"))
+        content = content_text(f"{where}.content", item.get("content"))
         if role == "assistant":
             self._add_answer(content)
         else:
@@ -379,7 +336,7 @@ class _Conversation:
     def _result(self, where: str, item: dict[str, Any]) -> None:
         check_names(where, item, {*_IDENTITY, "call_id", "output"})
         call_id = checked_string(f"{where}.call_id", item.get("call_id"))
-        output = _content(f"{where}.output", item.get("output"))
+        output = content_text(f"{where}.output", item.get("output"))
         self._thought = ""
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
 
@@ -399,12 +356,3 @@ class _Conversation:
             self._thought = ""
         self.messages.append(message)
         return message
-
-
-def _content(where: str, content: object) -> str:
-    """Return the text of a message or of a result, joined if it has several parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise bad_field(where, f"{where} must be a text, or a list of parts with text")
-    return joined_text(where, content)

@@ -7,107 +7,77 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.server.logprobs import LogprobStream
+from llamaherd.server.answers import FormWriter, Reply
 from llamaherd.server.protocol import dumps
-from llamaherd.server.shapes import counts
+from llamaherd.server.running import counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
+    from llamaherd.engine.core.outcome import TokenLogprob
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.logprobs import LogprobsWriter
-    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _Item = dict[str, Any]
 
 
-class ResponseAnswer:
-    """Writer of one response.
+class ResponseWriter(FormWriter):
+    """Writer of one response."""
 
-    Args:
-        model: Model with the vocabulary.
-        model_name: Name of the model in answers.
-        parsed: Request.
-        logprobs: Writer of log-probabilities; None for a request without them.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        model_name: str,
-        parsed: ParsedRequest,
-        logprobs: LogprobsWriter | None,
-    ) -> None:
-        self._model = model
-        self._model_name = model_name
-        self._parsed = parsed
-        self._logprobs = logprobs
+    def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
+        super().__init__(model, model_name, parsed)
         self._id = _new_id("resp")
         self._created = int(time.time())
-        self._split = None if logprobs is None else LogprobStream(logprobs)
         self._n_events = 0
         self._output: list[_Item] = []  # items that are complete
         self._open: _Item | None = None  # item whose text is being sent
         reasoning: Any = parsed.repeated.get("reasoning") or {}
         self._is_summary = reasoning.get("summary") is not None
 
-    def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._parsed.read(self._model, result)
-        status = _status(reason)
-        if result.thinking is not None:
-            self._output.append(self._reasoning(result.thinking, "completed"))
-        if text is not None:
-            message = _message(text, status, self._logprobs_of(result))
-            self._output.append(message | self._parsed.invalid_calls(self._model, result))
-        self._output += [_call(call, status) for call in calls]
-        return self._response(status, result)
+    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+        """See `FormWriter`."""
+        (reply,) = replies
+        status = _status(reply.reason)
+        if reply.result.thinking is not None:
+            self._output.append(self._reasoning(reply.result.thinking, "completed"))
+        if reply.text is not None:
+            message = _message(reply.text, status, self._logprobs_of(reply.result))
+            self._output.append({**message, **reply.invalid})
+        self._output += [_call(call, status) for call in reply.calls]
+        return self._response(status, reply.result)
 
     def start(self) -> str:
-        """See `AnswerWriter`."""
+        """See `FormWriter`."""
         response = self._response("in_progress")
         names = ("response.created", "response.in_progress")
         return "".join(self._event(name, response=response) for name in names)
 
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
-        if piece.kind == "thinking":
-            return self._grow(self._reasoning("", "in_progress"), piece)
-        if self._parsed.tools is not None:
-            return ""  # a possible call is read when it is complete
-        text = piece if self._split is None else self._split.add(piece)
-        return self._grow_message(text) if text else ""
+    def thought(self, text: str) -> str:
+        """See `FormWriter`."""
+        return self._grow(self._reasoning("", "in_progress"), text)
 
-    def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`."""
-        (result,) = results
-        text, calls, reason = self._parsed.read(self._model, result)
-        status = _status(reason)
-        events = []
-        if text is not None and (text or not calls):
-            held = ""
-            if self._split is not None and self._logprobs is not None:
-                held = self._split.end(self._logprobs.rows(result))
-            missing = held if self._parsed.tools is None else text
-            events.append(self._grow_message(missing))
-        if self._open is not None and self._open["type"] == "message":
-            self._open |= self._parsed.invalid_calls(self._model, result)
-        events.append(self._close(status, self._logprobs_of(result)))
-        events += [self._whole_call(call, status) for call in calls]
-        name = "response.completed" if status == "completed" else "response.incomplete"
-        events.append(self._event(name, response=self._response(status, result)))
-        return "".join(events)
-
-    def _grow_message(self, text: str) -> str:
-        """Return the events of a part of the answer, with its log-probabilities."""
+    def text(self, text: str, _n_tokens: int) -> str:
+        """See `FormWriter`."""
         new = _message("", "in_progress", [])
         if self._split is None or self._logprobs is None or not text:
             return self._grow(new, text)
         return self._grow(new, text, _content(self._logprobs, self._split.take()))
+
+    def finish(self, reply: Reply) -> str:
+        """See `FormWriter`."""
+        status, events = _status(reply.reason), []
+        if reply.text is not None and (reply.text or not reply.calls):
+            events.append(self.text("", 0))  # begins the message of an empty answer
+        if self._open is not None and self._open["type"] == "message":
+            self._open |= reply.invalid
+        events.append(self._close(status, self._logprobs_of(reply.result)))
+        events += [self._whole_call(call, status) for call in reply.calls]
+        name = "response.completed" if status == "completed" else "response.incomplete"
+        events.append(self._event(name, response=self._response(status, reply.result)))
+        return "".join(events)
 
     def _grow(self, new: _Item, piece: str, logprobs: Sequence[object] = ()) -> str:
         """Return the events of a piece; before them, the events that begin a new item."""

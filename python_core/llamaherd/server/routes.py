@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, cast
 
 import llamaherd
+from llamaherd.server import schemas
 from llamaherd.server.answering import Answering, Endpoint, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
-from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import (
-    COMPONENTS,
-    OBJECT,
-    TEXT,
-    TEXT_OR_NULL,
-    Schema,
-    listed,
-    record,
-    ref,
-)
+from llamaherd.server.schemas import Schema, listed, record, ref
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.shapes import AnsweringShape
 from llamaherd.server.tokenizing import (
@@ -40,8 +31,6 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route
 
-    from llamaherd.calls.run.context import Context
-    from llamaherd.server.answering import JsonRequest
     from llamaherd.server.shapes import PathFormat, Served, WorkShape
     from llamaherd.server.state import SharedState
 
@@ -58,46 +47,15 @@ ALIASES = {"/reranking": "/rerank"}
 
 
 def endpoints_of(shared: SharedState, served: Served) -> dict[str, Endpoint]:
-    """Return the application of each path, without `/v1`.
-
-    Args:
-        shared: State shared by all requests.
-        served: The loaded model.
-    """
+    """Return the application of each path, without `/v1`."""
     return {path: _endpoint(shared, served, shape) for path, shape in SHAPES.items()}
 
 
 def _endpoint(shared: SharedState, served: Served, shape: type[PathFormat]) -> Endpoint:
-    if shape.needs_text and served.ctx is None:
-        return _WithoutAnswers(shared, shape, served.settings.model_name)
-    made = shape.of(served)
+    made = shape(served)
     if isinstance(made, AnsweringShape):
-        return Answering(shared, cast("Context", served.ctx), made)
+        return Answering(shared, made)
     return Working(shared, cast("WorkShape", made))
-
-
-class _WithoutAnswers(Endpoint):
-    """Application of a path that needs a model that generates text.
-
-    Args:
-        shared: State shared by all requests.
-        shape: Format of the path.
-        name: Name of the model.
-    """
-
-    def __init__(self, shared: SharedState, shape: type[PathFormat], name: str) -> None:
-        super().__init__(shared, shape)
-        self._name = name
-
-    async def answer(self, request: JsonRequest) -> NoReturn:  # noqa: ARG002 - nothing matters
-        """Refuse the request."""
-        raise ApiError(
-            400,
-            f"the model {self._name!r} computes embeddings only (/v1/embeddings, "
-            "/v1/rerank)",
-            param="model",
-            code="embeddings_only",
-        )
 
 
 _JSON = "application/json"
@@ -116,30 +74,25 @@ _ERRORS = {
 }
 _OF_GET = ("400", "401", "403", "404", "503")
 _BY_MODEL = "/tokenizer_info"  # has the name of a model in its query
-_TEXT_BODY: Schema = {"text/plain": {"schema": TEXT}}
+_TEXT_BODY: Schema = {"text/plain": {"schema": schemas.TEXT}}
 # JSON Schemas of the answers of pages.
 _PAGES: dict[str, Schema] = {
     "/models": record(object={"const": "list"}, data=listed(ref("Model"))),
     "/models/{name}": ref("Model"),
     _BY_MODEL: record(
         **dict.fromkeys(
-            ("bos_token", "eos_token", "pad_token", "chat_template"), TEXT_OR_NULL
+            ("bos_token", "eos_token", "pad_token", "chat_template"), schemas.TEXT_OR_NULL
         )
     ),
-    "/api/tags": record(models=listed(record(name=TEXT, model=TEXT))),
-    "/version": record(version=TEXT),
-    "/health": record(status=TEXT),
-    "/openapi.json": record(openapi=TEXT, paths=OBJECT),
+    "/api/tags": record(models=listed(record(name=schemas.TEXT, model=schemas.TEXT))),
+    "/version": record(version=schemas.TEXT),
+    "/health": record(status=schemas.TEXT),
+    "/openapi.json": record(openapi=schemas.TEXT, paths=schemas.OBJECT),
 }
 
 
 def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
-    """Return the document.
-
-    Args:
-        routes: Routes of the application; HTML pages are left out.
-        bodies: Content of POST requests to pages, by path without `/v1`.
-    """
+    """Return the document."""
     paths: dict[str, Schema] = {}
     for route in routes:
         if not route.include_in_schema:
@@ -154,7 +107,7 @@ def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
         "info": {"title": "llamaherd", "version": llamaherd.__version__},
         "paths": paths,
         "components": {
-            "schemas": COMPONENTS,
+            "schemas": schemas.COMPONENTS,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"key": []}],
@@ -171,7 +124,7 @@ def _operation(
     if plain == "/metrics":
         content = _TEXT_BODY
     if shape is not None and "stream" in shape.fields:
-        content[shape.media_type.partition(";")[0]] = {"schema": TEXT}
+        content[shape.media_type.partition(";")[0]] = {"schema": schemas.TEXT}
     is_small = method != "POST" and plain != _BY_MODEL
     errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
     body = bodies.get(plain) if method == "POST" else None
@@ -179,10 +132,16 @@ def _operation(
         body = {_JSON: {"schema": shape.request_schema()}}
     names = [name for name in ("name", "id") if f"{{{name}}}" in path]
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in names
+        {"name": name, "in": "path", "required": True, "schema": schemas.TEXT}
+        for name in names
     ]
     if plain == _BY_MODEL:
-        query = {"name": "model", "in": "query", "required": False, "schema": TEXT}
+        query = {
+            "name": "model",
+            "in": "query",
+            "required": False,
+            "schema": schemas.TEXT,
+        }
         parameters.append(query)
     return {
         "summary": _summary(route, method) if shape is None else shape.summary,

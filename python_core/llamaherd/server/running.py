@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llamaherd.calls.api.generate import prepare_generate
@@ -15,26 +17,96 @@ from llamaherd.engine.core.errors import (
     GenerationError,
     PromptError,
 )
-from llamaherd.engine.core.request import AbandonedError, Preparing, check_wanted
+from llamaherd.engine.core.request import Preparing, check_wanted
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.server.errors import ApiError, stopping, timed_out
 from llamaherd.server.limits import check_kept
-from llamaherd.server.threads import AwaitedJob
+from llamaherd.server.threads import AwaitedJob, finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from starlette.types import Receive
 
     from llamaherd.calls.run.handle import Handle
     from llamaherd.calls.run.host import Host
-    from llamaherd.server.shapes import ParsedRequest
-    from llamaherd.server.threads import AwaitedWork, Submitting
+    from llamaherd.engine.core.sampling import SamplingParams
+    from llamaherd.server.threads import Submit
+    from llamaherd.server.tools import ToolUse
 
 _T = TypeVar("_T")
 Reason = Literal["gone", "timeout", "stopping"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRequest:
+    """Parsed request; `Context.submit` checks its values."""
+
+    prompts: Sequence[Any]  # prompts for `Context.submit`; most requests have one prompt
+    params: SamplingParams  # sampling settings
+    # Other arguments of `Context.submit`.
+    options: Mapping[str, Any] = field(default_factory=dict)
+    n: int = 1  # number of answers to each prompt
+    stream: bool = False  # whether to send pieces as they are generated
+    with_usage: bool = True  # whether to end a stream with the usage
+    # Whether each piece of a stream has the usage so far.
+    with_running_usage: bool = False
+    n_prompt_tokens: int = 0  # number of tokens of the prompt, for the usage so far
+    # Functions that the answer may call; None if there are none.
+    tools: ToolUse | None = None
+    echo: bool = False  # whether the answer contains the prompt before the generated text
+    # Number of alternatives whose log-probabilities the answer contains for each token
+    # of the prompts; None for no log-probabilities.
+    prompt_logprobs: int | None = None
+    # Whether the text of an answer ends with the stop text that ended it.
+    includes_stop: bool = False
+    # Whether no tokens are generated; only if the answer contains the prompt.
+    is_empty: bool = False
+    # Field of the request by argument of the library, for errors.
+    names: Mapping[str, str] = field(default_factory=dict)
+    # Settings of the request that the answer repeats.
+    repeated: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def returns_prompts(self) -> bool:
+        """Whether answers contain their prompts or the log-probabilities of prompts."""
+        return self.echo or self.prompt_logprobs is not None
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers."""
+        return len(self.prompts) * self.n
+
+
+def counts(results: Sequence[Result]) -> tuple[int, int]:
+    """Return the numbers of prompt tokens and of new tokens of answers.
+
+    The tokens of a prompt are counted once for all of its samples. New tokens include
+    tokens of thoughts.
+    """
+    n_prompt = sum(result.n_prompt_tokens for result in results if result.sample == 0)
+    n_new = sum(each.n_thinking_tokens + each.n_generated_tokens for each in results)
+    return n_prompt, n_new
+
+
+def usage(results: Sequence[Result]) -> dict[str, object]:
+    """Return the counts of tokens in the format of OpenAI's API.
+
+    As in OpenAI's API, `completion_tokens` includes the tokens of the thought.
+    """
+    n_prompt, n_new = counts(results)
+    n_reused = sum(result.n_reused_tokens for result in results if result.sample == 0)
+    n_thinking = sum(each.n_thinking_tokens for each in results)
+    thoughts = {"completion_tokens_details": {"reasoning_tokens": n_thinking}}
+    return {
+        "prompt_tokens": n_prompt,
+        "completion_tokens": n_new,
+        "total_tokens": n_prompt + n_new,
+        "prompt_tokens_details": {"cached_tokens": n_reused},
+        **(thoughts if n_thinking else {}),
+    }
 
 
 class Running:
@@ -43,10 +115,6 @@ class Running:
     While the request is prepared, each cause ends the preparation at its next step, see
     `core.request`. Then each cause cancels the handle. The wait for the handle ends
     within one decoding step, and `results` raises the error that names the cause.
-
-    Args:
-        receive: Channel that reports a disconnect.
-        timeout_s: Maximum duration in seconds; None for no limit.
 
     Attributes:
         preparing: Preparation of the request, to be entered by its thread.
@@ -99,54 +167,36 @@ class Running:
             self._timer.cancel()
         self._cancel()
 
-    async def prepared(self, threads: Submitting, prepare: Callable[[], _T]) -> _T:
-        """Let a thread prepare the request, and return what `prepare` returns.
-
-        Raises:
-            AbandonedError: The request was ended early.
-        """
+    async def prepared(self, submit: Submit, prepare: Callable[[], _T]) -> _T:
+        """Let a thread prepare the request, and return what `prepare` returns."""
 
         def work() -> _T:
             with self.preparing.entered():
                 check_wanted()
                 return prepare()
 
-        self._pending = threads.submit(work)
-        made: asyncio.Future[_T] = asyncio.wrap_future(self._pending)
-        try:
-            await asyncio.wait([made])  # does not raise if only the future is cancelled
-        except asyncio.CancelledError:
-            made.cancel()  # nobody reads its error
-            raise
-        if made.cancelled():
-            raise AbandonedError
-        return made.result()
+        self._pending = pending = submit(partial(copy_context().run, work))
+        return await finished(pending)
 
     async def results(self) -> list[Result]:
         """Wait for the answers, ordered by prompt.
 
         An answer that max_tokens cut off before the end of its schema has the finish
         reason "length", like an answer without a schema.
-
-        Raises:
-            ApiError: The prompt was ended early.
-            GenerationError: The prompt failed.
         """
         try:
             found = await self.handle
         except CutOffError as error:
             return [as_cut(error.results[0])]
-        results = [found] if isinstance(found, Result) else found
+        results = [found]
+        if isinstance(found, Results):
+            results = [_answer(each) for samples in found.samples for each in samples]
         if any(result.finish_reason == "cancelled" for result in results):
             raise self.error()
         return results
 
     async def outcome(self) -> Any:  # noqa: ANN401 - of any work
-        """Wait for the results of a job whose results are not `Result` objects.
-
-        Raises:
-            ApiError: The job was ended early.
-        """
+        """Wait for the results of a job whose results are not `Result` objects."""
         found = await self.handle
         if self._reason is not None:
             raise self.error()
@@ -183,15 +233,9 @@ _KINDS: dict[str, type[GenerationError]] = {
 
 
 def start_several(
-    ctx: Host, parsed: ParsedRequest, threads: Submitting
-) -> SeveralAnswers:
-    """Start a call for all answers of a request.
-
-    Raises:
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-        ContextClosedError: The context was closed.
-    """
+    ctx: Host, parsed: ParsedRequest, submit: Submit
+) -> AwaitedJob[Results]:
+    """Start a call for all answers of a request."""
     # An answer that max_tokens cuts off is an answer here, but a failure of the call:
     # with "return", answers that wait for a slot would then not start.
     options = GenerateOptions(
@@ -201,19 +245,7 @@ def start_several(
     if options.logprobs is not None and isinstance(work.call, Call):
         n = sum(request.max_tokens for request in work.call.requests)
         check_kept("logprobs", n, options.logprobs)
-    return SeveralAnswers(work, threads)
-
-
-class SeveralAnswers(AwaitedJob[Results]):
-    """Answers of one request, as one call; `await` returns a list, ordered by prompt."""
-
-    def __await__(self) -> Generator[object, None, list[Result]]:
-        """Wait for the answers."""
-        return self._answers().__await__()
-
-    async def _answers(self) -> list[Result]:
-        results = await self.outcome()
-        return [_answer(sample) for samples in results.samples for sample in samples]
+    return AwaitedJob(work, submit)
 
 
 def _answer(result: Result) -> Result:
@@ -238,4 +270,4 @@ def as_cut(result: Result) -> Result:
 
 
 if TYPE_CHECKING:
-    AnyHandle = Handle | SeveralAnswers | AwaitedWork[Any]
+    AnyHandle = Handle | AwaitedJob[Any]

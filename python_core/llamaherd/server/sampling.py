@@ -81,12 +81,7 @@ class AnswerForm:
 
 
 def form_of(given: Mapping[str, object]) -> AnswerForm:
-    """Return the constraint that the fields of a request define.
-
-    Raises:
-        ApiError: A field is invalid, or two fields define a constraint.
-        TypeError: A field has the wrong type.
-    """
+    """Return the constraint that the fields of a request define."""
     found = [
         _read(name, given[name]) for name in sorted(FORM_FIELDS.keys() & given.keys())
     ]
@@ -216,18 +211,7 @@ def alias_names(given: Mapping[str, object]) -> dict[str, str]:
 def sampling_of(
     given: Mapping[str, object], max_tokens: int, form: AnswerForm
 ) -> SamplingParams:
-    """Return sampling settings, with OpenAI's defaults or else the library's defaults.
-
-    Args:
-        given: Fields of the request that are not null.
-        max_tokens: Maximum number of tokens of the answer.
-        form: Constraint of the answer.
-
-    Raises:
-        ApiError: A field is invalid.
-        TypeError: A field has the wrong type.
-        ValueError: A field is out of range.
-    """
+    """Return sampling settings, with OpenAI's defaults or else the library's defaults."""
     seed = -1  # a random seed
     if "seed" in given:
         # The seed is mapped to the supported range; equal seeds remain equal.
@@ -268,21 +252,12 @@ def _bias(value: object) -> Mapping[int, float]:
 
 
 def temperature_of(value: object) -> float:
-    """Check a temperature by the rules of OpenAI's API.
-
-    Raises:
-        TypeError: `value` is not a number.
-        ValueError: `value` is not in [0, 2].
-    """
+    """Check a temperature by the rules of OpenAI's API."""
     return checks.real("temperature", value, 0.0, 2.0)
 
 
 def token_bias(value: dict[str, object]) -> dict[int, object]:
-    """Return the logit bias by token id; the JSON object has token ids as text.
-
-    Raises:
-        ApiError: A key is not a token id.
-    """
+    """Return the logit bias by token id; the JSON object has token ids as text."""
     bias = {}
     for name, number in value.items():
         if not (name.isascii() and name.isdigit() and len(name) <= 10):
@@ -295,12 +270,7 @@ _MOST_PENDING = 3  # most bytes of a character from earlier tokens
 
 
 def includes_stop(given: Mapping[str, object]) -> bool:
-    """Return whether answers have to include the stop text that ended the answer.
-
-    Raises:
-        ApiError: The request also has `stop_token_ids`; the texts of these are unknown.
-        TypeError: The field is not a boolean.
-    """
+    """Return whether answers have to include the stop text that ended the answer."""
     is_asked = checks.flag(STOP_FIELD, given.get(STOP_FIELD, False))
     if is_asked and given.get("stop_token_ids"):
         text = f"{STOP_FIELD} cannot be combined with stop_token_ids, only with stop"
@@ -314,11 +284,6 @@ def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
     The last token of the answer completes a stop text, and the text of the answer ends
     where this stop text begins. If several stop texts begin at this position, the
     shortest was completed first and ended the answer.
-
-    Args:
-        model: Model with the vocabulary.
-        result: Answer.
-        stops: Stop texts of the request.
     """
     if result.finish_reason != "stop" or not result.tokens or not stops:
         return ""

@@ -15,78 +15,91 @@ from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import codebook_of_yaml
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import BadArgumentError, codes_of
+from llamaherd.server import schemas
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
 from llamaherd.server.limits import check_items, check_pairs
-from llamaherd.server.schemas import (
-    ITEMS,
-    NUMBER,
-    NUMBER_OR_NULL,
-    OBJECT,
-    TEXT,
-    TEXT_OR_NULL,
-    TOKENS,
-    either,
-    listed,
-    record,
-    rows,
-)
-from llamaherd.server.shapes import Prepared, WorkShape, check_model
+from llamaherd.server.schemas import either, listed, record, rows
+from llamaherd.server.shapes import Prepared, WorkShape
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llamaherd.calls.asks.continuations import ScoreResults
     from llamaherd.calls.asks.scores import ClassifyResults
     from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.engine.core.stats import Stats
-    from llamaherd.server.settings import ServerSettings
 
-_OF_SCORES = options_of(ScoreOptions, "http").keys()
-_OF_LABELS = options_of(ClassifyOptions, "http").keys()
-_NUMBERS = {**OBJECT, "additionalProperties": NUMBER_OR_NULL}  # by label
+_NUMBERS = {**schemas.OBJECT, "additionalProperties": schemas.NUMBER_OR_NULL}  # by label
 
 
-class ScoreApi(WorkShape):
+class _RowsApi(WorkShape):
+    """Base class of formats whose answers have a row for each prompt or text."""
+
+    in_batches = True
+
+    def _items(self, fields: dict[str, object]) -> tuple[dict[str, Any], list[Any]]:
+        """Return the fields of a request, and its prompts or texts."""
+        given = self.checked(fields)
+        name = self.needed[0]
+        return given, check_items(name, given[name])
+
+    def _options(self, given: dict[str, object]) -> dict[str, Any]:
+        """Return the options of a request, with the server's options for chats."""
+        names = options_of(*self.options or ())
+        options = {name: given[name] for name in given if name in names}
+        is_chat = options.get("chat") is True
+        return with_defaults(options, self._settings) if is_chat else options
+
+    def _body(self, data: Sequence[object], stats: Stats) -> dict[str, object]:
+        """Return the body of an answer."""
+        n = stats.n_prompt_tokens
+        usage = {
+            "prompt_tokens": n,
+            "total_tokens": n,
+            "prompt_tokens_details": {"cached_tokens": stats.n_reused_tokens},
+        }
+        name = self._settings.model_name
+        return {"object": "list", "model": name, "data": list(data), "usage": usage}
+
+
+class ScoreApi(_RowsApi):
     """Format of `/v1/score`."""
 
     path = "/score"
     summary = "Compute the log-probabilities of given continuations."
     options = (ScoreOptions, "http")
     own: ClassVar = {
-        "model": TEXT,
-        "prompts": {"type": "array", **ITEMS},
-        "continuations": either(TEXT, {"type": "array", "minItems": 1}),
+        "model": schemas.TEXT,
+        "prompts": {"type": "array", **schemas.ITEMS},
+        "continuations": either(schemas.TEXT, {"type": "array", "minItems": 1}),
     }
     needed = ("prompts", "continuations")
     answers = rows(
         continuations=listed(
             record(
-                text=TEXT, logprob=NUMBER, tokens=TOKENS, token_logprobs=listed(NUMBER)
+                text=schemas.TEXT,
+                logprob=schemas.NUMBER,
+                tokens=schemas.TOKENS,
+                token_logprobs=listed(schemas.NUMBER),
             )
         )
     )
-    in_batches = True
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ScoreResults]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
-        prompts = check_items("prompts", given["prompts"])
+        given, prompts = self._items(fields)
         check_pairs(prompts, given["continuations"], "continuations")
-        options = ScoreOptions(
-            **options_with_defaults(given, _OF_SCORES, self._settings),
-            on_error="continue",
-        )
+        options = ScoreOptions(**self._options(given), on_error="continue")
         work = prepare_score(self._ctx, prompts, given["continuations"], options)
         return Prepared(work, self._render)
 
     def _render(self, found: ScoreResults) -> dict[str, object]:
         data = []
         for i, (each, failure) in enumerate(
-            zip(found.continuations, failures(found), strict=True)
+            zip(found.continuations, _failures(found), strict=True)
         ):
             rows = [
                 {
@@ -101,39 +114,35 @@ class ScoreApi(WorkShape):
             if found.thoughts is not None:
                 thought = _thoughts([one for one in (found.thoughts[i],) if one])
             data.append({"index": i, "continuations": rows, **thought, "error": failure})
-        return answer(self._settings, data, found.stats)
+        return self._body(data, found.stats)
 
 
-class ClassifyApi(WorkShape):
+class ClassifyApi(_RowsApi):
     """Format of `/v1/classify`."""
 
     path = "/classify"
     summary = "Compute the probabilities of labels."
     options = (ClassifyOptions, "http")
-    own: ClassVar = {"model": TEXT, "prompts": {"type": "array", **ITEMS}}
+    own: ClassVar = {"model": schemas.TEXT, "prompts": {"type": "array", **schemas.ITEMS}}
     needed = ("prompts", "labels")
     answers = rows(
-        label=TEXT_OR_NULL,
-        **dict.fromkeys(("prob", "margin", "entropy", "coverage"), NUMBER_OR_NULL),
+        label=schemas.TEXT_OR_NULL,
+        **dict.fromkeys(
+            ("prob", "margin", "entropy", "coverage"), schemas.NUMBER_OR_NULL
+        ),
         **dict.fromkeys(("probs", "logprobs"), _NUMBERS),
     )
-    in_batches = True
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ClassifyResults]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
-        prompts = check_items("prompts", given["prompts"])
+        given, prompts = self._items(fields)
         check_pairs(prompts, given["labels"], "labels")
-        options = ClassifyOptions(
-            **options_with_defaults(given, _OF_LABELS, self._settings),
-            on_error="continue",
-        )
+        options = ClassifyOptions(**self._options(given), on_error="continue")
         return Prepared(prepare_classify(self._ctx, prompts, options), self._render)
 
     def _render(self, found: ClassifyResults) -> dict[str, object]:
         columns = {
-            name: numbers(values)
+            name: _numbers(values)
             for name, values in (
                 ("prob", found.prob),
                 ("margin", found.margin),
@@ -142,9 +151,9 @@ class ClassifyApi(WorkShape):
             )
         }
         if found.label_between is not None:
-            columns["between"] = numbers(found.label_between)
+            columns["between"] = _numbers(found.label_between)
         data = []
-        for i, failure in enumerate(failures(found)):
+        for i, failure in enumerate(_failures(found)):
             thought = {} if found.thoughts is None else _thoughts(found.thoughts[i])
             data.append(
                 {
@@ -157,37 +166,11 @@ class ClassifyApi(WorkShape):
                     "error": failure,
                 }
             )
-        body = answer(self._settings, data, found.stats)
+        body = self._body(data, found.stats)
         return {**body, "notes": list(found.notes)}
 
 
-def options_with_defaults(
-    given: dict[str, object], names: Collection[str], settings: ServerSettings
-) -> dict[str, Any]:
-    """Return the options of a request, with the server's options for chats."""
-    options = {name: given[name] for name in given if name in names}
-    return with_defaults(options, settings) if options.get("chat") is True else options
-
-
-def answer(
-    settings: ServerSettings, data: Sequence[object], stats: Stats
-) -> dict[str, object]:
-    """Return the body of an answer with a row for each prompt."""
-    n = stats.n_prompt_tokens
-    usage = {
-        "prompt_tokens": n,
-        "total_tokens": n,
-        "prompt_tokens_details": {"cached_tokens": stats.n_reused_tokens},
-    }
-    return {
-        "object": "list",
-        "model": settings.model_name,
-        "data": list(data),
-        "usage": usage,
-    }
-
-
-def failures(found: ScoreResults | ClassifyResults) -> list[dict[str, object] | None]:
+def _failures(found: ScoreResults | ClassifyResults) -> list[dict[str, object] | None]:
     """Return the error of each row; None for a row without an error."""
     return [
         None if text is None else {"message": str(text), "code": code}
@@ -195,13 +178,13 @@ def failures(found: ScoreResults | ClassifyResults) -> list[dict[str, object] | 
     ]
 
 
-def numbers(values: Iterable[float]) -> list[float | None]:
+def _numbers(values: Iterable[float]) -> list[float | None]:
     """Return numbers that JSON can represent; None for NaN and infinite numbers."""
     return [float(value) if math.isfinite(value) else None for value in values]
 
 
 def _by_name(names: Sequence[str], values: Iterable[float]) -> dict[str, float | None]:
-    return dict(zip(names, numbers(values), strict=True))
+    return dict(zip(names, _numbers(values), strict=True))
 
 
 def _thoughts(thoughts: Sequence[Thought]) -> dict[str, object]:
@@ -212,33 +195,27 @@ def _thoughts(thoughts: Sequence[Thought]) -> dict[str, object]:
     }
 
 
-_OF_CODES = options_of(AnnotateOptions, "http").keys()
-
-
-class AnnotateApi(WorkShape):
+class AnnotateApi(_RowsApi):
     """Format of `/v1/annotate`."""
 
     path = "/annotate"
     summary = "Code texts with a codebook."
     options = (AnnotateOptions, "http")
     own: ClassVar = {
-        "model": TEXT,
-        "texts": listed(TEXT_OR_NULL, **ITEMS),
+        "model": schemas.TEXT,
+        "texts": listed(schemas.TEXT_OR_NULL, **schemas.ITEMS),
         "codebook": {"type": ["object", "string"]},
     }
     needed = ("texts", "codebook")
     answers = rows()
-    in_batches = True
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
-        texts = check_items("texts", given["texts"])
+        given, texts = self._items(fields)
         for i, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
                 raise bad_field("texts", f"texts[{i}] must be a string or null")
-        options = options_with_defaults(given, _OF_CODES, self._settings)
+        options = self._options(given)
         codebook = _codebook(given["codebook"])
         check_pairs(texts, list(codebook.labels or ()), "codebook")
         task = Annotate(codebook, options)
@@ -255,7 +232,7 @@ class AnnotateApi(WorkShape):
                 {"index": i, **{name: cells[i] for name, cells in columns.items()}}
                 for i in range(len(texts))
             ]
-            body = answer(self._settings, data, found.stats)
+            body = self._body(data, found.stats)
             notes = task.notes(task.rows(found))
             return {**body, "codebook": task.codebook.hash, "notes": notes}
 

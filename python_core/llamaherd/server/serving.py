@@ -31,11 +31,7 @@ _HANGUP: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket that does not listen yet.
-
-    Raises:
-        OSError: The address does not exist or is in use.
-    """
+    """Return a bound socket that does not listen yet."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     # "localhost" may be IPv4 and IPv6; most clients try IPv4.
     family, kind, protocol, _, address = min(found, key=lambda each: each[0])

@@ -21,59 +21,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Settings of a server application.
+    """Settings of a server application."""
 
-    Attributes:
-        model_name: Name of the model in answers.
-        aliases: Additional names of the model in requests.
-        any_model: Whether requests may use any name.
-        queue: Maximum number of waiting requests; further requests are refused.
-        timeout_s: Maximum duration of a request in seconds; None for no limit.
-        max_body: Maximum size of a body in bytes.
-        data: Folder of files and batches; None for a temporary folder, removed at the
-            end.
-        max_file: Maximum size of a file in bytes.
-        max_tokens: Default maximum number of tokens of the answer of a chat.
-        n_ctx: Maximum number of tokens of a prompt with its answer; None for the context
-            length of the training.
-        api_key: Key that clients must send; None requires no key, unless `user_keys` has
-            keys.
-        user_keys: Key of each person, by name; requests are counted by these names.
-        hosts: Allowed values of the Host header; None turns the check off.
-        thinking: Default value of the option `thinking` for chats, see
-            `generate_parallel`.
-        template: Chat template that replaces the model's.
-        variables: Variables of the chat template; a request may add or replace variables.
-        merge_system: Whether to put the system text into the first message of the user
-            where the template refuses it.
-        connections: Maximum number of connections; requests on further ones are refused.
-        embedding_name: Name of the model for embeddings; None if there is no such model.
-        memory: Memory for the weights, KV caches and buffers of several models in bytes;
-            None for the memory that is available at the start.
-        model_wait_s: Maximum time in seconds that a request waits for memory for its
-            model.
-    """
-
-    model_name: str
-    aliases: tuple[str, ...] = ()
-    any_model: bool = False
-    queue: int = 256
+    model_name: str  # name of the model in answers
+    aliases: tuple[str, ...] = ()  # additional names of the model in requests
+    any_model: bool = False  # whether requests may use any name
+    queue: int = 256  # maximum number of waiting requests; further requests are refused
+    # Maximum duration of a request in seconds; None for no limit.
     timeout_s: float | None = None
-    max_body: int = 4 << 20
+    max_body: int = 4 << 20  # maximum size of a body in bytes
+    # Folder of files and batches; None for a temporary folder, removed at the end.
     data: Path | None = None
-    max_file: int = 200 << 20
+    max_file: int = 200 << 20  # maximum size of a file in bytes
+    # Default maximum number of tokens of the answer of a chat.
     max_tokens: int = MAX_TOKENS_OF_CHAT
+    # Maximum number of tokens of a prompt with its answer; None for the context length of
+    # the training.
     n_ctx: int | None = None
+    # Key that clients must send; None requires no key, unless `user_keys` has keys.
     api_key: str | None = None
+    # Key of each person, by name; requests are counted by these names.
     user_keys: Mapping[str, str] = field(default_factory=dict)
+    # Allowed values of the Host header; None turns the check off.
     hosts: Hosts | None = None
+    # Default value of the option `thinking` for chats, see `generate_parallel`.
     thinking: ThinkingOption = None
-    template: str | None = None
+    template: str | None = None  # chat template that replaces the model's
+    # Variables of the chat template; a request may add or replace variables.
     variables: Mapping[str, object] = field(default_factory=dict)
+    # Whether to put the system text into the first message of the user where the template
+    # refuses it.
     merge_system: bool = False
+    # Maximum number of connections; requests on further ones are refused.
     connections: int = 1024
+    # Name of the model for embeddings; None if there is no such model.
     embedding_name: str | None = None
+    # Memory for the weights, KV caches and buffers of several models in bytes; None for
+    # the memory that is available at the start.
     memory: int | None = None
+    # Maximum time in seconds that a request waits for memory for its model.
     model_wait_s: float = 60.0
 
     @property
@@ -110,15 +96,10 @@ _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Allowed values of the Host header.
+    """Allowed values of the Host header."""
 
-    Attributes:
-        names: Names in lower case, without a port.
-        any_address: Whether every IP address is allowed.
-    """
-
-    names: frozenset[str]
-    any_address: bool = False
+    names: frozenset[str]  # names in lower case, without a port
+    any_address: bool = False  # whether every IP address is allowed
 
     def admits(self, header: bytes) -> bool:
         """Test whether a Host header names this server."""
@@ -140,13 +121,7 @@ def is_local(bound: socket.socket) -> bool:
 
 
 def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Hosts:
-    """Return the allowed hosts of a server.
-
-    Args:
-        bound: Socket of the server.
-        host: Name or address to which the socket was bound.
-        allowed: Additional names, checked by `allowed_host`.
-    """
+    """Return the allowed hosts of a server."""
     names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}
     if is_local(bound):
         return Hosts(frozenset(names))
@@ -156,11 +131,7 @@ def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Ho
 
 
 def allowed_host(name: str) -> str:
-    """Check a host name and convert it to lower case.
-
-    Raises:
-        ValueError: The name is empty, or has a port, a path or non-ASCII letters.
-    """
+    """Check a host name and convert it to lower case."""
     plain = name.strip().lower().removesuffix(".")
     bare = plain.removeprefix("[").removesuffix("]")
     if _is_address(bare):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
@@ -18,20 +19,22 @@ from llamaherd.server.errors import ApiError, unknown_field
 from llamaherd.server.fields import FIELDS, OF_CLIENTS, checked_string
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, or_null
+from llamaherd.server.threads import VectorThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from llamaherd.calls.run.context import Context
+    from llamaherd.calls.run.embedding import EmbedStats
+    from llamaherd.calls.run.hosted import Steps
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.outcome import TextPiece
-    from llamaherd.engine.core.results import Result
-    from llamaherd.engine.core.sampling import SamplingParams
+    from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.model.model import Model
+    from llamaherd.server.answers import FormWriter
     from llamaherd.server.fields import UnusedField
+    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.threads import VectorThread, VectorThreads
-    from llamaherd.server.tools import FunctionCall, ToolUse
+    from llamaherd.server.threads import VectorThread
 
 _T = TypeVar("_T")
 
@@ -44,70 +47,45 @@ class Served:
     settings: ServerSettings  # settings of the server, with the names of the model
     # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
-    threads: VectorThreads | None = None  # threads that compute vectors
+    threads: VectorThreads = field(default_factory=VectorThreads)
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
 
 
 class PathFormat:
-    """Base class of the formats of requests and answers.
+    """Base class of the formats of requests and answers."""
 
-    Args:
-        model: Model that answers.
-        settings: Settings of the server, with the names of the model.
-        ctx: Context of the model; None for formats that need none.
-        served: The model with its other parts, for formats that need them.
-
-    Attributes:
-        path: Path; for OpenAI's API without `/v1`.
-        summary: Sentence for the OpenAPI document.
-        options: Options of the library that a request may have, and their interface; None
-            if it has none.
-        defaults: Defaults of options that differ from the library's.
-        own: JSON Schemas of the other fields.
-        needed: Fields that a request must have.
-        unused: Fields without an effect that a request may have.
-        fields: Names of all fields with an effect.
-        answers: JSON Schema of an answer.
-        has_v1: Whether the path is offered with and without `/v1`, because some clients
-            of OpenAI's API omit `/v1`.
-        in_batches: Whether requests of batches may use the path.
-        media_type: Media type of streams.
-        needs_text: Whether the path needs a model that generates text.
-    """
-
-    path: ClassVar[str]
-    summary: ClassVar[str]
+    path: ClassVar[str]  # path; for OpenAI's API without `/v1`
+    summary: ClassVar[str]  # sentence for the OpenAPI document
+    # Options of the library that a request may have, and their interface; None if it has
+    # none.
     options: ClassVar[tuple[type[Options], str] | None] = None
+    # Defaults of options that differ from the library's.
     defaults: ClassVar[Mapping[str, object]] = {}
-    own: ClassVar[Mapping[str, Schema]] = {}
-    needed: ClassVar[tuple[str, ...]] = ()
+    own: ClassVar[Mapping[str, Schema]] = {}  # JSON Schemas of the other fields
+    needed: ClassVar[tuple[str, ...]] = ()  # fields that a request must have
+    # Fields without an effect that a request may have.
     unused: ClassVar[Mapping[str, UnusedField]] = OF_CLIENTS
-    fields: ClassVar[frozenset[str]]
-    answers: ClassVar[Schema]
+    fields: ClassVar[frozenset[str]]  # names of all fields with an effect
+    answers: ClassVar[Schema]  # JSON Schema of an answer
+    # Whether the path is offered with and without `/v1`, because some clients of OpenAI's
+    # API omit `/v1`.
     has_v1: ClassVar[bool] = True
-    in_batches: ClassVar[bool] = False
+    in_batches: ClassVar[bool] = False  # whether requests of batches may use the path
+    # Media type of streams.
     media_type: ClassVar[str] = "text/event-stream; charset=utf-8"
+    # Whether the path needs a model that generates text.
     needs_text: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        model: Model,
-        settings: ServerSettings,
-        ctx: Any = None,  # noqa: ANN401 - a context, if `needs_text`
-    ) -> None:
-        self._model = model
-        self._settings = settings
-        self._ctx: Context = ctx
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self._model = served.model
+        self._settings = served.settings
+        self._ctx: Any = served.ctx  # a context, if `needs_text`
 
     def __init_subclass__(cls) -> None:
         """Derive the names of the fields from the declaration."""
         options = {} if cls.options is None else options_of(*cls.options)
         cls.fields = frozenset((*options, *cls.own))
-
-    @classmethod
-    def of(cls, served: Served) -> PathFormat:
-        """Return the format for a loaded model."""
-        return cls(served.model, served.settings, served.ctx)
 
     @classmethod
     def shown_path(cls) -> str:
@@ -121,13 +99,14 @@ class PathFormat:
 
     @classmethod
     def given(cls, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields that have an effect; a field with null counts as missing.
-
-        Raises:
-            ApiError: A field is unknown or not supported, a needed field is missing, or a
-                field without an effect has a wrong type.
-        """
+        """Return the fields that have an effect; a field with null counts as missing."""
         return given_fields(fields, cls.fields, cls.needed, cls.unused)
+
+    def checked(self, fields: Mapping[str, object]) -> dict[str, object]:
+        """Return the fields of `given`, of a request for the model of this server."""
+        given = self.given(fields)
+        check_model(given, self._settings)
+        return given
 
     @classmethod
     def request_schema(cls) -> Schema:
@@ -160,134 +139,43 @@ class PathFormat:
         return {**found, **cls.own}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRequest:
-    """Parsed request; `Context.submit` checks its values."""
-
-    prompts: Sequence[Any]  # prompts for `Context.submit`; most requests have one prompt
-    params: SamplingParams  # sampling settings
-    # Other arguments of `Context.submit`.
-    options: Mapping[str, Any] = field(default_factory=dict)
-    n: int = 1  # number of answers to each prompt
-    stream: bool = False  # whether to send pieces as they are generated
-    with_usage: bool = True  # whether to end a stream with the usage
-    # Whether each piece of a stream has the usage so far.
-    with_running_usage: bool = False
-    n_prompt_tokens: int = 0  # number of tokens of the prompt, for the usage so far
-    # Functions that the answer may call; None if there are none.
-    tools: ToolUse | None = None
-    echo: bool = False  # whether the answer contains the prompt before the generated text
-    # Number of alternatives whose log-probabilities the answer contains for each token
-    # of the prompts; None for no log-probabilities.
-    prompt_logprobs: int | None = None
-    # Whether the text of an answer ends with the stop text that ended it.
-    includes_stop: bool = False
-    # Whether no tokens are generated; only if the answer contains the prompt.
-    is_empty: bool = False
-    # Field of the request by argument of the library, for errors.
-    names: Mapping[str, str] = field(default_factory=dict)
-    # Settings of the request that the answer repeats.
-    repeated: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def returns_prompts(self) -> bool:
-        """Whether answers contain their prompts or the log-probabilities of prompts."""
-        return self.echo or self.prompt_logprobs is not None
-
-    @property
-    def n_answers(self) -> int:
-        """Number of answers."""
-        return len(self.prompts) * self.n
-
-    def read(
-        self, model: Model, result: Result
-    ) -> tuple[str | None, list[FunctionCall], str]:
-        """Return text, calls and finish reason of an answer."""
-        if self.tools is None:
-            return result.text or "", [], str(result.finish_reason)
-        return self.tools.read(model, result)
-
-    def invalid_calls(self, model: Model, result: Result) -> dict[str, Any]:
-        """Return a field with the calls that cannot be read; {} if there are none."""
-        invalid = [] if self.tools is None else self.tools.invalid(model, result)
-        return {"invalid_tool_calls": invalid} if invalid else {}
-
-
-class AnswerWriter(Protocol):
-    """Writer of one answer, either as one piece or as events of a stream.
-
-    Events are complete lines, ready to send.
-    """
-
-    def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """Return all answers in one piece."""
-
-    def start(self) -> str:
-        """Return the events before the first piece."""
-
-    def piece(self, piece: TextPiece) -> str:
-        """Return the event of a piece of the thought or of the answer."""
-
-    def end(self, results: Sequence[Result]) -> str:
-        """Return the events after the last piece; for several answers, all events."""
-
-
 class AnsweringShape(PathFormat, ABC):
     """Format whose answers are generated texts."""
 
+    writer: ClassVar[type[FormWriter]]
+
     @abstractmethod
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """Parse the fields of a request.
+        """Parse the fields of a request."""
 
-        Raises:
-            ApiError: A field is unknown or invalid.
-            TypeError: A field has the wrong type; the message starts with its name.
-            ValueError: A field is out of range; the message starts with its name.
-        """
-
-    @abstractmethod
-    def answer(self, parsed: ParsedRequest) -> AnswerWriter:
+    def answer(self, parsed: ParsedRequest) -> FormWriter:
         """Return the writer of the answer."""
+        return self.writer(self._model, self._settings.model_name, parsed)
 
 
-def counts(results: Sequence[Result]) -> tuple[int, int]:
-    """Return the numbers of prompt tokens and of new tokens of answers.
-
-    The tokens of a prompt are counted once for all of its samples. New tokens include
-    tokens of thoughts.
-    """
-    n_prompt = sum(result.n_prompt_tokens for result in results if result.sample == 0)
-    n_new = sum(each.n_thinking_tokens + each.n_generated_tokens for each in results)
-    return n_prompt, n_new
-
-
-def usage(results: Sequence[Result]) -> dict[str, object]:
-    """Return the counts of tokens in the format of OpenAI's API.
-
-    As in OpenAI's API, `completion_tokens` includes the tokens of the thought.
-    """
-    n_prompt, n_new = counts(results)
-    n_reused = sum(result.n_reused_tokens for result in results if result.sample == 0)
-    n_thinking = sum(each.n_thinking_tokens for each in results)
-    thoughts = {"completion_tokens_details": {"reasoning_tokens": n_thinking}}
-    return {
-        "prompt_tokens": n_prompt,
-        "completion_tokens": n_new,
-        "total_tokens": n_prompt + n_new,
-        "prompt_tokens_details": {"cached_tokens": n_reused},
-        **(thoughts if n_thinking else {}),
-    }
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared(Generic[_T]):
-    """Checked request."""
+    """Checked request, which is work of an `AwaitedJob`."""
 
     work: Runnable[_T]  # job that computes the results
     # Function that converts the results to the body of the answer.
     render: Callable[[_T], object]
     # Thread of a job that computes vectors; None for other jobs.
     thread: VectorThread | None = None
+    # Statistics of the work, even if the request ends with the error of one text.
+    stats: Stats | EmbedStats | None = None
+
+    def cancel(self) -> None:
+        """See `SteppedWork`."""
+        self.work.cancel()
+
+    def steps(self) -> Steps[_T]:
+        """See `SteppedWork`."""
+        work: Any = self.work
+        is_stepped = isinstance(work, HostedCall)
+        results: Any = (yield from work.steps()) if is_stepped else work.run()
+        self.stats = results.stats
+        return results  # type: ignore[no-any-return]
 
 
 class WorkShape(PathFormat, ABC):
@@ -295,13 +183,7 @@ class WorkShape(PathFormat, ABC):
 
     @abstractmethod
     def prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
-        """Check a request; return its job, or the answer itself if it takes little time.
-
-        Raises:
-            ApiError: A field is unknown or invalid.
-            TypeError: A field has the wrong type.
-            ValueError: A field is out of range.
-        """
+        """Check a request; return its job, or its answer if that takes little time."""
 
 
 def given_fields(
@@ -314,16 +196,6 @@ def given_fields(
 
     A field of OpenAI's API or of similar servers may be null on each path with fields
     about clients.
-
-    Args:
-        fields: Fields of the request.
-        names: Fields with an effect.
-        needed: Fields that a request must have.
-        unused: Fields without an effect.
-
-    Raises:
-        ApiError: A field is unknown or not supported, a needed field is missing, or a
-            field without an effect has a wrong type.
     """
     given = {}
     for name, value in fields.items():
@@ -341,27 +213,14 @@ def given_fields(
 
 
 def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
-    """Check that the request is for the model of this server.
-
-    Raises:
-        ApiError: The request names another model.
-    """
+    """Check that the request is for the model of this server."""
     asked = checked_string("model", given.get("model", settings.model_name))
     if settings.name_of(asked) is None:
         raise other_model(asked, settings.names)
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
-    """Check that an answer fits into the context, even after the shortest prompt.
-
-    Args:
-        name: Field with the maximum number of tokens of an answer.
-        n: Its value.
-        n_ctx: Maximum number of tokens of a prompt with its answer.
-
-    Raises:
-        ApiError: The answer does not fit.
-    """
+    """Check that an answer fits into the context, even after the shortest prompt."""
     if n >= n_ctx:
         raise ApiError(
             400,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
 from llamaherd.engine.core.errors import ModelClosedError
-from llamaherd.engine.loop.threads import wait_or_look
+from llamaherd.engine.core.request import AbandonedError
 from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.hosted import GroupEnd, Steps
     from llamaherd.engine.model.model import Model
 
+    Submit = Callable[[Callable[[], Any]], Future[Any]]  # lets a thread call a function
+
+_T = TypeVar("_T")
 Kind = Literal["parse", "short", "long", "compile", "codes"]
 # Numbers of threads by kind of work, for requests of clients and of batches. There are
 # few threads, which leave the cores to the model. A request for codes blocks its thread,
@@ -33,17 +36,16 @@ _N_THREADS: Mapping[Kind, tuple[int, int]] = {
     "compile": (2, 1),  # seconds: requests with constraints delay only each other
     "codes": (64, 16),  # until all texts are coded
 }
+_LOOK_S = 1.0  # seconds between checks for the death of the loop's thread
 LONG_BYTES = 1 << 16  # a request with more bytes is long
 _MANY = 64  # a request with more prompts, texts, continuations or answers is long
 _LISTS = ("prompt", "prompts", "input", "texts", "documents")
 
 
-class Submitting(Protocol):
-    """Protocol of threads that run functions."""
-
-    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
-        """Let a thread call a function."""
-        ...
+async def run_on(threads: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
+    """Run a function on another thread, with the context variables of the caller."""
+    pending = threads.submit(copy_context().run, work)
+    return await asyncio.wrap_future(pending)
 
 
 class WorkThreads:
@@ -65,12 +67,7 @@ class WorkThreads:
         self._vectors: WeakSet[VectorThreads] = WeakSet()
 
     def pool(self, kind: Kind, *, is_background: bool = False) -> ThreadPoolExecutor:
-        """Return the threads for a kind of work.
-
-        Args:
-            kind: Kind of work.
-            is_background: Whether the work belongs to a request of a batch.
-        """
+        """Return the threads for a kind of work."""
         return self._pools[kind, is_background]
 
     def vectors(self) -> VectorThreads:
@@ -88,12 +85,7 @@ class WorkThreads:
 
 
 def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
-    """Return the kind of the work on a request: "short" or "long".
-
-    Args:
-        fields: Fields of the request.
-        n_bytes: Size of its body.
-    """
+    """Return the kind of the work on a request: "short" or "long"."""
     n = fields.get("n")
     n_answers = n_items(fields) * (n if isinstance(n, int) else 1)
     return "long" if n_bytes > LONG_BYTES or n_answers > _MANY else "short"
@@ -126,11 +118,7 @@ class VectorThreads:
         self._is_closed = False
 
     def of(self, model: Model) -> VectorThread:
-        """Return the thread of a model.
-
-        Raises:
-            ModelClosedError: The threads have ended.
-        """
+        """Return the thread of a model."""
         with self._lock:
             if self._is_closed:
                 raise ModelClosedError("the model is closed")
@@ -154,16 +142,12 @@ class VectorThread:
         self._thread = ThreadPoolExecutor(1, "llamaherd-vectors")
         self._waiting: tuple[deque[_Waiting], ...] = (deque(), deque())
 
-    def turns(self, *, is_background: bool) -> Submitting:
+    def turns(self, *, is_background: bool) -> Submit:
         """Return the turns of the requests of clients, or of those of batches."""
-        return _Turns(self, is_background=is_background)
+        return partial(self._submit, is_background=is_background)
 
-    def submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
-        """Let the thread call a function after those of earlier requests.
-
-        Raises:
-            RuntimeError: The thread has ended.
-        """
+    def _submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
+        """Let the thread call a function after those of earlier requests."""
         future: Future[Any] = Future()
         self._waiting[is_background].append((future, fn))
         self._thread.submit(self._run_next)
@@ -192,23 +176,6 @@ class VectorThread:
 _Waiting = tuple[Future[Any], "Callable[[], Any]"]
 
 
-class _Turns:
-    """Turns of clients or of batches on a thread.
-
-    Args:
-        thread: Thread.
-        is_background: Whether the turns are those of batches.
-    """
-
-    def __init__(self, thread: VectorThread, *, is_background: bool) -> None:
-        self._submit = partial(thread.submit, is_background=is_background)
-
-    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
-        """Let the thread call a function."""
-        return self._submit(fn)
-
-
-_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -228,122 +195,90 @@ class AwaitedJob(Generic[_T]):
 
     Each step runs on a thread of a pool. Between two steps, while the prompts of the job
     run in the loop, no thread waits.
-
-    Args:
-        work: Work of the job.
-        threads: Threads of the steps.
     """
 
-    def __init__(self, work: SteppedWork[_T], threads: Submitting) -> None:
+    def __init__(self, work: SteppedWork[_T], submit: Submit) -> None:
         self._work = work
         self._steps = work.steps()
-        self._threads = threads
+        self._submit = submit
         # All steps use the messages of the caller's language.
         self._context = copy_context()
-        self._lock = Lock()
-        self._listeners: list[Callable[[], object]] = []
-        self._end: GroupEnd | None = None  # for which the next step waits
-        self._is_done = False
         self._result: _T | None = None
-        self._error: BaseException | None = None
-        self._is_cancelled = False
-        self._first = threads.submit(self._step)
-        self._first.add_done_callback(self._end_if_dropped)
+        self._is_done = self._is_cancelled = False
+        self._first = self._pending = self._submitted(None)
+
+    def _submitted(self, lost: MemoryError | None) -> Future[GroupEnd | None]:
+        return self._submit(partial(self._context.run, self._step, lost))
+
+    def _step(self, lost: MemoryError | None) -> GroupEnd | None:
+        """Run the next step; with `lost`, raise this error where the steps wait."""
+        try:
+            return next(self._steps) if lost is None else self._steps.throw(lost)
+        except StopIteration as stop:
+            self._result = stop.value
+            return None
 
     def done(self) -> bool:
         """Whether the work is finished."""
         return self._is_done
 
     def cancel(self) -> None:
-        """End the work soon; returns at once."""
+        """End the work soon; at once if it waits for a thread."""
         self._is_cancelled = True
         self._work.cancel()
-
-    async def outcome(self) -> _T:
-        """Wait for the results of the job, or raise its error."""
-        loop = asyncio.get_running_loop()
-        event = asyncio.Event()
-        with self._lock:
-            self._listeners.append(lambda: loop.call_soon_threadsafe(event.set))
-        try:
-            while not self._is_done:
-                await wait_or_look(event, self._end_if_lost)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]  # None only if a step gave it
-
-    def _end_if_lost(self) -> None:
-        """End the steps if the thread of the loop died while they wait for it."""
-        end = self._end
-        error = None if end is None else end.why_lost()
-        # If the listener was called, a thread runs or will run the next step.
-        if end is not None and error is not None and end.remove_listener(self._go_on):
-            self._submit(partial(self._step, error))
-
-    # ---- threads of the pool ----
-
-    def _step(self, lost: MemoryError | None = None) -> None:
-        """Run the next step; with `lost`, raise this error where the steps wait."""
-        try:
-            if lost is None:
-                end = self._context.run(next, self._steps)
-            else:
-                end = self._context.run(self._steps.throw, lost)
-            self._end = end
-            end.add_listener(self._go_on)
-        except StopIteration as stop:
-            self._finish(result=stop.value)
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._finish(error=error)
-
-    def _go_on(self) -> None:
-        """Let a thread run the next step; called by the loop."""
-        self._submit(self._step)
-
-    def _submit(self, step: Callable[[], None]) -> None:
-        try:
-            pending = self._threads.submit(step)
-        except (RuntimeError, MemoryError) as error:  # the threads have ended
-            self._finish(error=error)
-        else:
-            pending.add_done_callback(self._end_if_dropped)
-
-    def _end_if_dropped(self, pending: Future[None]) -> None:
-        """End the job if its step never runs: it was cancelled, or the threads ended."""
-        if pending.cancelled():
-            self._finish(error=self._error_of_dropped())
-
-    def _error_of_dropped(self) -> BaseException | None:
-        """Return the error of a job whose next step never runs."""
-        return stopping()
-
-    def _finish(
-        self, *, result: _T | None = None, error: BaseException | None = None
-    ) -> None:
-        self._result, self._error = result, error
-        self._end = None
-        with self._lock:
-            self._is_done = True
-            listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            with suppress(RuntimeError):  # the event loop may be closed
-                listener()
-
-
-class AwaitedWork(AwaitedJob[_T]):
-    """Job whose results are the results of its work; None if it was cancelled early."""
-
-    def cancel(self) -> None:
-        """End the work soon; at once if it waits for a thread."""
-        super().cancel()
         self._first.cancel()
-
-    def _error_of_dropped(self) -> BaseException | None:
-        return None if self._is_cancelled else super()._error_of_dropped()
 
     def __await__(self) -> Generator[object, None, _T]:
         """Wait for the results, see `outcome`."""
         return self.outcome().__await__()
+
+    async def outcome(self) -> _T:
+        """Wait for the results of the job, or raise its error.
+
+        Raises:
+            AbandonedError: The job was cancelled before its first step.
+            ApiError: The threads ended before its next step.
+        """
+        try:
+            while (end := await finished(self._pending)) is not None:
+                self._pending = self._submitted(await _ended(end))
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except AbandonedError:
+            raise (AbandonedError if self._is_cancelled else stopping()) from None
+        finally:
+            self._is_done = True
+        return self._result  # type: ignore[return-value]  # None only if a step gave it
+
+
+async def finished(pending: Future[_T]) -> _T:
+    """Wait for a function on a thread; raise AbandonedError if it never runs."""
+    waiting = asyncio.wrap_future(pending)
+    try:
+        await asyncio.wait([waiting])  # does not raise if only the future is cancelled
+    except asyncio.CancelledError:
+        waiting.cancel()  # nobody reads its error
+        raise
+    if waiting.cancelled():
+        raise AbandonedError
+    return waiting.result()
+
+
+async def _ended(end: GroupEnd) -> MemoryError | None:
+    """Wait for the end of a group; return the reason if it never comes."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        with suppress(RuntimeError):  # the event loop may be closed
+            loop.call_soon_threadsafe(event.set)
+
+    end.add_listener(tell)
+    while not event.is_set():
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(event.wait(), _LOOK_S)
+        lost = None if event.is_set() else end.why_lost()
+        # If the listener was called, the end has come.
+        if lost is not None and end.remove_listener(tell):
+            return lost
+    return None

@@ -14,38 +14,30 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
 from llamaherd.engine.native.vocabulary import token_text
+from llamaherd.server import schemas
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import (
-    COUNT,
-    FLAG,
-    TEXT,
-    TOKENS,
-    Schema,
-    either,
-    listed,
-    or_null,
-    record,
-)
+from llamaherd.server.schemas import Schema, either, listed, or_null, record
 from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape, check_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.running import ParsedRequest
 
 # Fields of `/tokenize` for a text: the name in vLLM, then in llama-server.
 _OF_TEXTS: dict[str, Schema] = {
-    "model": TEXT,
-    "prompt": TEXT,
-    "content": TEXT,
-    "parse_special": FLAG,
+    "model": schemas.TEXT,
+    "prompt": schemas.TEXT,
+    "content": schemas.TEXT,
+    "parse_special": schemas.FLAG,
     **dict.fromkeys(
-        ("add_special_tokens", "return_token_strs", "add_special", "with_pieces"), FLAG
+        ("add_special_tokens", "return_token_strs", "add_special", "with_pieces"),
+        schemas.FLAG,
     ),
 }
 # Fields with the length of an answer, and their minimum.
@@ -78,7 +70,7 @@ class _OfModel(WorkShape):
         # The shortest answer fits, and its length is not computed from the prompt.
         length = shape.length if issubclass(shape, RewrittenChat) else ""
         own[length or "max_completion_tokens"] = 1
-        return shape(self._model, self._settings).understand(own)
+        return shape(self.served).understand(own)
 
 
 class _TextFields(PathFormat):
@@ -94,19 +86,22 @@ class TokenizeApi(_OfModel):
     summary = "Convert a text or a conversation to tokens."
     own: ClassVar = {**_OF_TEXTS, **ChatCompletions.properties()}
     answers = record(
-        count=COUNT,
-        max_model_len=COUNT,
+        count=schemas.COUNT,
+        max_model_len=schemas.COUNT,
         tokens=listed(
-            either(COUNT, record(id=COUNT, piece={"type": ["string", "array"]}))
+            either(
+                schemas.COUNT,
+                record(id=schemas.COUNT, piece={"type": ["string", "array"]}),
+            )
         ),
-        token_strs=either({"type": "null"}, listed(TEXT)),
+        token_strs=either({"type": "null"}, listed(schemas.TEXT)),
     )
 
     @classmethod
     def request_schema(cls) -> Schema:
         """Return the schemas of a text, and of a conversation."""
         texts, chat = _TextFields.request_schema(), ChatCompletions.request_schema()
-        chat["properties"]["return_token_strs"] = or_null(FLAG)
+        chat["properties"]["return_token_strs"] = or_null(schemas.FLAG)
         return either(texts, chat)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
@@ -178,14 +173,13 @@ class DetokenizeApi(_OfModel):
 
     path = "/detokenize"
     summary = "Convert tokens to a text."
-    own: ClassVar = {"model": TEXT, "tokens": TOKENS}
+    own: ClassVar = {"model": schemas.TEXT, "tokens": schemas.TOKENS}
     needed = ("tokens",)
-    answers = record(prompt=TEXT, content=TEXT)
+    answers = record(prompt=schemas.TEXT, content=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        check_model(given, self._settings)
+        given = self.checked(fields)
         tokens = given["tokens"]
         if not isinstance(tokens, list):
             raise bad_field("tokens", "tokens must be a list of token ids")
@@ -208,7 +202,7 @@ class TemplateApi(_OfModel):
     own = ChatCompletions.properties()
     needed = ChatCompletions.needed
     unused = ChatCompletions.unused
-    answers = record(prompt=TEXT)
+    answers = record(prompt=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -219,10 +213,18 @@ class TemplateApi(_OfModel):
 class _Counting(_OfModel):
     """Format of a path that returns the number of tokens of a conversation."""
 
-    counted: ClassVar[type[AnsweringShape]]
+    counted: ClassVar[type[AnsweringShape]] = ChatCompletions
     has_v1 = True
     needs_text = True
-    answers = record(object={"const": "response.input_tokens"}, input_tokens=COUNT)
+    answers = record(
+        object={"const": "response.input_tokens"}, input_tokens=schemas.COUNT
+    )
+
+    def __init_subclass__(cls) -> None:
+        """Take the fields of the counted format; none but the conversation is needed."""
+        cls.own, cls.unused = cls.counted.properties(), cls.counted.unused
+        cls.needed = cls.counted.needed[:1]
+        super().__init_subclass__()
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -237,9 +239,6 @@ class ChatTokensApi(_Counting):
     path = "/chat/completions/input_tokens"
     summary = "Count the tokens of a chat."
     counted = ChatCompletions
-    own = ChatCompletions.properties()
-    needed = ChatCompletions.needed
-    unused = ChatCompletions.unused
 
 
 class InputTokensApi(_Counting):
@@ -248,9 +247,6 @@ class InputTokensApi(_Counting):
     path = "/responses/input_tokens"
     summary = "Count the tokens of a conversation."
     counted = Responses
-    own = Responses.own
-    needed = Responses.needed
-    unused = Responses.unused
 
 
 class CountTokensApi(_Counting):
@@ -259,9 +255,6 @@ class CountTokensApi(_Counting):
     path = "/messages/count_tokens"
     summary = "Count the tokens of a conversation of Anthropic's API."
     counted = Messages
-    own = Messages.own
-    needed = ("messages",)
-    unused = Messages.unused
 
 
 def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:

@@ -31,9 +31,6 @@ def call_in(text: str) -> tuple[str, str] | None:
 class CallStream:
     """Converts pieces of a forced call to the deltas of OpenAI's API.
 
-    Args:
-        names: Names of functions; the answer is a call of one of them.
-
     Attributes:
         has_begun: Whether a delta was returned.
     """

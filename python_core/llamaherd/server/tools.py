@@ -29,6 +29,7 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.server.errors import bad_field, renamed, unknown_field
+from llamaherd.server.fields import check_names, checked_object, shown
 from llamaherd.server.sampling import AnswerForm
 from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
 from llamaherd.server.tool_calls import (
@@ -41,7 +42,7 @@ from llamaherd.server.tool_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from llamaherd.calls.chat.tool_calls import ToolFormat
     from llamaherd.engine.core.results import Result
@@ -164,18 +165,7 @@ def tools_of(
     template: str | None,
     form: AnswerForm | None = None,
 ) -> ToolUse | None:
-    """Return the functions of a request; None if the answer cannot call any.
-
-    Args:
-        given: Fields of the request that are not null.
-        model: Model with the chat template.
-        template: Another template; None uses the model's template.
-        form: Form of an answer that calls no function.
-
-    Raises:
-        ApiError: A field is invalid, or the model cannot choose among functions.
-        TypeError: A field has the wrong type.
-    """
+    """Return the functions of a request; None if the answer cannot call any."""
     tools = _tools(given.get("tools", []))
     choice = given.get("tool_choice", "auto" if tools else "none")
     checks.flag("parallel_tool_calls", given.get("parallel_tool_calls", True))
@@ -198,6 +188,33 @@ def tools_of(
     return ToolUse(tools, forced, call, is_named=isinstance(choice, dict))
 
 
+def as_functions(
+    value: object, kinds: Sequence[str | None], names: Collection[str] | None = None
+) -> object:
+    """Return the tools of another API as functions of chats, which are checked later.
+
+    `names` are the fields of a tool; None if they are those of a function.
+    """
+    if not isinstance(value, list):
+        return value
+    functions = []
+    for i, each in enumerate(value):
+        where = f"tools[{i}]"
+        tool = checked_object(where, each)
+        if tool.get("type") not in kinds:
+            kind = shown(tool.get("type"))
+            text = f'{where}.type must be "{kinds[0]}", not {kind}: this server has none'
+            raise bad_field("tools", text)
+        if names is not None:
+            check_names(where, tool, {*names, "type", "cache_control"})
+        own = {k: v for k, v in tool.items() if v is not None and k in (names or tool)}
+        own.pop("type", None)
+        if "input_schema" in own:
+            own["parameters"] = own.pop("input_schema")
+        functions.append({"type": "function", "function": own})
+    return functions
+
+
 def with_tools(
     use: ToolUse,
     messages: list[dict[str, object]],
@@ -208,12 +225,6 @@ def with_tools(
 
     If the chat template supports functions, it writes the descriptions. If it does not
     support functions, the system message describes the functions of a forced call.
-
-    Args:
-        use: Functions of the request.
-        messages: Messages of the conversation.
-        options: Options of the chat.
-        model: Model with the chat template.
     """
     if use.format is GENERIC:
         return with_generic_tools(use.tools, messages, options)
@@ -359,9 +370,9 @@ def _has_place(
     """
     name = "look_up_7"
     function = {"name": name, "description": name, "parameters": OBJECT}
-    shown = [{"type": "function", "function": function}, *tools]
+    described = [{"type": "function", "function": function}, *tools]
     try:
-        renderer = chat_renderer(model, template=template).probe({"tools": shown})
+        renderer = chat_renderer(model, template=template).probe({"tools": described})
         return name in renderer.render([{"role": "user", "content": "a"}])
     except ChatTemplateError:
         return False

@@ -142,7 +142,7 @@ def of_call(loop: ThreadedLoop) -> Wait:
 def of_job(loop: ThreadedLoop) -> Wait:
     work = _Work(loop)
     threads = ThreadPoolExecutor(1)
-    job = AwaitedJob(work, threads)
+    job = AwaitedJob(work, threads.submit)
 
     def wait() -> None:
         try:

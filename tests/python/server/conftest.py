@@ -8,6 +8,7 @@ import llamaherd as lh
 import pytest
 import tiny_loras
 import tiny_models
+from batch_requests import sdk_of
 from fake_context import FakeContext
 from served import served
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import openai
     from served import Client
 
 # Input and output sizes of the tiny llama's weights.
@@ -49,6 +51,32 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
         yield model
 
 
+@pytest.fixture(scope="module")
+def ctx(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[lh.Context]:
+    """Return a context of a tiny model, by TEMPLATE, MODEL and CONTEXT of the module."""
+    module = vars(request.module)
+    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
+    template, changes = module.get("TEMPLATE", TEMPLATE), module.get("MODEL", {})
+    tiny_models.write(path, "llama", chat_template=template, **changes)
+    with lh.Model(path) as model, lh.Context(model, **module.get("CONTEXT", {})) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def real(request: pytest.FixtureRequest, ctx: lh.Context) -> Iterator[Client]:
+    """Return the client of a server on `ctx`, with the settings SERVER of the module."""
+    with served(ctx, **vars(request.module).get("SERVER", {})) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def real_sdk(real: Client) -> Iterator[openai.OpenAI]:
+    with sdk_of(real) as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def _both(chat_model: lh.Model) -> Iterator[tuple[FakeContext, Client]]:
     ctx = FakeContext(chat_model)
@@ -68,3 +96,9 @@ def fake(_both: tuple[FakeContext, Client]) -> FakeContext:
 def client(fake: FakeContext, _both: tuple[FakeContext, Client]) -> Client:  # noqa: ARG001
     """Return the client of a server without limits."""
     return _both[1]
+
+
+@pytest.fixture
+def sdk(client: Client) -> Iterator[openai.OpenAI]:
+    with sdk_of(client) as made:
+        yield made

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
-import openai
 import pytest
-import tiny_models
-from served import NAME, served
+from served import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import openai
 
 TEMPLATE = (
     "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
@@ -47,19 +44,7 @@ CHATS: dict[str, dict[str, Any]] = {
     "several calls": {"tools": TOOLS[:1], "tool_choice": "required", "n": 2},
     "optional call": {"tools": TOOLS},
 }
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
-    path = tmp_path_factory.mktemp("accumulated") / "tiny.gguf"
-    tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with (
-        lh.Model(path) as model,
-        lh.Context(model, n_seq_max=4, deterministic=True) as ctx,
-        served(ctx) as made,
-        openai.OpenAI(base_url=f"{made.url}/v1", api_key="none", max_retries=0) as client,
-    ):
-        yield client
+CONTEXT = {"n_seq_max": 4, "deterministic": True}
 
 
 def _comparable(value: Any) -> Any:
@@ -87,7 +72,7 @@ def _arguments(text: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", CHATS)
-def test_a_chat(sdk: openai.OpenAI, kind: str) -> None:
+def test_a_chat(real_sdk: openai.OpenAI, kind: str) -> None:
     ask: dict[str, Any] = {
         "model": NAME,
         "messages": [{"role": "user", "content": "a"}],
@@ -95,9 +80,9 @@ def test_a_chat(sdk: openai.OpenAI, kind: str) -> None:
         "seed": 3,
         **CHATS[kind],
     }
-    whole = sdk.chat.completions.create(**ask)
+    whole = real_sdk.chat.completions.create(**ask)
     usage = {"include_usage": True}
-    with sdk.chat.completions.stream(**ask, stream_options=usage) as stream:
+    with real_sdk.chat.completions.stream(**ask, stream_options=usage) as stream:
         chunks = [event.chunk for event in stream if event.type == "chunk"]
         found = stream.current_completion_snapshot
     assert _comparable(found.to_dict()) == _comparable(whole.to_dict())
@@ -105,6 +90,7 @@ def test_a_chat(sdk: openai.OpenAI, kind: str) -> None:
         assert choice.message.content == other.message.content
     # Each answer begins with its role and ends with its reason; then comes the usage.
     *others, last = chunks
+    assert len({chunk.id for chunk in chunks}) == 1
     assert last.choices == []
     assert last.usage is not None
     assert all(chunk.usage is None for chunk in others)
@@ -119,12 +105,14 @@ def test_a_chat(sdk: openai.OpenAI, kind: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_completion(sdk: openai.OpenAI, n: int) -> None:
+def test_a_completion(real_sdk: openai.OpenAI, n: int) -> None:
     ask: dict[str, Any] = {"model": NAME, "prompt": "a", "max_tokens": 12, "seed": 3}
     ask |= {"n": n, "stop": ["e"]}
-    whole = sdk.completions.create(**ask)
+    whole = real_sdk.completions.create(**ask)
     chunks = list(
-        sdk.completions.create(**ask, stream=True, stream_options={"include_usage": True})
+        real_sdk.completions.create(
+            **ask, stream=True, stream_options={"include_usage": True}
+        )
     )
     assert chunks[-1].choices == []
     assert chunks[-1].usage is not None
@@ -149,11 +137,11 @@ def test_a_completion(sdk: openai.OpenAI, n: int) -> None:
         },
     ],
 )
-def test_a_response(sdk: openai.OpenAI, fields: dict[str, Any]) -> None:
+def test_a_response(real_sdk: openai.OpenAI, fields: dict[str, Any]) -> None:
     ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 16}
     ask |= {"extra_body": {"seed": 3}, **fields}
-    whole = sdk.responses.create(**ask)
-    with sdk.responses.stream(**ask) as stream:
+    whole = real_sdk.responses.create(**ask)
+    with real_sdk.responses.stream(**ask) as stream:
         events = list(stream)
     found = events[-1].response  # type: ignore[union-attr]
     one, other = _comparable(found.to_dict()), _comparable(whole.to_dict())

@@ -12,8 +12,9 @@ import llamaherd as lh
 import pytest
 from fake_calls import assert_right, request
 from llamaherd.calls.run.call import Call
+from llamaherd.engine.core.request import AbandonedError
 from llamaherd.server.errors import ApiError
-from llamaherd.server.threads import AwaitedJob, AwaitedWork, WorkThreads
+from llamaherd.server.threads import AwaitedJob, WorkThreads
 from stepping import plan, stepping, submit
 from waiting import wait_until
 
@@ -53,7 +54,7 @@ def test_a_server_that_is_gone_does_not_disturb_other_callers() -> None:
 
 
 async def _leave_a_job(loop: Loop, threads: ThreadPoolExecutor) -> None:
-    job = AwaitedJob(_Work(loop), threads)
+    job = AwaitedJob(_Work(loop), threads.submit)
     waiting = asyncio.ensure_future(job.outcome())
     await asyncio.to_thread(wait_until, lambda: bool(loop._groups))
     waiting.cancel()
@@ -82,31 +83,20 @@ def _busy_thread() -> Iterator[ThreadPoolExecutor]:
             may_end.set()
 
 
-@pytest.mark.parametrize("kind", [AwaitedJob, AwaitedWork])
-def test_a_job_ends_if_its_threads_end_before_its_step(
-    kind: type[AwaitedJob[int]],
-) -> None:
+def test_a_job_ends_if_its_threads_end_before_its_step() -> None:
     with _busy_thread() as threads:
-        job = kind(_Nothing(), threads)
+        job = AwaitedJob(_Nothing(), threads.submit)
         threads.shutdown(wait=False, cancel_futures=True)
-        assert job.done()
         with pytest.raises(ApiError, match="the server is stopping"):
             asyncio.run(job.outcome())
+        assert job.done()
 
 
 def test_work_that_is_cancelled_before_its_step_has_no_results() -> None:
     with _busy_thread() as threads:
-        work = AwaitedWork(_Nothing(), threads)
-        work.cancel()
-        assert asyncio.run(work.outcome()) is None
-
-
-def test_a_job_that_is_cancelled_is_no_success_if_the_threads_end() -> None:
-    with _busy_thread() as threads:
-        job = AwaitedJob(_Nothing(), threads)
+        job = AwaitedJob(_Nothing(), threads.submit)
         job.cancel()
-        threads.shutdown(wait=False, cancel_futures=True)
-        with pytest.raises(ApiError, match="the server is stopping"):
+        with pytest.raises(AbandonedError):
             asyncio.run(job.outcome())
 
 

@@ -31,19 +31,12 @@ from served import NAME, served, started
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from served import Client
 
 CHAT = "/v1/chat/completions"
 NEVER = {"input_file_id": f"file-{'0' * 24}", "endpoint": TEXT, "completion_window": "1h"}
-
-
-@pytest.fixture
-def sdk(client: Client) -> Iterator[openai.OpenAI]:
-    with sdk_of(client) as sdk:
-        yield sdk
 
 
 def _upload(sdk: openai.OpenAI, content: bytes, name: str = "in.jsonl") -> Any:
@@ -118,8 +111,7 @@ def test_chats_and_responses_run_in_batches(
     messages: list[Any] = [{"role": "user", "content": "a"}]
     ask = {"temperature": 0, "model": NAME}
     with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as ctx:  # noqa: SIM117
-        with served(ctx) as client:
-            sdk = sdk_of(client)
+        with served(ctx) as client, sdk_of(client) as sdk:
             chat = sdk.chat.completions.create(
                 messages=messages, max_tokens=4, model=NAME, temperature=0
             )
@@ -134,7 +126,6 @@ def test_chats_and_responses_run_in_batches(
             (line,) = outcomes(sdk, got.output_file_id)
             (item,) = line["response"]["body"]["output"]
             assert item["content"][0]["text"] == chat.choices[0].message.content
-            sdk.close()
 
 
 def test_clients_are_answered_while_a_batch_runs(
@@ -388,13 +379,11 @@ def test_what_has_expired_is_removed(tmp_path: Path) -> None:
 def test_a_batch_that_expires(fake: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_seconds", lambda _: 0)
     fake.may_run.clear()
-    with served(fake) as client:
-        sdk = sdk_of(client)
+    with served(fake) as client, sdk_of(client) as sdk:
         batch = wait_for_end(sdk, begun(sdk, jsonl([entry(i) for i in range(3)])))
         assert (batch.status, batch.output_file_id) == ("expired", None)
         lost = outcomes(sdk, batch.error_file_id)
         assert [each["error"]["code"] for each in lost] == ["batch_expired"] * 3
-        sdk.close()
     fake.may_run.set()
 
 
@@ -402,19 +391,18 @@ def test_a_batch_that_expires(fake: FakeContext, monkeypatch: pytest.MonkeyPatch
 def test_a_killed_server_loses_no_answer(chat_model: lh.Model, tmp_path: Path) -> None:
     content = jsonl([entry(i, prompt=f"a{i}", max_tokens=40) for i in range(300)])
     data = ("--data", str(tmp_path / "data"))
-    with started(chat_model, *data) as client:  # end the server with SIGKILL
-        sdk = sdk_of(client)
+    with (
+        started(chat_model, *data) as client,
+        sdk_of(client) as sdk,
+    ):  # end the server with SIGKILL
         batch = begun(sdk, content)
         wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed > 9)
         n_done = sdk.batches.retrieve(batch.id).request_counts.completed
-        sdk.close()
     assert n_done < 300
-    with started(chat_model, *data) as client:
-        sdk = sdk_of(client)
+    with started(chat_model, *data) as client, sdk_of(client) as sdk:
         assert sdk.batches.retrieve(batch.id).request_counts.completed >= n_done
         ended = wait_for_end(sdk, batch)
         got = outcomes(sdk, ended.output_file_id)
-        sdk.close()
     assert (ended.status, ended.error_file_id) == ("completed", None)
     assert [each["custom_id"] for each in got] == [f"id-{i}" for i in range(300)]
 
@@ -427,87 +415,17 @@ def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -
         entry(2),
     ]
     fake.held, fake.step_s = "b", 0.01
-    with served(fake, data=tmp_path, grace_s=0.1) as client:
-        sdk = sdk_of(client)
+    with served(fake, data=tmp_path, grace_s=0.1) as client, sdk_of(client) as sdk:
         batch = begun(sdk, jsonl(requests))
         wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 2)
-        sdk.close()
     fake.held = ""
     (tmp_path / "files" / ("file-" + "0" * 24)).write_bytes(b"of an upload cut off")
-    with served(fake, data=tmp_path) as client:
-        sdk = sdk_of(client)
+    with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         ended = wait_for_end(sdk, batch)
         assert (ended.status, ended.request_counts.completed) == ("completed", 3)
         got = outcomes(sdk, ended.output_file_id)
         assert [each["custom_id"] for each in got] == ["id-0", "id-1", "id-2"]
-        sdk.close()
     # The requests that were answered did not run again.
     assert [str(h.prompt) for h in fake.handles] == ["p0", "b", "p2", "b"]
     names = {path.name for path in (tmp_path / "files").iterdir()}
     assert names == {batch.input_file_id, ended.output_file_id}
-
-
-# Lines that an older version accepted and this version cannot read.
-UNREADABLE = [
-    (b'{"custom_id": "id-1", "body": {"prompt": "a", "prompt": "b"}}', "id-1"),
-    (b'{"custom_id": "id-1", "custom_id": "id-2"}', "id-2"),
-    (b"[" * 100_000, ""),
-    (b'{"custom_id": "id-1", "body": {"seed": 1e999}}', "id-1"),
-    (b"\xff", ""),
-    (rb'{"custom_id": "id\ud800", "body": {"prompt": "a"}}', "id?"),
-    (rb'{"custom_id": "id\ud800", "body": {"seed": 1e999}}', "id?"),
-]
-
-
-@pytest.mark.parametrize(("line", "custom_id"), UNREADABLE, ids=range(len(UNREADABLE)))
-def test_an_unreadable_line_of_an_older_version_fails_alone(
-    fake: FakeContext,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    line: bytes,
-    custom_id: str,
-) -> None:
-    content = b"\n".join([jsonl([entry(0)]).strip(), line, jsonl([entry(2)])])
-
-    # The check of an older version accepts the file.
-    def checked(*_: object) -> tuple[int, list[Any]]:
-        return 3, []
-
-    monkeypatch.setattr(runner, "check_lines", checked)
-    with served(fake, data=tmp_path) as client:
-        sdk = sdk_of(client)
-        batch = wait_for_end(sdk, begun(sdk, content))
-        counts = batch.request_counts
-        assert (batch.status, counts.completed, counts.failed) == ("completed", 2, 1)
-        good = outcomes(sdk, batch.output_file_id)
-        assert [each["custom_id"] for each in good] == ["id-0", "id-2"]
-        (bad,) = outcomes(sdk, batch.error_file_id)
-        assert bad["custom_id"] == custom_id
-        assert bad["response"]["status_code"] == 400
-        code = bad["response"]["body"]["error"]["code"]
-        assert code in ("invalid_json", "invalid_value")
-        sdk.close()
-
-
-def test_a_batch_without_a_run_can_be_cancelled(
-    fake: FakeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The work on a batch stops at its second line, by an error of the disk."""
-
-    def broken(path: Path, skip: set[int]) -> Iterator[lines.RequestLine]:
-        yield next(lines.request_lines(path, skip))
-        raise OSError("the disk is broken")
-
-    monkeypatch.setattr(runner, "request_lines", broken)
-    with served(fake, data=tmp_path) as client:
-        sdk = sdk_of(client)
-        batch = begun(sdk, jsonl([entry(i) for i in range(3)]))
-        wait_until(lambda: client.ask("GET", "/dashboard.json")[1]["batches"] == [])
-        assert sdk.batches.retrieve(batch.id).status == "in_progress"
-        assert sdk.batches.cancel(batch.id).status == "cancelled"
-        ended = sdk.batches.retrieve(batch.id)
-        assert (ended.status, ended.request_counts.failed) == ("cancelled", 0)
-        with pytest.raises(openai.ConflictError):
-            sdk.batches.cancel(batch.id)
-        assert sdk.files.delete(batch.input_file_id).deleted
-        sdk.close()

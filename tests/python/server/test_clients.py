@@ -10,14 +10,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import pytest
-import tiny_models
-from served import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -36,223 +31,102 @@ TURNS = [
     {"role": "user", "content": PART},
 ]
 HELLO = [{"role": "user", "content": "Hello"}]
-USAGE = {"include_usage": True}
-BODIES: list[tuple[str, str, dict[str, Any]]] = [
-    (
-        "vllm bench serve, openai",
+USAGE = {"stream": True, "stream_options": {"include_usage": True}}
+RUNNING = {"include_usage": True, "continuous_usage_stats": True}
+GUIDELLM = {"stream": True, "stream_options": RUNNING, "stop": None, "ignore_eos": True}
+PROMPT = {"prompt": "Hello", "max_tokens": 4}
+ASKED = {"messages": HELLO, "max_tokens": 4}
+SCHEMA = {
+    "type": "object",
+    "description": "",
+    "properties": {"a": {"type": "boolean", "description": ""}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+FORM = {"name": "structured_data", "schema": SCHEMA, "strict": True}
+CACHED = {**PART[0], "cache_control": {"type": "ephemeral"}}
+SAID = {"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "vllm bench serve, openai": (
         TEXT,
-        {
-            "prompt": "Hello",
-            "temperature": 0.0,
-            "repetition_penalty": 1.0,
-            "max_tokens": 4,
-            "logprobs": None,
-            "stream": True,
-            "stream_options": USAGE,
-            "ignore_eos": True,
-        },
+        {**PROMPT, **USAGE, "temperature": 0.0, "repetition_penalty": 1.0}
+        | {"logprobs": None, "ignore_eos": True},
     ),
-    (
-        "vllm bench serve, openai-chat",
+    "vllm bench serve, openai-chat": (
         CHAT,
-        {
-            "messages": [{"role": "user", "content": PART}],
-            "temperature": 0.0,
-            "max_completion_tokens": 4,
-            "stream": True,
-            "stream_options": USAGE,
-        },
+        {"messages": [{"role": "user", "content": PART}], "max_completion_tokens": 4}
+        | {"temperature": 0.0, **USAGE},
     ),
-    (
-        "vllm bench serve, openai-embeddings",
+    "vllm bench serve, openai-embeddings": (
         "/v1/embeddings",
         {"input": "Hello", "truncate_prompt_tokens": -1},
     ),
-    (
-        "guidellm, completions",
-        TEXT,
-        {
-            "model": "small",
-            "prompt": "Hello",
-            "stream": True,
-            "stream_options": {**USAGE, "continuous_usage_stats": True},
-            "max_tokens": 4,
-            "stop": None,
-            "ignore_eos": True,
-        },
-    ),
-    (
-        "guidellm, chats",
+    "guidellm, completions": (TEXT, {"model": "small", **PROMPT, **GUIDELLM}),
+    "guidellm, chats": (
         CHAT,
-        {
-            "model": "small",
-            "messages": TURNS,
-            "stream": True,
-            "stream_options": {**USAGE, "continuous_usage_stats": True},
-            "max_completion_tokens": 4,
-            "stop": None,
-            "ignore_eos": True,
-        },
+        {"model": "small", "messages": TURNS, "max_completion_tokens": 4, **GUIDELLM},
     ),
-    (
-        "guidellm, responses",
+    "guidellm, responses": (
         "/v1/responses",
-        {
-            "model": "small",
-            "instructions": "Hello",
-            "input": [
-                {"role": "user", "content": [{"type": "input_text", "text": "Hello"}]},
-                {"role": "assistant", "content": "Hello"},
-                {"role": "user", "content": [{"type": "input_text", "text": "Hello"}]},
-            ],
-            "stream": True,
-            "max_output_tokens": 4,
-            "stop": None,
-            "ignore_eos": True,
-        },
+        {"model": "small", "instructions": "Hello", "max_output_tokens": 4}
+        | {"input": [SAID, {"role": "assistant", "content": "Hello"}, SAID]}
+        | {"stream": True, "stop": None, "ignore_eos": True},
     ),
-    (
-        "guidellm before 0.4",
-        TEXT,
-        {
-            "prompt": "Hello",
-            "stream": True,
-            "stream_options": {**USAGE, "continuous_usage_stats": True},
-            "max_tokens": 4,
-            "max_completion_tokens": 4,
-            "stop": None,
-            "ignore_eos": True,
-        },
-    ),
-    (
-        "lm_eval before 0.4.13",
+    "guidellm before 0.4": (TEXT, {**PROMPT, **GUIDELLM, "max_completion_tokens": 4}),
+    "lm_eval before 0.4.13": (
         CHAT,
-        {
-            "messages": [{"role": "user", "content": "Hello", "type": "text"}],
-            "max_tokens": 4,
-            "temperature": 0,
-            "stop": ["\n"],
-            "seed": 1234,
-        },
+        {"messages": [{**HELLO[0], "type": "text"}], "max_tokens": 4, "temperature": 0}
+        | {"stop": ["\n"], "seed": 1234},
     ),
-    (
-        "ellmer chat_openai_compatible",
+    "ellmer chat_openai_compatible": (CHAT, {**ASKED, "messages": TURNS, **USAGE}),
+    "ellmer chat_structured": (
         CHAT,
-        {"messages": TURNS, "stream": True, "stream_options": USAGE, "max_tokens": 4},
+        {"messages": TURNS[:2], "stream": False, "max_tokens": 40}
+        | {"response_format": {"type": "json_schema", "json_schema": FORM}},
     ),
-    (
-        "ellmer chat_structured",
+    "tidyllm llamacpp_chat": (CHAT, {**ASKED, "stream": False}),
+    "Open WebUI": (
         CHAT,
-        {
-            "messages": TURNS[:2],
-            "stream": False,
-            "max_tokens": 40,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": "structured_data",
-                    "schema": {
-                        "type": "object",
-                        "description": "",
-                        "properties": {"a": {"type": "boolean", "description": ""}},
-                        "required": ["a"],
-                        "additionalProperties": False,
-                    },
-                    "strict": True,
-                },
-            },
-        },
+        {**ASKED, **USAGE, "chat_id": "1", "session_id": "2", "id": "3", "metadata": {}},
     ),
-    (
-        "tidyllm llamacpp_chat",
+    "llama.cpp's page": (
         CHAT,
-        {"messages": HELLO, "stream": False, "max_tokens": 4},
+        {**ASKED, "stream": True, "reasoning_format": "auto", "cache_prompt": True}
+        | {"timings_per_token": False, "temperature": 0.8, "top_k": 40, "min_p": 0.05}
+        | {"dry_multiplier": 0},
     ),
-    (
-        "Open WebUI",
+    "aider --cache-prompts": (
         CHAT,
-        {
-            "messages": HELLO,
-            "stream": True,
-            "stream_options": USAGE,
-            "chat_id": "1",
-            "session_id": "2",
-            "id": "3",
-            "metadata": {},
-            "max_tokens": 4,
-        },
+        {"temperature": 0, "max_tokens": 4}
+        | {"messages": [{"role": "user", "content": [CACHED]}]},
     ),
-    (
-        "llama.cpp's page",
-        CHAT,
-        {
-            "messages": HELLO,
-            "stream": True,
-            "reasoning_format": "auto",
-            "cache_prompt": True,
-            "timings_per_token": False,
-            "temperature": 0.8,
-            "top_k": 40,
-            "min_p": 0.05,
-            "dry_multiplier": 0,
-            "max_tokens": 4,
-        },
-    ),
-    (
-        "aider --cache-prompts",
-        CHAT,
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [{**PART[0], "cache_control": {"type": "ephemeral"}}],
-                }
-            ],
-            "temperature": 0,
-            "max_tokens": 4,
-        },
-    ),
-]
+}
+MODEL = {"changes": {"context_length": 4096}}
+SERVER = {"any_model": True, "max_tokens": 20}
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    path = tmp_path_factory.mktemp("clients") / "tiny.gguf"
-    changes = {"context_length": 4096}
-    tiny_models.write(path, "llama", chat_template=TEMPLATE, changes=changes)
-    with (
-        lh.Model(path) as model,
-        lh.Context(model) as ctx,
-        served(ctx, any_model=True, max_tokens=20) as made,
-    ):
-        yield made
-
-
-def _answered(client: Client, path: str, body: dict[str, Any]) -> None:
+def _answered(real: Client, path: str, body: dict[str, Any]) -> None:
     if body.get("stream"):
         if path == "/v1/responses":
-            status, text, _ = client.ask("POST", path, body)
+            status, text, _ = real.ask("POST", path, body)
             assert status == 200, text
             assert "event: response.incomplete\n" in text  # max_output_tokens
         else:
-            assert client.events(path, body)[-1] == "[DONE]"
+            assert real.events(path, body)[-1] == "[DONE]"
         return
-    status, got = client.post(path, body)
+    status, got = real.post(path, body)
     assert status == 200, got
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [each[1:] for each in BODIES],
-    ids=[client for client, _, _ in BODIES],
-)
-def test_bodies_of_sources(client: Client, path: str, body: dict[str, Any]) -> None:
-    _answered(client, path, {"model": "local-model", **body})
+@pytest.mark.parametrize("program", BODIES)
+def test_bodies_of_sources(real: Client, program: str) -> None:
+    path, body = BODIES[program]
+    _answered(real, path, {"model": "local-model", **body})
 
 
 @pytest.mark.parametrize("each", RECORDED, ids=lambda each: each["client"])
-def test_recorded_bodies(client: Client, each: dict[str, Any]) -> None:
-    _answered(client, each["path"], each["body"])
+def test_recorded_bodies(real: Client, each: dict[str, Any]) -> None:
+    _answered(real, each["path"], each["body"])
 
 
 def test_most_programs_are_recorded() -> None:

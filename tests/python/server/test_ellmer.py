@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
-import pytest
-import tiny_models
-from served import NAME, served
+from served import NAME
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fake_context import FakeContext
     from served import Client
 
@@ -32,6 +27,13 @@ TOOL = {
     "strict": True,
     "parameters": SCHEMA,
 }
+TEMPLATE = (
+    "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
+    "{% for m in messages %}{{ m.role }}:{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}"
+    "</tool_call>{% endfor %};{% endfor %}"
+)
+CONTEXT = {"n_seq_max": 4}
 
 
 def _turn(role: str, text: str) -> dict[str, Any]:
@@ -43,24 +45,6 @@ def _body(*turns: dict[str, Any], stream: bool = False, **more: Any) -> dict[str
     # The body contains R's empty list.
     own = {"input": list(turns), "include": [], "model": NAME, "stream": stream}
     return {**own, "tools": [], "store": False, "service_tier": "auto", **more}
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    template = (
-        "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
-        "{% for m in messages %}{{ m.role }}:{{ m.content }}"
-        "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}"
-        "</tool_call>{% endfor %};{% endfor %}"
-    )
-    folder = tmp_path_factory.mktemp("ellmer")
-    path = tiny_models.write(folder / "tiny.gguf", "llama", chat_template=template)
-    with (
-        lh.Model(path) as model,
-        lh.Context(model, n_seq_max=4) as ctx,
-        served(ctx) as made,
-    ):
-        yield made
 
 
 def _events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:

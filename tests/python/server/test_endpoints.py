@@ -16,7 +16,6 @@ from llamaherd.coding.annotation.codebook_file import codebook_yaml
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from served import Client
@@ -27,30 +26,17 @@ TEMPLATE = (
 )
 TEXTS = ["one two", "three", "one two"]
 LABELS = ["yes", "no", "maybe"]
+CONTEXT = {"deterministic": True}
 
 
-@pytest.fixture(scope="module")
-def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    path = tmp_path_factory.mktemp("endpoints") / "tiny.gguf"
-    tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with lh.Model(path) as model, lh.Context(model, deterministic=True) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(ctx: lh.Context) -> Iterator[Client]:
-    with served(ctx) as made:
-        yield made
-
-
-def _ok(client: Client, path: str, body: dict[str, Any]) -> Any:
-    status, got = client.post(path, body)
+def _ok(real: Client, path: str, body: dict[str, Any]) -> Any:
+    status, got = real.post(path, body)
     assert status == 200, got
     return got
 
 
-def _get(client: Client, path: str) -> Any:
-    status, got, _ = client.ask("GET", path)
+def _get(real: Client, path: str) -> Any:
+    status, got, _ = real.ask("GET", path)
     assert status == 200, got
     return got
 
@@ -58,9 +44,9 @@ def _get(client: Client, path: str) -> Any:
 # ---- embeddings ----
 
 
-def test_vectors_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+def test_vectors_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
     expected = lh.embed_parallel(ctx, TEXTS)
-    got = _ok(client, "/v1/embeddings", {"input": TEXTS})
+    got = _ok(real, "/v1/embeddings", {"input": TEXTS})
     assert [each["index"] for each in got["data"]] == [0, 1, 2]
     vectors = [each["embedding"] for each in got["data"]]
     assert np.allclose(vectors, expected.vectors, atol=1e-5)
@@ -68,32 +54,28 @@ def test_vectors_are_those_of_the_library(client: Client, ctx: lh.Context) -> No
     n_tokens = [lh.embed_parallel(ctx, [text]).stats.n_tokens for text in TEXTS]
     assert got["usage"]["prompt_tokens"] == sum(n_tokens)  # each of two equal texts
     assert expected.stats.n_text_tokens == sum(n_tokens) > expected.stats.n_tokens
-    encoded = _ok(
-        client, "/v1/embeddings", {"input": "three", "encoding_format": "base64"}
-    )
+    encoded = _ok(real, "/v1/embeddings", {"input": "three", "encoding_format": "base64"})
     raw = base64.b64decode(encoded["data"][0]["embedding"])
     assert np.allclose(np.frombuffer(raw, "<f4"), expected.vectors[1], atol=1e-5)
 
 
-def test_vectors_of_tokens_and_of_fewer_dimensions(
-    client: Client, ctx: lh.Context
-) -> None:
+def test_vectors_of_tokens_and_of_fewer_dimensions(real: Client, ctx: lh.Context) -> None:
     tokens = lh.tokenize(ctx.model, "three")
     (whole,) = lh.embed_parallel(ctx, ["three"], normalize=False).vectors
     for given in (tokens, [tokens]):
         got = _ok(
-            client,
+            real,
             "/v1/embeddings",
             {"input": given, "dimensions": 4, "normalize": False},
         )
         assert np.allclose(got["data"][0]["embedding"], whole[:4], atol=1e-4)
-    got = _ok(client, "/embeddings", {"input": "three", "dimensions": 4})
+    got = _ok(real, "/embeddings", {"input": "three", "dimensions": 4})
     found = np.array(got["data"][0]["embedding"])
     assert np.allclose(found, whole[:4] / np.linalg.norm(whole[:4]), atol=1e-4)
 
 
-def test_the_sdk_gets_vectors(client: Client, ctx: lh.Context) -> None:
-    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
+def test_the_sdk_gets_vectors(real: Client, ctx: lh.Context) -> None:
+    with openai.OpenAI(base_url=f"{real.url}/v1", api_key="none") as sdk:
         got = sdk.embeddings.create(model=NAME, input=TEXTS)
     vectors = [each.embedding for each in got.data]
     assert np.allclose(vectors, lh.embed_parallel(ctx, TEXTS).vectors, atol=1e-5)
@@ -103,7 +85,7 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "other.gguf", "llama", seed=9)
     with (
         lh.Model(path) as other,
-        served(ctx, embedding_model=other, embedding_name="other") as client,
+        served(ctx, embedding_model=other, embedding_name="other") as real,
     ):
         by_other = lh.embed_parallel(other, ["three"]).vectors[0]
         by_own = lh.embed_parallel(ctx, ["three"]).vectors[0]
@@ -113,57 +95,29 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
             ({"model": "other"}, "other", by_other),
             ({"model": NAME}, NAME, by_own),
         ):
-            got = _ok(client, "/v1/embeddings", {"input": "three", **fields})
+            got = _ok(real, "/v1/embeddings", {"input": "three", **fields})
             assert got["model"] == name
             assert np.allclose(got["data"][0]["embedding"], vector, atol=1e-5)
-        status, got = client.post("/v1/embeddings", {"input": "a", "model": "x"})
+        status, got = real.post("/v1/embeddings", {"input": "a", "model": "x"})
         assert (status, got["error"]["code"]) == (404, "model_not_found")
-        names = [each["id"] for each in _get(client, "/v1/models")["data"]]
+        names = [each["id"] for each in _get(real, "/v1/models")["data"]]
         assert names == [NAME, "other"]
-        assert _get(client, "/v1/models/other")["id"] == "other"
+        assert _get(real, "/v1/models/other")["id"] == "other"
 
 
-def test_a_text_is_cut_as_in_vllms_api(client: Client) -> None:
+def test_a_text_is_cut_as_in_vllms_api(real: Client) -> None:
     long = {"input": "a " * 600}
-    cut = _ok(client, "/v1/embeddings", {**long, "truncate_prompt_tokens": -1})
-    assert (
-        cut["data"] == _ok(client, "/v1/embeddings", {**long, "truncate": True})["data"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({}, "input"),
-        ({"input": []}, "input"),
-        ({"input": ""}, "input"),
-        ({"input": ["a", ""]}, "input"),
-        ({"input": [[]]}, "input"),
-        ({"input": {"a": 1}}, "input"),
-        ({"input": ["a"] * 2049}, "input"),
-        ({"input": [1, 70_000]}, "input"),
-        ({"input": "a " * 600}, "input"),
-        ({"input": "a", "dimensions": 0}, "dimensions"),
-        ({"input": "a", "dimensions": 10_000}, "dimensions"),
-        ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
-        ({"input": "a", "pooling": "max"}, "pooling"),
-        ({"input": "a", "nonsense": 1}, "nonsense"),
-        ({"input": "a", "truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
-        ({"input": "a", "truncate_prompt_tokens": True}, "truncate_prompt_tokens"),
-    ],
-)
-def test_wrong_embeddings(client: Client, fields: dict[str, Any], param: str) -> None:
-    status, got = client.post("/v1/embeddings", fields)
-    assert (status, got["error"]["param"]) == (400, param), got
+    cut = _ok(real, "/v1/embeddings", {**long, "truncate_prompt_tokens": -1})
+    assert cut["data"] == _ok(real, "/v1/embeddings", {**long, "truncate": True})["data"]
 
 
 # ---- scores and labels ----
 
 
-def test_scores_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+def test_scores_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
     prompts, texts = ["The sky is", "x"], [[" blue", " green"], " y"]
     expected = lh.score_parallel(ctx, prompts, texts)
-    got = _ok(client, "/v1/score", {"prompts": prompts, "continuations": texts})
+    got = _ok(real, "/v1/score", {"prompts": prompts, "continuations": texts})
     for row, own in zip(got["data"], expected.continuations, strict=True):
         assert row["error"] is None
         assert own is not None
@@ -174,68 +128,33 @@ def test_scores_are_those_of_the_library(client: Client, ctx: lh.Context) -> Non
     assert got["usage"]["prompt_tokens"] == expected.stats.n_prompt_tokens
 
 
-def test_labels_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+def test_labels_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
     options: dict[str, Any] = {"chat": True, "system": "Short.", "normalize": "token"}
     expected = lh.classify_parallel(ctx, TEXTS, LABELS, **options)
     body = {"prompts": TEXTS, "labels": LABELS, **options}
-    got = _ok(client, "/v1/classify", body)
+    got = _ok(real, "/v1/classify", body)
     for i, row in enumerate(got["data"]):
         assert row["label"] == expected.labels[i]
         assert list(row["probs"]) == LABELS
         assert list(row["probs"].values()) == pytest.approx(expected.probs[i].tolist())
         assert row["entropy"] == pytest.approx(expected.entropy[i])
     named = _ok(
-        client, "/classify", {"prompts": ["a"], "labels": {"yes": "good", "no": "bad"}}
+        real, "/classify", {"prompts": ["a"], "labels": {"yes": "good", "no": "bad"}}
     )
     assert set(named["data"][0]["probs"]) == {"good", "bad"}
 
 
 def test_a_row_that_fails_has_its_error_and_the_others_their_labels(
-    client: Client,
+    real: Client,
 ) -> None:
     prompts = ["a", "b " * 600]
-    got = _ok(client, "/v1/classify", {"prompts": prompts, "labels": LABELS})["data"]
+    got = _ok(real, "/v1/classify", {"prompts": prompts, "labels": LABELS})["data"]
     assert got[0]["error"] is None
     assert got[0]["label"] in LABELS
     assert (got[1]["label"], got[1]["prob"]) == (None, None)
     assert got[1]["error"]["code"] == "too_long"
-    got = _ok(client, "/v1/score", {"prompts": prompts, "continuations": " c"})["data"]
+    got = _ok(real, "/v1/score", {"prompts": prompts, "continuations": " c"})["data"]
     assert [row["error"] and row["error"]["code"] for row in got] == [None, "too_long"]
-
-
-@pytest.mark.parametrize(
-    ("path", "fields", "param"),
-    [
-        ("/v1/score", {"continuations": "a"}, "prompts"),
-        ("/v1/score", {"prompts": ["a"]}, "continuations"),
-        ("/v1/score", {"prompts": "a", "continuations": "a"}, "prompts"),
-        ("/v1/score", {"prompts": [], "continuations": "a"}, "prompts"),
-        ("/v1/score", {"prompts": ["a"], "continuations": []}, "continuations"),
-        ("/v1/score", {"prompts": ["a"], "continuations": [[1]]}, "continuations"),
-        ("/v1/score", {"prompts": [1], "continuations": "a"}, "prompts"),
-        ("/v1/score", {"text_1": "a", "text_2": "b"}, "text_1"),
-        ("/v1/classify", {"prompts": ["a"]}, "labels"),
-        ("/v1/classify", {"prompts": ["a"], "labels": []}, "labels"),
-        ("/v1/classify", {"prompts": ["a"], "labels": "yes"}, "labels"),
-        ("/v1/classify", {"prompts": ["a"], "labels": ["a"], "space": 3}, "space"),
-        ("/v1/classify", {"prompts": ["a"], "labels": ["a"], "journal": "x"}, "journal"),
-        ("/v1/annotate", {"texts": ["a"]}, "codebook"),
-        ("/v1/annotate", {"texts": ["a"], "codebook": 1}, "codebook"),
-        ("/v1/annotate", {"texts": ["a"], "codebook": {}}, "codebook"),
-        ("/v1/annotate", {"texts": ["a"], "codebook": "labels: ["}, "codebook"),
-        ("/v1/annotate", {"texts": [1], "codebook": "question: a"}, "texts"),
-        (
-            "/v1/annotate",
-            {"texts": ["a"], "codebook": {"question": "q", "labels": {"a": 1}}},
-            "codebook",
-        ),
-    ],
-)
-def test_wrong_scores_and_labels(
-    client: Client, path: str, fields: dict[str, Any], param: str
-) -> None:
-    status, got = client.post(path, fields)
-    assert (status, got["error"]["param"]) == (400, param), got
 
 
 # ---- codes ----
@@ -245,12 +164,12 @@ CODEBOOK = lh.Codebook("What is it about?", labels={"food": "It is eaten.", "spo
 
 @pytest.mark.parametrize("as_yaml", [False, True])
 def test_codes_are_those_of_the_library(
-    client: Client, ctx: lh.Context, as_yaml: bool
+    real: Client, ctx: lh.Context, as_yaml: bool
 ) -> None:
     texts = ["They ate soup.", None, "A goal!"]
     expected = lh.annotate({"text": texts}, "text", CODEBOOK, ctx)
     codebook = codebook_yaml(CODEBOOK) if as_yaml else CODEBOOK.to_dict()
-    got = _ok(client, "/v1/annotate", {"texts": texts, "codebook": codebook})
+    got = _ok(real, "/v1/annotate", {"texts": texts, "codebook": codebook})
     assert [row["label"] for row in got["data"]] == expected.labels
     assert expected.probs is not None
     assert [row["p_food"] for row in got["data"]] == pytest.approx(
@@ -260,7 +179,7 @@ def test_codes_are_those_of_the_library(
     assert got["codebook"] == CODEBOOK.hash
 
 
-def test_fields_that_a_codebook_asks_for(client: Client) -> None:
+def test_fields_that_a_codebook_asks_for(real: Client) -> None:
     schema = {
         "type": "object",
         "properties": {"n": {"enum": [1, 2]}, "all": {"type": "boolean"}},
@@ -269,7 +188,7 @@ def test_fields_that_a_codebook_asks_for(client: Client) -> None:
     }
     codebook = {"question": "How many?", "type": "fields", "schema": schema}
     body = {"texts": ["a", "b"], "codebook": codebook, "max_tokens": 40}
-    for row in _ok(client, "/v1/annotate", body)["data"]:
+    for row in _ok(real, "/v1/annotate", body)["data"]:
         assert row["n"] in (1, 2)
         assert isinstance(row["all"], bool)
 
@@ -285,12 +204,12 @@ def test_fields_that_a_codebook_asks_for(client: Client) -> None:
     ],
 )
 def test_metrics_count_tokens_by_kind(
-    client: Client, path: str, ask: dict[str, Any]
+    real: Client, path: str, ask: dict[str, Any]
 ) -> None:
     kind = path.rpartition("/")[2]
-    before = _work_tokens(client)
-    usage = _ok(client, path, ask)["usage"]
-    after = _work_tokens(client)
+    before = _work_tokens(real)
+    usage = _ok(real, path, ask)["usage"]
+    after = _work_tokens(real)
     grown = {key: n - before.get(key, 0) for key, n in after.items()}
     assert grown.pop((kind, "prompt")) == usage["prompt_tokens"] > 0
     reused = grown.pop((kind, "reused"))
@@ -309,17 +228,17 @@ def test_metrics_count_tokens_by_kind(
     ],
 )
 def test_tokens_count_if_another_text_is_too_long(
-    client: Client, path: str, ask: dict[str, Any]
+    real: Client, path: str, ask: dict[str, Any]
 ) -> None:
     kind = path.rpartition("/")[2]
-    before = _work_tokens(client).get((kind, "prompt"), 0)
-    status, got = client.post(path, ask)
+    before = _work_tokens(real).get((kind, "prompt"), 0)
+    status, got = real.post(path, ask)
     assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
-    assert _work_tokens(client)[kind, "prompt"] > before
+    assert _work_tokens(real)[kind, "prompt"] > before
 
 
-def _work_tokens(client: Client) -> dict[tuple[str, str], float]:
-    text = client.ask("GET", "/metrics")[1]
+def _work_tokens(real: Client) -> dict[tuple[str, str], float]:
+    text = real.ask("GET", "/metrics")[1]
     pattern = r'^llamaherd_work_tokens_total{kind="(\w+)",part="(\w+)"} (\S+)$'
     found = re.findall(pattern, text, re.MULTILINE)
     return {(kind, part): float(n) for kind, part, n in found}
@@ -328,63 +247,61 @@ def _work_tokens(client: Client) -> dict[tuple[str, str], float]:
 # ---- tokens ----
 
 
-def test_tokens_and_texts(client: Client, ctx: lh.Context) -> None:
+def test_tokens_and_texts(real: Client, ctx: lh.Context) -> None:
     text = "one two</s>"
-    got = _ok(client, "/tokenize", {"prompt": text, "return_token_strs": True})
+    got = _ok(real, "/tokenize", {"prompt": text, "return_token_strs": True})
     parsed = lh.tokenize(ctx.model, text, parse_special=True)
     assert (got["tokens"], got["count"]) == (parsed, len(parsed))
     assert len(got["token_strs"]) == len(parsed)
     assert got["max_model_len"] == ctx.model.n_ctx_train
-    plain = _ok(client, "/tokenize", {"prompt": text, "add_special_tokens": False})
+    plain = _ok(real, "/tokenize", {"prompt": text, "add_special_tokens": False})
     assert plain["tokens"] == lh.tokenize(
         ctx.model, text, add_special=False, parse_special=True
     )
     # Clients send the fields of chats, and of other servers, as null.
     nulls = dict.fromkeys(("messages", "temperature", "tools", "best_of", "bad_words"))
-    assert _ok(client, "/tokenize", {"prompt": text, **nulls})["tokens"] == parsed
-    of_llama = _ok(client, "/tokenize", {"content": "one", "add_special": True})
+    assert _ok(real, "/tokenize", {"prompt": text, **nulls})["tokens"] == parsed
+    of_llama = _ok(real, "/tokenize", {"content": "one", "add_special": True})
     assert of_llama["tokens"] == lh.tokenize(ctx.model, "one")
-    back = _ok(client, "/detokenize", {"tokens": plain["tokens"]})
+    back = _ok(real, "/detokenize", {"tokens": plain["tokens"]})
     assert back["prompt"] == back["content"]
     assert back["prompt"].strip() == text
 
 
-def test_what_lm_eval_asks_of_a_tokenizer(client: Client, ctx: lh.Context) -> None:
-    info = _get(client, "/tokenizer_info")
+def test_what_lm_eval_asks_of_a_tokenizer(real: Client, ctx: lh.Context) -> None:
+    info = _get(real, "/tokenizer_info")
     assert {"eos_token", "bos_token", "pad_token", "chat_template"} <= info.keys()
     assert info["chat_template"] == TEMPLATE
     for name, token in (
         ("eos_token", ctx.model.info.eos),
         ("bos_token", ctx.model.info.bos),
     ):
-        got = _ok(
-            client, "/tokenize", {"prompt": info[name], "add_special_tokens": False}
-        )
+        got = _ok(real, "/tokenize", {"prompt": info[name], "add_special_tokens": False})
         assert got["tokens"] == [token]
 
 
-def test_the_prompt_of_a_chat(client: Client, ctx: lh.Context) -> None:
+def test_the_prompt_of_a_chat(real: Client, ctx: lh.Context) -> None:
     messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
     prompt = lh.apply_chat_template(ctx.model, messages)
-    got = _ok(client, "/apply-template", {"messages": messages, "max_tokens": 3})
+    got = _ok(real, "/apply-template", {"messages": messages, "max_tokens": 3})
     assert got == {"prompt": prompt}
-    tokens = _ok(client, "/tokenize", {"messages": messages})
+    tokens = _ok(real, "/tokenize", {"messages": messages})
     asked = {"messages": messages, "max_tokens": 1, "seed": 1}
-    usage = _ok(client, "/v1/chat/completions", asked)["usage"]
+    usage = _ok(real, "/v1/chat/completions", asked)["usage"]
     assert tokens["count"] == usage["prompt_tokens"]
 
 
 @pytest.mark.parametrize("more", [{}, {"show_schema": False}])
 def test_the_prompt_of_a_chat_shows_the_schema_of_its_answer(
-    client: Client, more: dict[str, Any]
+    real: Client, more: dict[str, Any]
 ) -> None:
     schema = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}}
     form = {"type": "json_schema", "json_schema": {"name": "c", "schema": schema}}
     asked = {"messages": [{"role": "user", "content": "U"}], "response_format": form}
-    prompt = _ok(client, "/apply-template", {**asked, **more})["prompt"]
+    prompt = _ok(real, "/apply-template", {**asked, **more})["prompt"]
     assert ("colour" in prompt) is not bool(more)
-    tokens = _ok(client, "/tokenize", {**asked, **more})
-    answer = _ok(client, "/v1/chat/completions", {**asked, **more, "max_tokens": 9})
+    tokens = _ok(real, "/tokenize", {**asked, **more})
+    answer = _ok(real, "/v1/chat/completions", {**asked, **more, "max_tokens": 9})
     assert tokens["count"] == answer["usage"]["prompt_tokens"]
 
 
@@ -394,76 +311,46 @@ def test_special_tokens_of_a_template_that_begins_with_text_count_as_tokens(
     template = "Chat: {% for m in messages %}{{ m.content }}</s>{% endfor %}"
     path = tiny_models.write(tmp_path / "t.gguf", "llama", chat_template=template)
     messages = {"messages": [{"role": "user", "content": "U"}]}
-    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as client:
-        tokens = _ok(client, "/tokenize", messages)["tokens"]
+    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as real:
+        tokens = _ok(real, "/tokenize", messages)["tokens"]
         assert tokens[-1] == model.info.eos
-        usage = _ok(client, "/v1/chat/completions", {**messages, "max_tokens": 1})[
-            "usage"
-        ]
+        usage = _ok(real, "/v1/chat/completions", {**messages, "max_tokens": 1})["usage"]
         assert len(tokens) == usage["prompt_tokens"]
-
-
-@pytest.mark.parametrize(
-    ("path", "fields", "param"),
-    [
-        ("/tokenize", {}, "prompt"),
-        ("/tokenize", {"prompt": "a", "content": "b"}, "prompt"),
-        ("/tokenize", {"prompt": 5}, "prompt"),
-        ("/tokenize", {"prompt": "a", "add_special": True}, "add_special"),
-        ("/tokenize", {"prompt": "a", "parse_special": 1}, "parse_special"),
-        ("/tokenize", {"messages": [1]}, "messages[0]"),
-        ("/detokenize", {}, "tokens"),
-        ("/detokenize", {"tokens": "a"}, "tokens"),
-        ("/detokenize", {"tokens": [True]}, "tokens"),
-        ("/detokenize", {"tokens": [1 << 40]}, "tokens"),
-        ("/detokenize", {"tokens": [-1]}, "tokens"),
-        ("/apply-template", {"messages": []}, "messages"),
-        ("/apply-template", {"messages": [], "nonsense": 1}, "nonsense"),
-        ("/api/show", {}, "model"),
-        ("/api/show", {"model": NAME, "template": "x"}, "template"),
-        ("/api/show", {"model": 5}, "model"),
-    ],
-)
-def test_wrong_tokens(
-    client: Client, path: str, fields: dict[str, Any], param: str
-) -> None:
-    status, got = client.post(path, fields)
-    assert (status, got["error"]["param"]) == (400, param), got
 
 
 # ---- others ----
 
 
-def test_what_chat_ollama_asks_first(client: Client) -> None:
+def test_what_chat_ollama_asks_first(real: Client) -> None:
     """ellmer lists the models, requests the abilities of each, and then sends chats."""
-    (model,) = _get(client, "/api/tags")["models"]
+    (model,) = _get(real, "/api/tags")["models"]
     assert model["name"] == NAME
     assert isinstance(model["size"], int)
     assert model["modified_at"].endswith("+00:00")
-    shown = _ok(client, "/api/show", {"model": model["name"]})
+    shown = _ok(real, "/api/show", {"model": model["name"]})
     assert "completion" in shown["capabilities"]
     assert shown["details"]["family"] == "llama"
-    assert _ok(client, "/api/show", {"model": f"{NAME}:latest"}) == shown
-    status, got = client.post("/api/show", {"model": "other"})
+    assert _ok(real, "/api/show", {"model": f"{NAME}:latest"}) == shown
+    status, got = real.post("/api/show", {"model": "other"})
     assert (status, got["error"]["code"]) == (404, "model_not_found")
 
 
-def test_version(client: Client) -> None:
-    assert _get(client, "/version") == {"version": lh.__version__}
+def test_version(real: Client) -> None:
+    assert _get(real, "/version") == {"version": lh.__version__}
 
 
 @pytest.mark.parametrize("path", ["/health", "/nowhere", "/v1/completions"])
-def test_a_request_has_its_id(client: Client, path: str) -> None:
+def test_a_request_has_its_id(real: Client, path: str) -> None:
     ask = ("POST", path, {"prompt": "a", "stream": True, "max_tokens": 1})
-    headers = client.ask(*ask, headers={"X-Request-Id": "abc-1.2"})[2]
+    headers = real.ask(*ask, headers={"X-Request-Id": "abc-1.2"})[2]
     assert headers["x-request-id"] == "abc-1.2"
-    first, second = (client.ask(*ask)[2]["x-request-id"] for _ in range(2))
+    first, second = (real.ask(*ask)[2]["x-request-id"] for _ in range(2))
     assert len(first) == 32
     assert first != second
 
 
 @pytest.mark.parametrize("value", ["a b", "x" * 200, "a\tb", "é"])
-def test_an_odd_id_does_not_come_back(client: Client, value: str) -> None:
-    headers = client.ask("GET", "/health", headers={"X-Request-Id": value})[2]
+def test_an_odd_id_does_not_come_back(real: Client, value: str) -> None:
+    headers = real.ask("GET", "/health", headers={"X-Request-Id": value})[2]
     assert len(headers["x-request-id"]) == 32
     assert json.dumps(value) not in json.dumps(headers)

@@ -15,7 +15,7 @@ from llamaherd.server.routes import SHAPES
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from served import Client
@@ -24,6 +24,7 @@ GENERATE = "/generate"
 TEXT = "/v1/completions"
 CHAT = "/v1/chat/completions"
 PLACES = {GENERATE: "", TEXT: "", CHAT: "user:"}  # text before the prompt
+CONTEXT = {"n_threads": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -110,13 +111,6 @@ def test_the_sdk_does_not_ask_again_for_what_was_cut(client: Client) -> None:
     assert got.choices[0].finish_reason == "length"
 
 
-@pytest.fixture(scope="module")
-def real(chat_model: lh.Model) -> Iterator[Client]:
-    """Return the client of a server with a real context."""
-    with lh.Context(chat_model, n_threads=1) as ctx, served(ctx) as client:
-        yield client
-
-
 CUTS: list[dict[str, Any]] = [
     {"schema": {}},
     {"schema": {"type": "string", "minLength": 40}},
@@ -149,45 +143,6 @@ def test_schemas_that_masks_cannot_enforce(real: Client) -> None:
     status, got = real.post(GENERATE, ask)
     assert (status, got["error"]["code"]) == (422, "schema_not_followed")
     assert not got["error"]["message"].startswith("the prompt failed")
-
-
-@pytest.mark.parametrize(
-    ("ask", "param", "code"),
-    [
-        ({"prompt": []}, "prompt", "invalid_prompt"),
-        ({"prompt": "a" * 2000}, "prompt", "context_length_exceeded"),
-        ({"prompt": "a", "max_tokens": 4000}, "max_tokens", "context_length_exceeded"),
-        ({"prompt": "a", "schema": {"type": "nothing"}}, "schema", "invalid_value"),
-        ({"prompt": "a", "regex": "("}, "regex", "invalid_value"),
-        ({"prompt": "a", "grammar": "root ::= ("}, "grammar", "invalid_value"),
-        ({"prompt": "a", "regex": "(?=a)"}, "regex", "invalid_value"),
-        # No text follows these: the request is wrong, not the server.
-        ({"prompt": "a", "regex": r"[^\s\S]"}, "regex", "invalid_value"),
-        ({"prompt": "a", "grammar": "root ::= root"}, "grammar", "invalid_value"),
-        ({"prompt": "a", "schema": {"$ref": "#"}}, "schema", "invalid_value"),
-        ({"prompt": "a", "schema": False}, "schema", "invalid_value"),
-        (
-            {"prompt": "a", "grammar": "%llguidance {}\nstart: ("},
-            "grammar",
-            "invalid_value",
-        ),
-        ({"prompt": "a", "choices": []}, "choices", "invalid_value"),
-        ({"prompt": "a", "priority": 1 << 31}, "priority", "invalid_value"),
-        ({"prompt": "a", "priority": 10**400}, "priority", "invalid_value"),
-        (
-            {"prompt": "a", "logit_bias": {str(i): 1 for i in range(5000)}},
-            "logit_bias",
-            "invalid_value",
-        ),
-    ],
-)
-def test_prompts_that_cannot_be_run_tell_the_field(
-    real: Client, ask: dict[str, Any], param: str, code: str
-) -> None:
-    status, got = real.post(GENERATE, ask)
-    told = got["error"]
-    assert (status, told["param"], told["code"]) == (400, param, code), told
-    assert "prompt failed" not in told["message"]
 
 
 HOSTILE = ["a[1]", "prompts[0]", "['x']", "max_tokens"]

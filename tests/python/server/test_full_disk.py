@@ -224,21 +224,27 @@ def test_requests_about_files_and_batches_fail_alone(
         assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
 
 
-@pytest.mark.parametrize("n", [3, 100])
-def test_a_batch_can_be_cancelled_without_space(
-    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int
-) -> None:
-    """It ends when there is space again, and computes nothing more."""
-    is_full = threading.Event()
+@pytest.fixture
+def is_full(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return a switch: no change of a store succeeds while it is set."""
+    made = threading.Event()
     change = BatchStore._change
 
     def failing(store: BatchStore) -> Any:
-        if is_full.is_set():
+        if made.is_set():
             raise FULL
         return change(store)
 
     monkeypatch.setattr(BatchStore, "_change", failing)
     monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
+    return made
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_a_batch_can_be_cancelled_without_space(
+    fake: FakeContext, tmp_path: Path, is_full: threading.Event, n: int
+) -> None:
+    """It ends when there is space again, and computes nothing more."""
     fake.may_run.clear()
     with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, n)
@@ -264,17 +270,14 @@ def test_a_batch_can_be_cancelled_without_space(
 
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_requests_of_a_batch_that_ends_stop_although_the_disk_is_full(
-    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    fake: FakeContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_full: threading.Event,
+    how: str,
 ) -> None:
     """They would hold slots of clients until there is space again."""
-    is_full = threading.Event()
-    change = BatchStore._change
     ends: list[Callable[[str], object]] = []
-
-    def failing(store: BatchStore) -> Any:
-        if is_full.is_set():
-            raise FULL
-        return change(store)
 
     class Run(runner.BatchRun):
         """A run that the test may end."""
@@ -284,8 +287,6 @@ def test_requests_of_a_batch_that_ends_stop_although_the_disk_is_full(
             loop = asyncio.get_running_loop()
             ends.append(lambda how: loop.call_soon_threadsafe(self.end, how))
 
-    monkeypatch.setattr(BatchStore, "_change", failing)
-    monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
     monkeypatch.setattr(service, "BatchRun", Run)
     fake.may_run.clear()
     fake.held = "h"
@@ -348,22 +349,29 @@ def test_a_batch_may_end_while_its_cancellation_is_stored(
         assert wait_for_end(sdk, batch).status == "completed"
 
 
-def test_a_batch_whose_work_stopped_says_so(
-    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [sqlite3.DatabaseError, OSError])
+def test_a_batch_whose_work_stopped_says_so_and_can_be_cancelled(
+    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
 ) -> None:
     def broken(path: Path, skip: set[int]) -> Iterator[lines.RequestLine]:
         yield next(lines.request_lines(path, skip))
-        raise sqlite3.DatabaseError("database disk image is malformed")
+        raise error("the image is malformed")
 
     monkeypatch.setattr(runner, "request_lines", broken)
     with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 3)
-        error = _problem(sdk, batch)
-        assert error.code == "batch_stopped"
-        assert "malformed" in error.message
-        assert "restart" in error.message
+        told = _problem(sdk, batch)
+        assert told.code == "batch_stopped"
+        assert "malformed" in told.message
+        assert "restart" in told.message
+        assert client.ask("GET", "/dashboard.json")[1]["batches"] == []
         assert sdk.batches.cancel(batch.id).status == "cancelled"
-        assert sdk.batches.retrieve(batch.id).errors is None
+        ended = sdk.batches.retrieve(batch.id)
+        assert (ended.status, ended.request_counts.failed) == ("cancelled", 0)
+        assert ended.errors is None
+        with pytest.raises(openai.ConflictError):
+            sdk.batches.cancel(batch.id)
+        assert sdk.files.delete(batch.input_file_id).deleted
 
 
 def test_a_change_that_cannot_be_committed_is_undone(tmp_path: Path) -> None:

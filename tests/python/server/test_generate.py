@@ -89,27 +89,6 @@ def test_a_stream_has_the_same_text_in_pieces(client: Client, fake: FakeContext)
     assert fake.handles[0].options["stream"] is True
 
 
-BAD = [
-    ({"prompt": "a", "top_x": 1}, "top_x", "unsupported_parameter"),
-    ({"prompt": "a", "temprature": None}, "temprature", "unsupported_parameter"),
-    ({}, "prompt", "missing_field"),
-    ({"prompt": None}, "prompt", "missing_field"),
-    ({"prompt": "a", "temperature": "hot"}, "temperature", "invalid_value"),
-    ({"prompt": "a", "max_tokens": 0}, "max_tokens", "invalid_value"),
-    ({"prompt": "a", "max_tokens": 1.5}, "max_tokens", "invalid_value"),
-    ({"prompt": "a", "max_tokens": 10**400}, "max_tokens", "invalid_value"),
-    ({"prompt": "a", "temperature": 10**400}, "temperature", "invalid_value"),
-    ({"prompt": "a", "stream": 1}, "stream", "invalid_value"),
-    ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias", "invalid_value"),
-    ({"prompt": "a", "logit_bias": [1]}, "logit_bias", "invalid_value"),
-    ({"prompt": "a", "stop": "\ud800"}, "stop", "invalid_value"),
-    ({"prompt": "a", "stop": [""]}, "stop", "invalid_value"),
-    ({"prompt": "a", "grammar": "a", "choices": ["b"]}, "grammar", "invalid_value"),
-    ({"prompt": ""}, "prompt", "invalid_prompt"),
-    ({"prompt": "a", "max_tokens": 1000}, "max_tokens", "context_length_exceeded"),
-]
-
-
 WORDS = [
     ({"prompt": "a", "stream": 1}, "stream must be true or false, not 1"),
     ({"prompt": "a", "stop": [5]}, "stop[0] must be a text, not 5"),
@@ -155,19 +134,6 @@ def test_errors_of_the_library_use_the_words_of_json(chat_model: lh.Model) -> No
     assert told == needs + 'without it there is no chat template for "b"'
     told = message([[{"role": "user", "content": 1}]], chat=True)
     assert told == "prompt[0].content must be a text, not 1"
-
-
-@pytest.mark.parametrize(("asked", "param", "code"), BAD)
-@pytest.mark.parametrize("stream", [False, True])
-def test_what_a_client_does_wrong_is_told_by_name(
-    client: Client, asked: dict[str, Any], param: str, code: str, *, stream: bool
-) -> None:
-    body = {"stream": True, **asked} if stream else asked
-    status, got = client.post("/generate", body)
-    error = got["error"]
-    assert (status, error["param"], error["code"]) == (400, param, code)
-    assert error["type"] == "invalid_request_error"
-    assert param in error["message"]
 
 
 def test_a_prompt_that_fails_is_the_servers_fault(client: Client) -> None:

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-import tiny_models
 from llamaherd.engine.model.tokens import token_bytes
-from served import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
@@ -25,36 +21,23 @@ CHAT = {"messages": HELLO, "max_tokens": 3}
 TEXT = {"prompt": "one", "max_tokens": 3}
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
-    path = tmp_path_factory.mktemp("llama-server") / "tiny.gguf"
-    with lh.Model(tiny_models.write(path, "llama", chat_template=TEMPLATE)) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(model: lh.Model) -> Iterator[Client]:
-    with lh.Context(model) as ctx, served(ctx) as made:
-        yield made
-
-
 @pytest.mark.parametrize(
     ("path", "body"), [("/chat/completions", CHAT), ("/completions", TEXT)]
 )
 def test_answers_and_chunks_have_a_fingerprint(
-    client: Client, path: str, body: dict[str, Any]
+    real: Client, path: str, body: dict[str, Any]
 ) -> None:
-    status, got = client.post(path, body)
+    status, got = real.post(path, body)
     assert status == 200
     assert got["system_fingerprint"] == f"llamaherd-{lh.__version__}"
-    *chunks, _ = client.events(path, {**body, "stream": True})
+    *chunks, _ = real.events(path, {**body, "stream": True})
     assert {each["system_fingerprint"] for each in chunks} == {got["system_fingerprint"]}
 
 
-def test_the_number_of_tokens_of_a_chat(client: Client) -> None:
-    answered = client.post("/chat/completions", CHAT)[1]["usage"]["prompt_tokens"]
+def test_the_number_of_tokens_of_a_chat(real: Client) -> None:
+    answered = real.post("/chat/completions", CHAT)[1]["usage"]["prompt_tokens"]
     for start in ("/v1", ""):
-        status, got = client.post(f"{start}/chat/completions/input_tokens", CHAT)
+        status, got = real.post(f"{start}/chat/completions/input_tokens", CHAT)
         assert (status, got["input_tokens"]) == (200, answered), got
 
 
@@ -80,41 +63,41 @@ LONG = {"max_tokens": 10**6, "min_tokens": 10**5}
     ],
 )
 def test_a_prompt_is_read_whatever_the_length_of_its_answer(
-    client: Client, path: str, body: dict[str, Any], more: dict[str, int]
+    real: Client, path: str, body: dict[str, Any], more: dict[str, int]
 ) -> None:
-    expected = client.post(path, body)
+    expected = real.post(path, body)
     assert expected[0] == 200
-    assert client.post(path, {**body, **more}) == expected
+    assert real.post(path, {**body, **more}) == expected
     for name in more:
-        status, got = client.post(path, {**body, name: "3"})
+        status, got = real.post(path, {**body, name: "3"})
         assert (status, got["error"]["param"]) == (400, name)
 
 
-def test_a_prompt_beyond_the_context_is_counted(client: Client) -> None:
+def test_a_prompt_beyond_the_context_is_counted(real: Client) -> None:
     messages = [{"role": "user", "content": "one " * 5000}]
     for path, name in (("chat/completions", "messages"), ("responses", "input")):
-        status, got = client.post(f"/v1/{path}/input_tokens", {name: messages})
+        status, got = real.post(f"/v1/{path}/input_tokens", {name: messages})
         assert status == 200, got
         assert got["input_tokens"] > 5000
 
 
-def test_a_slot_may_be_named(client: Client) -> None:
+def test_a_slot_may_be_named(real: Client) -> None:
     """Any slot gives the same answer."""
-    expected = client.post("/chat/completions", {**CHAT, "seed": 1})[1]["choices"]
-    status, got = client.post("/chat/completions", {**CHAT, "seed": 1, "id_slot": 0})
+    expected = real.post("/chat/completions", {**CHAT, "seed": 1})[1]["choices"]
+    status, got = real.post("/chat/completions", {**CHAT, "seed": 1, "id_slot": 0})
     assert (status, got["choices"]) == (200, expected)
 
 
-def test_tokens_with_their_pieces(client: Client, model: lh.Model) -> None:
+def test_tokens_with_their_pieces(real: Client, ctx: lh.Context) -> None:
     """A token that is a part of a character has a list of bytes."""
     text = "a text with \u5abd and \U0001f917"
-    plain = client.post("/tokenize", {"content": text})[1]["tokens"]
-    got = client.post("/tokenize", {"content": text, "with_pieces": True})[1]["tokens"]
+    plain = real.post("/tokenize", {"content": text})[1]["tokens"]
+    got = real.post("/tokenize", {"content": text, "with_pieces": True})[1]["tokens"]
     assert [each["id"] for each in got] == plain
     pieces = [each["piece"] for each in got]
     assert any(isinstance(piece, list) for piece in pieces)
     encoded = [p.encode() if isinstance(p, str) else bytes(p) for p in pieces]
-    assert encoded == token_bytes(model, plain)
+    assert encoded == token_bytes(ctx.model, plain)
     # The answer in vLLM's form contains numbers.
     asked = {"prompt": text, "return_token_strs": True}
-    assert all(isinstance(t, int) for t in client.post("/tokenize", asked)[1]["tokens"])
+    assert all(isinstance(t, int) for t in real.post("/tokenize", asked)[1]["tokens"])

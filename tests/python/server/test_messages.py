@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import pytest
 from fake_context import FakeContext, answer
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 PATH = "/v1/messages"
@@ -25,16 +22,7 @@ CITY = {
     "required": ["city"],
 }
 TOOL = {"name": "weather", "description": "Get the weather.", "input_schema": CITY}
-
-
-@pytest.fixture(scope="module")
-def real(chat_model: lh.Model) -> Iterator[Client]:
-    """Return the client of a server with a tiny model."""
-    with (
-        lh.Context(chat_model, n_ctx=2048, n_threads=1, deterministic=True) as ctx,
-        served(ctx) as made,
-    ):
-        yield made
+CONTEXT = {"n_ctx": 2048, "n_threads": 1, "deterministic": True}
 
 
 def _events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -219,47 +207,6 @@ def test_an_answer_in_a_form(real: Client) -> None:
     status, got = real.post(PATH, body)
     assert status == 200, got
     assert json.loads(got["content"][0]["text"])["city"] in ("Paris", "Rome")
-
-
-@pytest.mark.parametrize(
-    ("more", "param", "code"),
-    [
-        ({"max_tokens": None}, "max_tokens", "missing_field"),
-        ({"max_tokens": 0}, "max_tokens", "invalid_value"),
-        ({"max_tokens": 1 << 20}, "max_tokens", "context_length_exceeded"),
-        ({"messages": []}, "messages", "invalid_value"),
-        ({"messages": [{"role": "tool", "content": "a"}]}, "messages[0].role", None),
-        ({"messages": [{"role": "user"}]}, "messages[0].content", None),
-        ({"messages": [{"role": "user", "content": [1]}]}, "messages", None),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
-            "messages[0].content[0]",
-            None,
-        ),
-        ({"stop_sequences": [1]}, "stop_sequences", None),
-        ({"stop": ["a"]}, "stop", "unsupported_parameter"),
-        ({"system": 1}, "system", None),
-        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools", None),
-        ({"tool_choice": {"type": "some"}}, "tool_choice", None),
-        ({"tool_choice": {"type": "any"}}, "tool_choice", None),
-        ({"thinking": {"type": "maybe"}}, "thinking", None),
-        ({"output_config": {"format": {"type": "xml"}}}, "output_config", None),
-        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config", None),
-        ({"mcp_servers": [{"url": "x"}]}, "mcp_servers", "unsupported_parameter"),
-        ({"container": "c"}, "container", "unsupported_parameter"),
-        ({"temperature": 3}, "temperature", None),
-        ({"nonsense": 1}, "nonsense", "unsupported_parameter"),
-    ],
-    ids=str,
-)
-def test_a_wrong_field_is_refused_by_name(
-    client: Client, more: dict[str, Any], param: str, code: str | None
-) -> None:
-    status, got = client.post(PATH, {**ASK, **more})
-    assert status == 400, got
-    assert (got["type"], got["error"]["type"]) == ("error", "invalid_request_error")
-    assert got["error"]["param"] == param, got
-    assert code in (None, got["error"]["code"]), got
 
 
 def test_an_error_within_a_stream_is_an_event(client: Client, fake: FakeContext) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import pytest
-from served import NAME, served
+from served import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fake_context import FakeContext
     from served import Client
 
@@ -27,14 +24,7 @@ CITY = {
     "properties": {"city": {"enum": ["Paris", "Rome"]}},
     "required": ["city"],
 }
-
-
-@pytest.fixture(scope="module")
-def real(chat_model: lh.Model) -> Iterator[Client]:
-    """Return the client of a server with a tiny model."""
-    options: Any = {"n_ctx": 2048, "n_threads": 1, "deterministic": True}
-    with lh.Context(chat_model, **options) as ctx, served(ctx) as made:
-        yield made
+CONTEXT = {"n_ctx": 2048, "n_threads": 1, "deterministic": True}
 
 
 def _lines(client: Client, body: dict[str, Any]) -> list[Any]:

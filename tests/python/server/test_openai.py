@@ -11,21 +11,11 @@ from fake_context import FakeContext, answer
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture
-def sdk(client: Client) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{client.url}/v1", api_key="none", max_retries=0
-    ) as made:
-        yield made
 
 
 def _text(fake: FakeContext, handle: int = -1) -> str:
@@ -55,27 +45,6 @@ def test_completion(sdk: openai.OpenAI) -> None:
     assert (got.object, got.choices[0].finish_reason) == ("text_completion", "length")
     assert got.usage is not None
     assert got.usage.total_tokens == 9
-
-
-def test_chat_as_a_stream(sdk: openai.OpenAI, fake: FakeContext) -> None:
-    chunks = list(
-        sdk.chat.completions.create(
-            model=NAME,
-            messages=HELLO,
-            max_completion_tokens=4,
-            stream=True,
-            stream_options={"include_usage": True},
-        )
-    )
-    assert chunks[0].choices[0].delta.role == "assistant"
-    texts = [c.choices[0].delta.content for c in chunks if c.choices]
-    assert "".join(text or "" for text in texts) == answer(fake.handles[0].prompt, 4)
-    assert chunks[-2].choices[0].finish_reason == "length"
-    assert chunks[-1].choices == []
-    assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == 4
-    assert all(chunk.usage is None for chunk in chunks[:-1])
-    assert len({chunk.id for chunk in chunks}) == 1
 
 
 def test_completion_as_a_stream_without_usage(client: Client) -> None:
@@ -314,130 +283,6 @@ def test_messages_of_an_answer_can_be_sent_back(
     text = _text(fake)
     assert text.startswith("system:a;user:hello;assistant:")
     assert text.endswith(";user:bc;assistant:")
-
-
-def test_a_known_field_that_is_not_supported_has_no_suggestion(client: Client) -> None:
-    message = client.post(TEXT, {"prompt": "a", "best_of": 2})[1]["error"]["message"]
-    assert "did you mean" not in message
-
-
-BAD_BOTH = [
-    ({"tools": [{"type": "function"}]}, "tools"),
-    ({"n": 0}, "n"),
-    ({"logprobs": 21}, "logprobs"),
-    ({"response_format": {"type": "nothing"}}, "response_format"),
-    ({"frequency_penalty": 2.5}, "frequency_penalty"),
-    ({"nonsense": None}, "nonsense"),
-    ({"top_k": "5"}, "top_k"),
-    ({"user": 5}, "user"),
-    ({"temperature": 3}, "temperature"),
-    ({"temperature": -1}, "temperature"),
-    ({"top_p": 1.5}, "top_p"),
-    ({"seed": 0.5}, "seed"),
-    ({"seed": 1 << 70}, "seed"),
-    ({"logit_bias": {"5": 101}}, "logit_bias"),
-    ({"logit_bias": {"-5": 1}}, "logit_bias"),
-    ({"logit_bias": [[5, 1]]}, "logit_bias"),
-    ({"max_tokens": 0}, "max_tokens"),
-    ({"max_tokens": 1 << 31}, "max_tokens"),
-    ({"max_tokens": 1 << 70}, "max_tokens"),
-    ({"n": True}, "n"),
-    ({"presence_penalty": False}, "presence_penalty"),
-    ({"echo": 0}, "echo"),
-    ({"store": 1}, "store"),
-    ({"metadata": "a"}, "metadata"),
-    ({"tool_choice": "required"}, "tool_choice"),
-    ({"repetition_penalty": -1.1}, "repetition_penalty"),
-    ({"min_tokens": 1, "guided_regex": "a"}, "guided_regex"),
-    ({"samplers": ["top_k"]}, "samplers"),
-    ({"ignore_eos": 1}, "ignore_eos"),
-    (
-        {"stream": True, "stream_options": {"continuous_usage_stats": 1}},
-        "stream_options.continuous_usage_stats",
-    ),
-    ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
-    ({"stream": "yes"}, "stream"),
-    ({"stream_options": {"include_usage": True}}, "stream_options"),
-    ({"stream": True, "stream_options": 5}, "stream_options"),
-    ({"stream": True, "stream_options": {"x": 5}}, "stream_options.x"),
-    (
-        {"stream": True, "stream_options": {"include_usage": 1}},
-        "stream_options.include_usage",
-    ),
-]
-
-
-@pytest.mark.parametrize(("fields", "param"), BAD_BOTH)
-@pytest.mark.parametrize("path", [CHAT, TEXT])
-def test_what_cannot_be_done_is_refused_by_name(
-    client: Client, path: str, fields: dict[str, Any], param: str
-) -> None:
-    ask: dict[str, Any] = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
-    status, got = client.post(path, {**ask, **fields})
-    assert (status, got["error"]["param"]) == (400, param)
-    assert param in got["error"]["message"]
-    assert got["error"]["type"] == "invalid_request_error"
-
-
-BAD_MESSAGES = [
-    (None, "messages"),
-    ([], "messages"),
-    ("hello", "messages"),
-    (["hello"], "messages[0]"),
-    ([{"content": "a"}], "messages[0].role"),
-    ([{"role": "function", "content": "a"}], "messages[0].role"),
-    ([{"role": "tool", "content": "a", "tool_call_id": 5}], "messages[0].tool_call_id"),
-    (
-        [{"role": "assistant", "content": "a", "tool_calls": [{"id": "b"}]}],
-        "messages[0].tool_calls[0]",
-    ),
-    ([{"role": ["user"], "content": "a"}], "messages[0].role"),
-    ([{"role": "user"}], "messages[0].content"),
-    ([{"role": "user", "content": 5}], "messages[0].content"),
-    ([{"role": "user", "content": []}], "messages[0].content"),
-    ([{"role": "user", "content": ["a"]}], "messages[0].content[0]"),
-    (
-        [{"role": "user", "content": [{"type": "image_url", "text": "a"}]}],
-        "messages[0].content[0]",
-    ),
-    (
-        [{"role": "user", "content": [{"type": "text", "text": 5}]}],
-        "messages[0].content[0].text",
-    ),
-    ([{"role": "user", "content": "a", "name": 5}], "messages[0].name"),
-    ([{"role": "user", "content": "a", "tool_call_id": "b"}], "messages[0].tool_call_id"),
-    (
-        [{"role": "user", "content": [{"type": "text", "text": "a", "x": 1}]}],
-        "messages[0].content[0].x",
-    ),
-    ([{"role": "user", "content": "\ud800"}], "messages[0].content"),
-]
-
-
-def test_a_part_that_is_no_text_is_named(client: Client) -> None:
-    part = {"type": "image_url", "image_url": {"url": "data:,"}}
-    asked = {"messages": [{"role": "user", "content": [part]}]}
-    _, got = client.post(CHAT, asked)
-    assert got["error"]["message"] == (
-        'messages[0].content[0] is of type "image_url": this model reads text only'
-    )
-    asked = {"messages": [{"role": "user", "content": [{"type": "text"}]}]}
-    _, got = client.post(CHAT, asked)
-    assert got["error"]["message"] == (
-        "messages[0].content[0].text must be a string, not null"
-    )
-
-
-@pytest.mark.parametrize(("messages", "param"), BAD_MESSAGES)
-def test_bad_messages(client: Client, messages: object, param: str) -> None:
-    status, got = client.post(CHAT, {"messages": messages})
-    assert (status, got["error"]["param"]) == (400, param)
-
-
-@pytest.mark.parametrize("prompt", [None, 5, {}, "", "\ud800", ["a", 1]])
-def test_bad_prompts(client: Client, prompt: object) -> None:
-    status, got = client.post(TEXT, {"prompt": prompt})
-    assert (status, got["error"]["param"]) == (400, "prompt")
 
 
 def test_a_model_without_a_template_has_no_chat(tiny_path: Any) -> None:

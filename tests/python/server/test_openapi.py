@@ -5,65 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
-import llamaherd as lh
 import pytest
+import served
 import thorough
-import tiny_models
-from llamaherd.server.anthropic import Messages
-from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
-from llamaherd.server.generate import GenerateApi
-from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
-from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
 from llamaherd.server.routes import SHAPES as ROUTES
 from llamaherd.server.sampling import ALIASES
-from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
-from llamaherd.server.tokenizing import (
-    ChatTokensApi,
-    CountTokensApi,
-    DetokenizeApi,
-    TemplateApi,
-    TokenizeApi,
-)
-from served import NAME, served
+from served import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 Schema = dict[str, Any]
 SHAPES = {
-    "/generate": GenerateApi,
-    "/v1/completions": Completions,
-    "/v1/chat/completions": ChatCompletions,
-    "/v1/chat/completions/input_tokens": ChatTokensApi,
-    "/v1/messages": Messages,
-    "/v1/messages/count_tokens": CountTokensApi,
-    "/v1/embeddings": EmbeddingsApi,
-    "/v1/score": ScoreApi,
-    "/v1/classify": ClassifyApi,
-    "/v1/annotate": AnnotateApi,
-    "/v1/rerank": RerankApi,
-    "/tokenize": TokenizeApi,
-    "/detokenize": DetokenizeApi,
-    "/apply-template": TemplateApi,
-    "/api/chat": OllamaChat,
-    "/api/embed": OllamaEmbed,
-    "/api/show": ShowApi,
+    shape.shown_path(): shape
+    for shape in ROUTES.values()
+    if "responses" not in shape.path
 }
 MESSAGES = [{"role": "user", "content": "a"}]
 CODEBOOK = {"question": "Which?", "labels": ["a", "b"]}
-# A valid request for each path.
+# Valid requests for each path.
 BODIES: dict[str, list[Schema]] = {
-    "/generate": [{"prompt": "a", "max_tokens": 2}],
+    **{path: [body] for path, body in served.BODIES.items()},
     "/v1/completions": [
         {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": True}
     ],
     "/v1/chat/completions": [{"messages": MESSAGES, "max_tokens": 2, "n": 2}],
-    "/v1/chat/completions/input_tokens": [{"messages": MESSAGES}],
-    "/v1/messages": [{"messages": MESSAGES, "max_tokens": 2}],
-    "/v1/messages/count_tokens": [{"messages": MESSAGES}],
     "/v1/embeddings": [{"input": ["a"]}, {"input": [1], "encoding_format": "base64"}],
     "/v1/score": [{"prompts": ["a"], "continuations": [[" b", " c"]]}],
     "/v1/classify": [{"prompts": ["a", "a " * 600], "labels": ["b", "c"]}],
@@ -73,30 +40,17 @@ BODIES: dict[str, list[Schema]] = {
         {"query": "a", "texts": ["b", "c"], "return_text": True},
     ],
     "/tokenize": [{"prompt": "a"}, {"messages": MESSAGES, "return_token_strs": True}],
-    "/detokenize": [{"tokens": [1, 2]}],
-    "/apply-template": [{"messages": MESSAGES}],
-    "/api/chat": [{"messages": MESSAGES, "stream": False}],
-    "/api/embed": [{"input": ["a"]}],
-    "/api/show": [{"model": NAME}],
 }
 PAGES = [
     *("/v1/models", "/tokenizer_info", "/api/tags", "/version", "/health"),
     *("/openapi.json", f"/v1/models/{NAME}"),
 ]
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    path = tmp_path_factory.mktemp("openapi") / "tiny.gguf"
-    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
-    tiny_models.write(path, "llama", chat_template=template)
-    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def document(client: Client) -> Schema:
-    status, got, _ = client.ask("GET", "/openapi.json")
+def document(real: Client) -> Schema:
+    status, got, _ = real.ask("GET", "/openapi.json")
     assert status == 200
     return got  # type: ignore[no-any-return]
 
@@ -122,9 +76,9 @@ def _properties(schema: Schema) -> dict[str, Schema]:
     return {name: each for kind in kinds for name, each in kind["properties"].items()}
 
 
-def test_it_has_every_path(client: Client, document: Schema) -> None:
-    assert client.server is not None
-    app: Any = client.server.config.app
+def test_it_has_every_path(real: Client, document: Schema) -> None:
+    assert real.server is not None
+    app: Any = real.server.config.app
     shown_routes = [route for route in app.routes if route.include_in_schema]
     routes = {route.path.replace(":path", "") for route in shown_routes}
     assert document["paths"].keys() == routes
@@ -154,31 +108,31 @@ def test_it_has_every_field(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", list(SHAPES))
-def test_every_field_is_known(client: Client, document: Schema, path: str) -> None:
+def test_every_field_is_known(real: Client, document: Schema, path: str) -> None:
     """Null, which means no value, is accepted for all optional fields."""
     schema = _body_of(document, path)
     kinds = schema.get("anyOf", [schema])
     for kind, body in zip(kinds, BODIES[path], strict=False):
         free = kind["properties"].keys() - body.keys()
-        status, got = client.post(path, {**dict.fromkeys(free), **body})
+        status, got = real.post(path, {**dict.fromkeys(free), **body})
         assert status == 200, got
-    status, got = client.post(path, {**BODIES[path][0], "nonsense": 1})
+    status, got = real.post(path, {**BODIES[path][0], "nonsense": 1})
     assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
 
 
 @pytest.mark.more(reason="many requests or long waits in the server", cases=5)
 @pytest.mark.parametrize("path", list(SHAPES))
 def test_requests_and_answers_follow_it(
-    client: Client, document: Schema, path: str
+    real: Client, document: Schema, path: str
 ) -> None:
     responses = _operation(document, path, "post")["responses"]
     for body in BODIES[path]:
         _checker(document, _body_of(document, path)).validate(body)
-        status, got = client.post(path, body)
+        status, got = real.post(path, body)
         assert status == 200, got
         schema = responses["200"]["content"]["application/json"]["schema"]
         _checker(document, schema).validate(got)
-    status, got = client.post(path, {})
+    status, got = real.post(path, {})
     assert status == 400
     assert not _checker(document, _body_of(document, path)).is_valid({}) or path in (
         "/tokenize",
@@ -189,9 +143,9 @@ def test_requests_and_answers_follow_it(
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_follow_it(client: Client, document: Schema, path: str) -> None:
+def test_pages_follow_it(real: Client, document: Schema, path: str) -> None:
     responses = _operation(document, path, "get")["responses"]
-    status, got, _ = client.ask("GET", path)
+    status, got, _ = real.ask("GET", path)
     assert status == 200
     schema = responses["200"]["content"]["application/json"]["schema"]
     _checker(document, schema).validate(got)
@@ -199,7 +153,7 @@ def test_pages_follow_it(client: Client, document: Schema, path: str) -> None:
 
 @pytest.mark.parametrize("path", list(SHAPES)[:7])
 def test_nothing_beyond_a_range_is_taken(
-    client: Client, document: Schema, path: str
+    real: Client, document: Schema, path: str
 ) -> None:
     (body, *_) = BODIES[path]
     for name, each in _properties(_body_of(document, path)).items():
@@ -207,7 +161,7 @@ def test_nothing_beyond_a_range_is_taken(
         for side, step in (("minimum", -1), ("maximum", 1)):
             if side not in schema or name in ALIASES:
                 continue
-            status, got = client.post(path, {**body, name: schema[side] + step})
+            status, got = real.post(path, {**body, name: schema[side] + step})
             assert (status, got["error"]["param"]) == (400, name), got
 
 
@@ -222,7 +176,7 @@ ODD: list[Any] = [
 @pytest.mark.more(reason="every value in every field: 9,000 requests")
 @pytest.mark.parametrize("path", list(SHAPES))
 def test_odd_values_are_answered_or_refused_by_name(
-    client: Client, document: Schema, path: str
+    real: Client, document: Schema, path: str
 ) -> None:
     """In `make test`, two of the values are tried for each field."""
     bodies = BODIES[path]
@@ -230,7 +184,7 @@ def test_odd_values_are_answered_or_refused_by_name(
     for i, name in enumerate(sorted(_properties(_body_of(document, path)))):
         for j in range(n_values):
             odd = {name: ODD[(n_values * i + j) % len(ODD)]}
-            status, got = client.post(path, {**bodies[-1], **odd})
+            status, got = real.post(path, {**bodies[-1], **odd})
             assert status in (200, 400, 404, 422), (odd, got)
             if status == 400:
                 assert got["error"]["param"] is not None, (odd, got)

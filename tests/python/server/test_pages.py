@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.stats import Load
-from llamaherd.server import metrics
+from llamaherd.server.pages import OF_LOAD
 from llamaherd.server.settings import ServerSettings
 from served import NAME, served
 from waiting import wait_until
@@ -69,7 +69,7 @@ def test_metrics_count_what_was_answered(fake: FakeContext) -> None:
 
 
 def test_figures_say_in_words_what_they_are(fake: FakeContext) -> None:
-    assert set(metrics.OF_LOAD) == {each.name for each in fields(Load)}
+    assert set(OF_LOAD) == {each.name for each in fields(Load)}
     with served(fake) as client:
         text = client.ask("GET", "/metrics")[1]
     helps = dict(re.findall(r"^# HELP (llamaherd_\S+) (.+)$", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The preparation of a request ends soon after its client has left."""
+"""The preparation of a request ends soon after its real has left."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from served import served
 from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 N = 12  # items of each request
@@ -50,6 +48,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "documents": ("/v1/rerank", {"query": "q", "documents": _TEXTS}),
     "choices": ("/generate", {"prompt": "x", "choices": _TEXTS}),
 }
+CONTEXT = {"n_threads": 1, "n_seq_max": 4}
 
 
 class _Held:
@@ -82,56 +81,47 @@ def held(monkeypatch: pytest.MonkeyPatch) -> _Held:
     return made
 
 
-@pytest.fixture(scope="module")
-def client(chat_model: lh.Model) -> Iterator[Client]:
-    with (
-        lh.Context(chat_model, n_threads=1, n_seq_max=4) as ctx,
-        served(ctx) as made,
-    ):
-        yield made
-
-
-def _n_inside(client: Client) -> int:
-    assert client.server is not None
-    return client.server.shared.queue.n_inside
+def _n_inside(real: Client) -> int:
+    assert real.server is not None
+    return real.server.shared.queue.n_inside
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_each_part_of_a_request_asks_whether_somebody_waits(
-    client: Client, held: _Held, name: str
+    real: Client, held: _Held, name: str
 ) -> None:
     path, body = REQUESTS[name]
-    status, answer = client.post(path, body)
+    status, answer = real.post(path, body)
     assert status == 200, answer
     assert held.n_asked > N
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_nothing_more_is_prepared_for_a_client_that_is_gone(
-    client: Client, held: _Held, name: str
+    real: Client, held: _Held, name: str
 ) -> None:
     held.k = N // 2
-    link = client.connect(*REQUESTS[name])
+    link = real.connect(*REQUESTS[name])
     assert held.is_there.wait(HANGS_S)
     link.close()
-    wait_until(lambda: _n_inside(client) == 0)
+    wait_until(lambda: _n_inside(real) == 0)
     assert held.n_asked == held.k  # it ended where it asked
     held.k = 0
-    assert client.post("/generate", {"prompt": "x", "max_tokens": 1})[0] == 200
+    assert real.post("/generate", {"prompt": "x", "max_tokens": 1})[0] == 200
 
 
 def test_a_request_that_waits_for_a_thread_ends_at_once(
-    client: Client, held: _Held
+    real: Client, held: _Held
 ) -> None:
     held.k = N // 2
-    assert client.server is not None
-    threads = client.server.shared.threads.pool("compile")
+    assert real.server is not None
+    threads = real.server.shared.threads.pool("compile")
     may_go_on = threading.Event()
     busy = [threads.submit(may_go_on.wait) for _ in range(2)]
-    link = client.connect(*REQUESTS["choices"])
-    wait_until(lambda: _n_inside(client) == 1)
+    link = real.connect(*REQUESTS["choices"])
+    wait_until(lambda: _n_inside(real) == 1)
     link.close()
-    wait_until(lambda: _n_inside(client) == 0)
+    wait_until(lambda: _n_inside(real) == 0)
     may_go_on.set()
     assert all(each.result() for each in busy)
     assert held.n_asked == 0
@@ -141,9 +131,9 @@ def test_a_preparation_ends_after_the_timeout(chat_model: lh.Model, held: _Held)
     held.k = N // 2
     with (
         lh.Context(chat_model, n_threads=1, n_seq_max=4) as ctx,
-        served(ctx, timeout_s=0.05) as client,
+        served(ctx, timeout_s=0.05) as real,
     ):
-        status, answer = client.post(*REQUESTS["labels"])
+        status, answer = real.post(*REQUESTS["labels"])
         assert status == 504
         assert "took more than" in answer["error"]["message"]
 
@@ -152,12 +142,12 @@ def test_a_preparation_ends_with_the_server(chat_model: lh.Model, held: _Held) -
     held.k = N // 2
     with (
         lh.Context(chat_model, n_threads=1, n_seq_max=4) as ctx,
-        served(ctx, grace_s=0.0) as client,
+        served(ctx, grace_s=0.0) as real,
     ):
-        link = client.connect(*REQUESTS["labels"])
+        link = real.connect(*REQUESTS["labels"])
         assert held.is_there.wait(HANGS_S)
-        assert client.server is not None
-        client.server.should_exit = True
+        assert real.server is not None
+        real.server.should_exit = True
         assert link.recv(12) == b"HTTP/1.1 503"
         link.close()
 

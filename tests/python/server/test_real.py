@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -145,26 +143,6 @@ def test_the_sdk(client: Client, smollm2: lh.Model) -> None:
     assert drawn.choices[0].text == again.text
 
 
-def test_the_sdk_from_asyncio(client: Client, alone: dict[str, str | None]) -> None:
-    async def ask_all() -> list[str]:
-        async with openai.AsyncOpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
-            (model,) = (await sdk.models.list()).data
-
-            async def one(prompt: str) -> str:
-                chunks = await sdk.completions.create(
-                    model=model.id,
-                    prompt=prompt,
-                    max_tokens=12,
-                    temperature=0,
-                    stream=True,
-                )
-                return "".join([chunk.choices[0].text async for chunk in chunks])
-
-            return await asyncio.gather(*map(one, PROMPTS))
-
-    assert asyncio.run(ask_all()) == list(alone.values())
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_200_clients_that_go_away_leave_nothing_behind(
     client: Client, alone: dict[str, str | None], *, stream: bool
@@ -190,41 +168,6 @@ def test_a_client_that_goes_away_in_a_long_prompt(client: Client) -> None:
     for link in links:
         link.close()
     wait_until(lambda: _n_inside(client) == 0)
-
-
-def test_300_at_once_are_each_answered_or_told_to_wait(client: Client) -> None:
-    start = threading.Barrier(300)
-
-    def ask(i: int) -> tuple[int, Any]:
-        start.wait()
-        return client.post("/generate", {"prompt": f"Story {i}:", "max_tokens": 2})
-
-    with ThreadPoolExecutor(300) as pool:
-        got = list(pool.map(ask, range(300)))
-    assert {status for status, _ in got} <= {200, 429}
-    assert sum(status == 200 for status, _ in got) >= 250
-    assert all(len(body["tokens"]) == 2 for status, body in got if status == 200)
-
-
-def test_what_the_model_cannot_is_the_clients_fault(client: Client) -> None:
-    asks: list[tuple[dict[str, Any], str, str]] = [
-        ({"prompt": "word " * 20_000}, "prompt", "context_length_exceeded"),
-        ({"prompt": "a", "max_tokens": 1 << 30}, "max_tokens", "context_length_exceeded"),
-        ({"prompt": ""}, "prompt", "invalid_prompt"),
-        ({"prompt": []}, "prompt", "invalid_prompt"),
-        ({"prompt": [5, -1]}, "prompt", "invalid_value"),
-        ({"prompt": [49152]}, "prompt", "invalid_value"),
-        ({"prompt": [0.5]}, "prompt", "invalid_value"),
-        ({"prompt": {"a": 1}}, "prompt", "invalid_value"),
-        ({"prompt": "a", "grammar": "root ::= ("}, "grammar", "invalid_value"),
-        ({"prompt": "a", "logit_bias": {"999999": 1}}, "logit_bias", "invalid_value"),
-        ({"prompt": "a", "system": "b"}, "system", "invalid_value"),
-        ({"prompt": [{"role": "user"}], "chat": True}, "prompt", "invalid_value"),
-    ]
-    for ask, param, code in asks:
-        status, got = client.post("/generate", ask)
-        error = got["error"]
-        assert (status, error["param"], error["code"]) == (400, param, code), error
 
 
 def test_sigterm_lets_requests_end(

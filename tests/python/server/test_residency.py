@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from llamaherd.server.models.store import ModelStore
 from llamaherd.server.protocol import ClientGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from llamaherd.engine.native.models import LoadInterrupt
@@ -109,6 +109,7 @@ class Case:
 
     def __init__(self, folder: Path, *, room: int = ROOM, **options: Any) -> None:
         self.bench = Bench()
+        self.folder = folder
         specs = []
         for name in "abc":
             path = folder / f"{name}.gguf"
@@ -149,16 +150,29 @@ class Case:
         return {each.name: each.state for each in self.registry.shown()}[name]
 
 
-@asynccontextmanager
-async def _case(folder: Path, **options: Any) -> AsyncIterator[Case]:
-    case = Case(folder, **options)
-    try:
-        yield case
-    finally:
-        for gate in case.bench.gates.values():
-            gate.set()
-        await case.registry.close()
-        assert case.bench.in_memory == set()
+def _resident(**options: Any) -> Callable[[Any], Any]:
+    """Run a test with a `Case` of these options."""
+
+    def decorated(test: Callable[..., Any]) -> Any:
+        async def run(folder: Path, *arguments: Any) -> None:
+            case = Case(folder, **options)
+            try:
+                await test(case, *arguments)
+            finally:
+                for gate in case.bench.gates.values():
+                    gate.set()
+                await case.registry.close()
+                assert case.bench.in_memory == set()
+
+        def test_in_loop(tmp_path: Path) -> None:
+            asyncio.run(run(tmp_path))
+
+        def seeded(tmp_path: Path, seed: int) -> None:
+            asyncio.run(run(tmp_path, seed))
+
+        return seeded if "seed" in test.__annotations__ else test_in_loop
+
+    return decorated
 
 
 async def _idle() -> None:
@@ -167,431 +181,355 @@ async def _idle() -> None:
         await asyncio.sleep(0.001)
 
 
-def test_concurrent_first_requests_load_once(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            case.bench.gates["a"] = threading.Event()
-            tasks = [case.start(name) for name in ["a", "a-lora"] * 10]
-            await case.until_log("+a")
-            await _idle()
-            case.bench.gates["a"].set()
-            got = await asyncio.gather(*tasks)
-            assert len(set(map(id, got))) == 2
-            assert case.bench.log == ["+a"]
-
-    asyncio.run(run())
+@_resident()
+async def test_concurrent_first_requests_load_once(case: Case) -> None:
+    case.bench.gates["a"] = threading.Event()
+    tasks = [case.start(name) for name in ["a", "a-lora"] * 10]
+    await case.until_log("+a")
+    await _idle()
+    case.bench.gates["a"].set()
+    got = await asyncio.gather(*tasks)
+    assert len(set(map(id, got))) == 2
+    assert case.bench.log == ["+a"]
 
 
-def test_loading_a_model_holds_no_request_of_another(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, room=2 * ROOM) as case:
-            await case.ask("a")
-            case.bench.gates["b"] = threading.Event()
-            second = case.start("b")
-            await case.until_log("+a", "+b")
-            for _ in range(50):
-                await case.ask("a")
-            assert not second.done()
-            case.bench.gates["b"].set()
-            await second
-
-    asyncio.run(run())
+@_resident(room=2 * ROOM)
+async def test_loading_a_model_holds_no_request_of_another(case: Case) -> None:
+    await case.ask("a")
+    case.bench.gates["b"] = threading.Event()
+    second = case.start("b")
+    await case.until_log("+a", "+b")
+    for _ in range(50):
+        await case.ask("a")
+    assert not second.done()
+    case.bench.gates["b"].set()
+    await second
 
 
-def test_a_broken_file_fails_its_own_requests_and_may_be_tried_again(
-    tmp_path: Path,
+@_resident()
+async def test_a_broken_file_fails_its_own_requests_and_may_be_tried_again(
+    case: Case,
 ) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            case.bench.broken.add("b")
-            await case.ask("a")
-            for _ in range(2):
-                with pytest.raises(
-                    ApiError, match="'b' cannot be loaded: is broken"
-                ) as e:
-                    await case.ask("b")
-                assert (e.value.status, e.value.code) == (500, "model_not_loaded")
-            case.bench.broken.clear()
+    case.bench.broken.add("b")
+    await case.ask("a")
+    for _ in range(2):
+        with pytest.raises(ApiError, match="'b' cannot be loaded: is broken") as e:
             await case.ask("b")
-            await case.ask("a")
-            assert case.registry.shown()[2].n_failures == 2
+        assert (e.value.status, e.value.code) == (500, "model_not_loaded")
+    case.bench.broken.clear()
+    await case.ask("b")
+    await case.ask("a")
+    assert case.registry.shown()[2].n_failures == 2
 
-    asyncio.run(run())
+
+@_resident(room=2 * ROOM)
+async def test_the_least_recently_used_makes_room_and_none_in_use(case: Case) -> None:
+    await case.ask("a")
+    await case.ask("b")
+    await case.ask("a")
+    await case.ask("c")
+    assert case.bench.log == ["+a", "+b", "-b", "+c"]
+    async with case.registry.lease("a", _connected):
+        await case.ask("b")
+    assert case.bench.log[4:] == ["-c", "+b"]
 
 
-def test_the_least_recently_used_makes_room_and_none_in_use(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, room=2 * ROOM) as case:
-            await case.ask("a")
+@_resident(wait_s=0.01)
+async def test_a_wait_for_memory_is_bounded(case: Case) -> None:
+    async with case.registry.lease("a", _connected):
+        with pytest.raises(ApiError, match="no memory for the model 'b'") as e:
             await case.ask("b")
-            await case.ask("a")
-            await case.ask("c")
-            assert case.bench.log == ["+a", "+b", "-b", "+c"]
-            async with case.registry.lease("a", _connected):
-                await case.ask("b")
-            assert case.bench.log[4:] == ["-c", "+b"]
-
-    asyncio.run(run())
+    assert (e.value.status, e.value.code) == (503, "no_memory_for_model")
+    assert dict(e.value.headers)["retry-after"].isdigit()
+    await case.ask("b")  # the first model is completely removed
 
 
-def test_a_wait_for_memory_is_bounded(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, wait_s=0.01) as case:
-            async with case.registry.lease("a", _connected):
-                with pytest.raises(ApiError, match="no memory for the model 'b'") as e:
-                    await case.ask("b")
-            assert (e.value.status, e.value.code) == (503, "no_memory_for_model")
-            assert dict(e.value.headers)["retry-after"].isdigit()
-            await case.ask("b")  # the first model is completely removed
-
-    asyncio.run(run())
+@_resident(wait_s=0.001)
+async def test_loading_may_take_longer_than_the_wait_for_memory(case: Case) -> None:
+    case.bench.gates["a"] = threading.Event()
+    task = case.start("a")
+    await asyncio.sleep(0.02)
+    case.bench.gates["a"].set()
+    await task
 
 
-def test_loading_may_take_longer_than_the_wait_for_memory(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, wait_s=0.001) as case:
-            case.bench.gates["a"] = threading.Event()
-            task = case.start("a")
-            await asyncio.sleep(0.02)
-            case.bench.gates["a"].set()
-            await task
-
-    asyncio.run(run())
-
-
-def test_a_load_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            gate = case.bench.gates["a"] = threading.Event()
-            case.bench.slow.add("a")
-            first, second = case.start("a"), case.start("a")
-            await case.until_log("+a")
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
-            await asyncio.sleep(0.02)
-            assert case.bench.log == ["+a"]  # the second request still waits
-            second.cancel()
-            await case.until_log("+a", "!a")
-            while case.state("a") != "unloaded":  # noqa: ASYNC110 - there is no event
-                await asyncio.sleep(0.001)
-            assert [each.n_failures for each in case.registry.shown()] == [0] * 6
-            gate.set()
-            await case.ask("a")
-            assert case.bench.log == ["+a", "!a", "+a"]
-
-    asyncio.run(run())
+@_resident()
+async def test_a_load_that_nobody_waits_for_is_interrupted(case: Case) -> None:
+    gate = case.bench.gates["a"] = threading.Event()
+    case.bench.slow.add("a")
+    first, second = case.start("a"), case.start("a")
+    await case.until_log("+a")
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await asyncio.sleep(0.02)
+    assert case.bench.log == ["+a"]  # the second request still waits
+    second.cancel()
+    await case.until_log("+a", "!a")
+    while case.state("a") != "unloaded":  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(0.001)
+    assert [each.n_failures for each in case.registry.shown()] == [0] * 6
+    gate.set()
+    await case.ask("a")
+    assert case.bench.log == ["+a", "!a", "+a"]
 
 
-def test_a_client_that_gives_up_too_early_again_and_again_gets_an_answer(
-    tmp_path: Path,
+@_resident()
+async def test_a_client_that_gives_up_too_early_again_and_again_gets_an_answer(
+    case: Case,
 ) -> None:
     """If each of its requests interrupted the load, the model would never be loaded."""
-
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            gate = case.bench.gates["a"] = threading.Event()
-            case.bench.slow.add("a")
-            expected = ["+a", "!a", "+a"]
-            for n_before in (1, 3, 3, 3):
-                task = case.start("a")
-                await case.until_log(*expected[:n_before])
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                if n_before == 1:
-                    await case.until_log("+a", "!a")
-                else:
-                    await case.until_looked()
-            gate.set()
-            await case.ask("a")
-            assert case.bench.log == expected
-            # After the model was in memory, a load may be interrupted again.
-            await case.ask("b")
-            gate.clear()
-            task = case.start("a")
-            await case.until_log(*expected, "-a", "+b", "-b", "+a")
-            task.cancel()
-            await case.until_log(*expected, "-a", "+b", "-b", "+a", "!a")
-            gate.set()
-
-    asyncio.run(run())
-
-
-def test_a_request_that_comes_during_an_interruption_has_its_model_loaded(
-    tmp_path: Path,
-) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            gate = case.bench.gates["a"] = threading.Event()
-            case.bench.slow.add("a")
-            first = case.start("a")
-            await case.until_log("+a")
-            first.cancel()
-            with case.bench.lock:  # loading cannot end yet
-                while not first.done():  # noqa: ASYNC110 - the loop always ends
-                    await asyncio.sleep(0.001)
-                second = case.start("a")
-                await asyncio.sleep(0)
-                gate.clear()
-            gate.set()
-            await second
-
-    asyncio.run(run())
-
-
-def test_the_end_of_a_server_interrupts_loads(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            case.bench.gates["a"] = threading.Event()
-            case.bench.slow.add("a")
-            task = case.start("a")
-            await case.until_log("+a")
-            case.registry.stop_loading()  # at once after SIGTERM
-            with pytest.raises(ApiError) as e:
-                await task
-            assert (e.value.status, e.value.code) == (503, "stopping")
+    gate = case.bench.gates["a"] = threading.Event()
+    case.bench.slow.add("a")
+    expected = ["+a", "!a", "+a"]
+    for n_before in (1, 3, 3, 3):
+        task = case.start("a")
+        await case.until_log(*expected[:n_before])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if n_before == 1:
             await case.until_log("+a", "!a")
+        else:
+            await case.until_looked()
+    gate.set()
+    await case.ask("a")
+    assert case.bench.log == expected
+    # After the model was in memory, a load may be interrupted again.
+    await case.ask("b")
+    gate.clear()
+    task = case.start("a")
+    await case.until_log(*expected, "-a", "+b", "-b", "+a")
+    task.cancel()
+    await case.until_log(*expected, "-a", "+b", "-b", "+a", "!a")
+    gate.set()
 
-    asyncio.run(run())
+
+@_resident()
+async def test_a_request_that_comes_during_an_interruption_has_its_model_loaded(
+    case: Case,
+) -> None:
+    gate = case.bench.gates["a"] = threading.Event()
+    case.bench.slow.add("a")
+    first = case.start("a")
+    await case.until_log("+a")
+    first.cancel()
+    with case.bench.lock:  # loading cannot end yet
+        while not first.done():  # noqa: ASYNC110 - the loop always ends
+            await asyncio.sleep(0.001)
+        second = case.start("a")
+        await asyncio.sleep(0)
+        gate.clear()
+    gate.set()
+    await second
 
 
-def test_a_model_in_use_makes_room_after_a_while(tmp_path: Path) -> None:
+@_resident()
+async def test_the_end_of_a_server_interrupts_loads(case: Case) -> None:
+    case.bench.gates["a"] = threading.Event()
+    case.bench.slow.add("a")
+    task = case.start("a")
+    await case.until_log("+a")
+    case.registry.stop_loading()  # at once after SIGTERM
+    with pytest.raises(ApiError) as e:
+        await task
+    assert (e.value.status, e.value.code) == (503, "stopping")
+    await case.until_log("+a", "!a")
+
+
+@_resident(patience_s=0.01)
+async def test_a_model_in_use_makes_room_after_a_while(case: Case) -> None:
     """Otherwise one client could block the models of all other clients."""
-
-    async def run() -> None:
-        async with _case(tmp_path, patience_s=0.01) as case, AsyncExitStack() as first:
-            await first.enter_async_context(case.registry.lease("a", _connected))
-            other = case.start("b")
-            await case.until_held("a")
-            later = case.start("a")  # this request does not keep model a in memory
-            await _idle()
-            assert case.bench.log == ["+a"]
-            assert not later.done()
-            await first.aclose()
-            await asyncio.gather(other, later)
-            assert case.bench.log == ["+a", "-a", "+b", "-b", "+a"]
-
-    asyncio.run(run())
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(case.registry.lease("a", _connected))
+        other = case.start("b")
+        await case.until_held("a")
+        later = case.start("a")  # this request does not keep model a in memory
+        await _idle()
+        assert case.bench.log == ["+a"]
+        assert not later.done()
+        await first.aclose()
+        await asyncio.gather(other, later)
+        assert case.bench.log == ["+a", "-a", "+b", "-b", "+a"]
 
 
-def test_requests_of_batches_hold_no_model(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, patience_s=0.0) as case:
-            async with case.registry.lease("a", _connected):
-                patient = case.start("b", is_patient=True)
-                await _idle()
-                await case.ask("a")
-                assert not patient.done()
-            await patient
-
-    asyncio.run(run())
+@_resident(patience_s=0.0)
+async def test_requests_of_batches_hold_no_model(case: Case) -> None:
+    async with case.registry.lease("a", _connected):
+        patient = case.start("b", is_patient=True)
+        await _idle()
+        await case.ask("a")
+        assert not patient.done()
+    await patient
 
 
-def test_requests_of_batches_are_not_postponed_for_ever(tmp_path: Path) -> None:
+@_resident(patience_s=600.0, batch_patience_s=0.1, wait_s=0.01)
+async def test_requests_of_batches_are_not_postponed_for_ever(case: Case) -> None:
     """Batches for one model could follow each other until those of another expire."""
+    is_over = False
 
-    async def run() -> None:
-        # `wait_s` limits the waits of clients only.
-        options = {"patience_s": 600.0, "batch_patience_s": 0.1, "wait_s": 0.01}
-        async with _case(tmp_path, **options) as case:
-            is_over = False
+    async def one_after_another() -> None:
+        while not is_over:
+            with suppress(ApiError):
+                async with case.registry.lease("a", _connected, is_patient=True):
+                    await asyncio.sleep(0.001)
 
-            async def one_after_another() -> None:
-                while not is_over:
-                    with suppress(ApiError):
-                        async with case.registry.lease("a", _connected, is_patient=True):
-                            await asyncio.sleep(0.001)
-
-            # There is always a request for model a, as long as it accepts new ones.
-            loop = asyncio.get_running_loop()
-            others = [loop.create_task(one_after_another()) for _ in range(3)]
-            await case.until_log("+a")
-            await case.ask("b", is_patient=True)
-            is_over = True
-            await asyncio.gather(*others)
-            assert case.bench.log[:3] == ["+a", "-a", "+b"]
-
-    asyncio.run(run())
+    # There is always a request for model a, as long as it accepts new ones.
+    loop = asyncio.get_running_loop()
+    others = [loop.create_task(one_after_another()) for _ in range(3)]
+    await case.until_log("+a")
+    await case.ask("b", is_patient=True)
+    is_over = True
+    await asyncio.gather(*others)
+    assert case.bench.log[:3] == ["+a", "-a", "+b"]
 
 
-def test_a_held_model_goes_on_if_nobody_waits_for_its_room(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, patience_s=0.0) as case:
-            async with case.registry.lease("a", _connected):
-                other = case.start("b")
-                await case.until_held("a")
-                later = case.start("a")
-                await _idle()
-                other.cancel()
-                await later
-            assert case.bench.log == ["+a"]
-
-    asyncio.run(run())
+@_resident(patience_s=0.0)
+async def test_a_held_model_goes_on_if_nobody_waits_for_its_room(case: Case) -> None:
+    async with case.registry.lease("a", _connected):
+        other = case.start("b")
+        await case.until_held("a")
+        later = case.start("a")
+        await _idle()
+        other.cancel()
+        await later
+    assert case.bench.log == ["+a"]
 
 
-def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            gone = asyncio.Event()
+@_resident()
+async def test_a_client_that_goes_leaves_nothing(case: Case) -> None:
+    gone = asyncio.Event()
 
-            async def receive() -> Any:
-                await gone.wait()
-                return {"type": "http.disconnect"}
+    async def receive() -> Any:
+        await gone.wait()
+        return {"type": "http.disconnect"}
 
-            async def ask() -> None:
-                async with case.registry.lease("a", receive):
-                    raise AssertionError
+    async def ask() -> None:
+        async with case.registry.lease("a", receive):
+            raise AssertionError
 
-            case.bench.gates["a"] = threading.Event()
-            task = asyncio.get_running_loop().create_task(ask())
-            await case.until_log("+a")
-            gone.set()
-            with pytest.raises(ClientGoneError):
-                await task
-            case.bench.gates["a"].set()
-            await case.ask("b")  # model a is loaded and unused, so it is unloaded
-            assert case.bench.log == ["+a", "-a", "+b"]
-
-    asyncio.run(run())
+    case.bench.gates["a"] = threading.Event()
+    task = asyncio.get_running_loop().create_task(ask())
+    await case.until_log("+a")
+    gone.set()
+    with pytest.raises(ClientGoneError):
+        await task
+    case.bench.gates["a"].set()
+    await case.ask("b")  # model a is loaded and unused, so it is unloaded
+    assert case.bench.log == ["+a", "-a", "+b"]
 
 
-def test_a_model_that_can_never_fit_is_unknown(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, room=SIZE) as case:
-            with pytest.raises(ApiError, match=r"'a' needs 0\.1 MB .*--memory") as e:
-                await case.ask("a")
-            assert (e.value.status, e.value.code) == (404, "model_not_found")
-            assert e.value.param == "model"
-            assert case.bench.log == []
-
-    asyncio.run(run())
+@_resident(room=SIZE)
+async def test_a_model_that_can_never_fit_is_unknown(case: Case) -> None:
+    with pytest.raises(ApiError, match=r"'a' needs 0\.1 MB .*--memory") as e:
+        await case.ask("a")
+    assert (e.value.status, e.value.code) == (404, "model_not_found")
+    assert e.value.param == "model"
+    assert case.bench.log == []
 
 
-def test_a_replaced_file_counts_with_its_size(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, room=3 * ROOM) as case:
-            await case.ask("a")
-            (tmp_path / "b.gguf").write_bytes(bytes(2 * ROOM))
-            await case.ask("b")
-            assert case.bench.log == ["+a", "-a", "+b"]
-            (tmp_path / "c.gguf").write_bytes(bytes(4 * ROOM))
-            with pytest.raises(ApiError) as e:
-                await case.ask("c")
-            assert e.value.status == 404
-
-    asyncio.run(run())
+@_resident(room=3 * ROOM)
+async def test_a_replaced_file_counts_with_its_size(case: Case) -> None:
+    await case.ask("a")
+    (case.folder / "b.gguf").write_bytes(bytes(2 * ROOM))
+    await case.ask("b")
+    assert case.bench.log == ["+a", "-a", "+b"]
+    (case.folder / "c.gguf").write_bytes(bytes(4 * ROOM))
+    with pytest.raises(ApiError) as e:
+        await case.ask("c")
+    assert e.value.status == 404
 
 
-def test_caches_larger_than_expected_wait_for_room(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, room=2 * ROOM) as case:
-            await case.ask("a")
-            case.bench.n_cache = 600
-            await case.ask("b")
-            assert case.bench.log == ["+a", "+b", "-b", "-a", "+b"]
-            case.bench.n_cache = 2 * ROOM
-            with pytest.raises(ApiError) as e:
-                await case.ask("c")
-            assert (e.value.status, e.value.code) == (404, "model_not_found")
-
-    asyncio.run(run())
+@_resident(room=2 * ROOM)
+async def test_caches_larger_than_expected_wait_for_room(case: Case) -> None:
+    await case.ask("a")
+    case.bench.n_cache = 600
+    await case.ask("b")
+    assert case.bench.log == ["+a", "+b", "-b", "-a", "+b"]
+    case.bench.n_cache = 2 * ROOM
+    with pytest.raises(ApiError) as e:
+        await case.ask("c")
+    assert (e.value.status, e.value.code) == (404, "model_not_found")
 
 
-def test_a_damaged_adapter_fails_alone_until_it_is_replaced(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            case.bench.damaged = True
-            await case.ask("a")
-            for _ in range(2):
-                with pytest.raises(ApiError, match=r"'a-lora' cannot be .* is damaged"):
-                    await case.ask("a-lora")
-            assert case.bench.log == ["+a"]
-            case.bench.damaged = False
-            async with case.registry.lease("a", _connected):
-                with pytest.raises(ApiError, match="is damaged"):  # a is in use
-                    await case.ask("a-lora")
+@_resident()
+async def test_a_damaged_adapter_fails_alone_until_it_is_replaced(case: Case) -> None:
+    case.bench.damaged = True
+    await case.ask("a")
+    for _ in range(2):
+        with pytest.raises(ApiError, match=r"'a-lora' cannot be .* is damaged"):
             await case.ask("a-lora")
-            assert case.bench.log == ["+a", "-a", "+a"]
-
-    asyncio.run(run())
-
-
-def test_a_full_queue_of_a_model_refuses_no_request_of_another(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, room=2 * ROOM, n_waiting=1) as case:
-            await case.ask("b")
-            case.bench.gates["a"] = threading.Event()
-            tasks = [case.start("a") for _ in range(2)]  # one waits, one runs
-            await case.until_log("+b", "+a")
-            with pytest.raises(ApiError) as e:
-                await case.ask("a")
-            assert e.value.status == 429
-            await case.ask("b")
-            case.bench.gates["a"].set()
-            await asyncio.gather(*tasks)
-
-    asyncio.run(run())
+    assert case.bench.log == ["+a"]
+    case.bench.damaged = False
+    async with case.registry.lease("a", _connected):
+        with pytest.raises(ApiError, match="is damaged"):  # a is in use
+            await case.ask("a-lora")
+    await case.ask("a-lora")
+    assert case.bench.log == ["+a", "-a", "+a"]
 
 
-def test_the_end_refuses_who_waits(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path) as case:
-            case.bench.gates["a"] = threading.Event()
-            task = case.start("a")
-            await case.until_log("+a")
-            closing = asyncio.get_running_loop().create_task(case.registry.close())
-            with pytest.raises(ApiError, match="is stopping"):
-                await task
-            with pytest.raises(ApiError, match="is stopping"):
-                await case.ask("b")
-            case.bench.gates["a"].set()
-            await closing
-            assert case.bench.log == ["+a", "-a"]
-            assert case.registry.is_closed
+@_resident(room=2 * ROOM, n_waiting=1)
+async def test_a_full_queue_of_a_model_refuses_no_request_of_another(case: Case) -> None:
+    await case.ask("b")
+    case.bench.gates["a"] = threading.Event()
+    tasks = [case.start("a") for _ in range(2)]  # one waits, one runs
+    await case.until_log("+b", "+a")
+    with pytest.raises(ApiError) as e:
+        await case.ask("a")
+    assert e.value.status == 429
+    await case.ask("b")
+    case.bench.gates["a"].set()
+    await asyncio.gather(*tasks)
 
-    asyncio.run(run())
+
+@_resident()
+async def test_the_end_refuses_who_waits(case: Case) -> None:
+    case.bench.gates["a"] = threading.Event()
+    task = case.start("a")
+    await case.until_log("+a")
+    closing = asyncio.get_running_loop().create_task(case.registry.close())
+    with pytest.raises(ApiError, match="is stopping"):
+        await task
+    with pytest.raises(ApiError, match="is stopping"):
+        await case.ask("b")
+    case.bench.gates["a"].set()
+    await closing
+    assert case.bench.log == ["+a", "-a"]
+    assert case.registry.is_closed
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_memory_is_never_exceeded_and_no_request_loses_its_model(
-    tmp_path: Path, seed: int
+@_resident(patience_s=0.005, wait_s=600.0, room=2 * ROOM)
+async def test_memory_is_never_exceeded_and_no_request_loses_its_model(
+    case: Case, seed: int
 ) -> None:
-    async def run() -> None:
-        options = {"patience_s": 0.005, "wait_s": 600.0, "room": 2 * ROOM}
-        async with _case(tmp_path, **options) as case:
 
-            async def client(draw: Random) -> None:
-                for _ in range(20):
-                    name = draw.choice("abc")
-                    is_patient = draw.random() < 0.3
-                    lease = case.registry.lease(name, _connected, is_patient=is_patient)
-                    async with lease:
-                        for _ in range(draw.randrange(3)):
-                            await asyncio.sleep(0.001 * draw.random())
-                            assert case.state(name) == "loaded"
-                            assert name in case.bench.in_memory
-                            assert len(case.bench.in_memory) <= 2
+    async def client(draw: Random) -> None:
+        for _ in range(20):
+            name = draw.choice("abc")
+            is_patient = draw.random() < 0.3
+            lease = case.registry.lease(name, _connected, is_patient=is_patient)
+            async with lease:
+                for _ in range(draw.randrange(3)):
+                    await asyncio.sleep(0.001 * draw.random())
+                    assert case.state(name) == "loaded"
+                    assert name in case.bench.in_memory
+                    assert len(case.bench.in_memory) <= 2
 
-            await asyncio.gather(*(client(Random(100 * seed + i)) for i in range(6)))
-
-    asyncio.run(run())
+    await asyncio.gather(*(client(Random(100 * seed + i)) for i in range(6)))
 
 
-def test_a_thousand_swaps_under_load(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with _case(tmp_path, patience_s=0.0, wait_s=600.0) as case:
+@_resident(patience_s=0.0, wait_s=600.0)
+async def test_a_thousand_swaps_under_load(case: Case) -> None:
 
-            async def client(names: str) -> None:
-                for name in names * 10:
-                    async with case.registry.lease(name, _connected):
-                        assert case.state(name) == "loaded"
-                        assert case.bench.in_memory == {name}
-                        await asyncio.sleep(0)
+    async def client(names: str) -> None:
+        for name in names * 10:
+            async with case.registry.lease(name, _connected):
+                assert case.state(name) == "loaded"
+                assert case.bench.in_memory == {name}
+                await asyncio.sleep(0)
 
-            await asyncio.gather(*(client(x) for x in ["abc", "cab", "aab", "bca"] * 3))
-            n_loads = sum(each.startswith("+") for each in case.bench.log)
-            n_seen = case.registry.counts.n_generated
-            assert n_seen == 2 * n_loads  # including counts of unloaded models
-            assert [file.n_leases for file in case.registry._files] == [0] * 3
-            assert case.registry._waiters == []
-
-    asyncio.run(run())
+    await asyncio.gather(*(client(x) for x in ["abc", "cab", "aab", "bca"] * 3))
+    n_loads = sum(each.startswith("+") for each in case.bench.log)
+    n_seen = case.registry.counts.n_generated
+    assert n_seen == 2 * n_loads  # including counts of unloaded models
+    assert [file.n_leases for file in case.registry._files] == [0] * 3
+    assert case.registry._waiters == []

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gc
-import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-import openai
 import psutil
 import pytest
 import tiny_models
+from batch_requests import begun, entry, jsonl, outcomes, sdk_of, wait_for_end
 from llamaherd.calls.run.context import checked_options
 from llamaherd.cli.main import main
 from llamaherd.engine.core.words import R, spoken_in
@@ -27,7 +26,7 @@ from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
 from llamaherd.server.routes import SHAPES
 from llamaherd.server.settings import ServerSettings
-from served import NAME, room_for, served, served_app, served_models, started_with
+from served import BODIES, NAME, room_for, served, served_app, served_models, started_with
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -92,16 +91,9 @@ def test_each_model_answers_as_it_does_alone(client: Client, folder: Path) -> No
 
 
 def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
-    bodies: dict[str, dict[str, Any]] = {
-        "/generate": {"prompt": "a", "max_tokens": 2},
-        "/v1/completions": {"prompt": "a", "max_tokens": 2},
-        "/v1/score": {"prompts": ["a"], "continuations": ["yes"]},
-        "/v1/classify": {"prompts": ["a"], "labels": ["yes", "no"]},
-        "/v1/embeddings": {"input": "yes"},
-        "/tokenize": {"prompt": "yes"},
-        "/detokenize": {"tokens": [5]},
-    }
-    for path, body in bodies.items():
+    of_texts = ("/generate", TEXT, "/v1/score", "/v1/classify", "/v1/embeddings")
+    for path in (*of_texts, "/tokenize", "/detokenize"):
+        body = BODIES[path]
         for name, status in [("two", 200), ("style", 200), ("none", 404)]:
             got = client.post(path, {**body, "model": name})
             assert got[0] == status, (path, name, got)
@@ -198,31 +190,21 @@ def test_figures_are_by_model(client: Client) -> None:
 
 
 def test_batches_use_any_model(client: Client) -> None:
-    lines = [
-        {
-            "custom_id": f"{name}-{i}",
-            "method": "POST",
-            "url": TEXT,
-            "body": {**ASK, "model": name, "prompt": f"the answer {i}"},
-        }
+    names = ("one", "two", "style", "none")
+    asks = [
+        {**ASK, "model": name, "prompt": f"the answer {i}"}
         for i in range(3)
-        for name in ("one", "two", "style", "none")
+        for name in names
     ]
-    content = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
-        file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
-        batch = sdk.batches.create(
-            input_file_id=file.id, endpoint=TEXT, completion_window="24h"
-        )
-        wait_until(lambda: sdk.batches.retrieve(batch.id).status == "completed")
-        ended = sdk.batches.retrieve(batch.id)
-        assert ended.request_counts is not None
+    with sdk_of(client) as sdk:
+        lines = jsonl(entry(i, **ask) for i, ask in enumerate(asks))
+        ended = wait_for_end(sdk, begun(sdk, lines))
         assert (ended.request_counts.completed, ended.request_counts.failed) == (9, 3)
-        text = sdk.files.content(ended.output_file_id or "").text
-    for line in map(json.loads, text.splitlines()):
-        name, _, i = line["custom_id"].partition("-")
+        good = outcomes(sdk, ended.output_file_id)
+    for line in good:
+        ask = asks[int(line["custom_id"].removeprefix("id-"))]
         got = line["response"]["body"]["choices"][0]["text"]
-        assert got == _text(client, name, prompt=f"the answer {i}")
+        assert got == _text(client, str(ask["model"]), prompt=ask["prompt"])
 
 
 @pytest.mark.long(reason="many requests or long waits in the server")

@@ -126,8 +126,8 @@ def test_files_of_other_names_stay_where_they_are(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "files").iterdir()} == set(names)
 
 
-def test_a_folder_of_an_earlier_version_is_used(tmp_path: Path) -> None:
-    with_sql("PRAGMA application_id = 0")(tmp_path)
+def test_a_folder_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+    BatchStore(tmp_path).close()
     for path in (tmp_path / "batches.sqlite", tmp_path / "files"):
         path.chmod(0o755)
     store = BatchStore(tmp_path)

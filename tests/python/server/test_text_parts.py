@@ -25,28 +25,12 @@ TEXTS: list[dict[str, Any]] = [
 OTHERS = ["image_url", "input_audio", "file", "input_image", "input_file", "video_url"]
 OTHERS += ["summary_text", "reasoning_text", "computer_screenshot", "thinking"]
 ITEMS = [
-    "file_search_call",
-    "computer_call",
-    "computer_call_output",
-    "web_search_call",
-    "tool_search_call",
-    "tool_search_output",
-    "compaction",
-    "image_generation_call",
-    "code_interpreter_call",
-    "local_shell_call",
-    "local_shell_call_output",
-    "shell_call",
-    "shell_call_output",
-    "apply_patch_call",
-    "apply_patch_call_output",
-    "mcp_list_tools",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "mcp_call",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "item_reference",
+    *("file_search_call", "computer_call", "computer_call_output", "web_search_call"),
+    *("tool_search_call", "tool_search_output", "compaction", "image_generation_call"),
+    *("code_interpreter_call", "local_shell_call", "local_shell_call_output"),
+    *("shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output"),
+    *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call"),
+    *("custom_tool_call", "custom_tool_call_output", "item_reference"),
 ]
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 ASKS = {CHAT: "messages", RESPONSES: "input"}

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 from fake_context import FakeContext, answer
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import llamaherd as lh
+    import openai
     from served import Client
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture
-def sdk(client: Client) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{client.url}/v1", api_key="none", max_retries=0
-    ) as made:
-        yield made
 
 
 def test_an_answer_has_its_thought_apart(sdk: openai.OpenAI, fake: FakeContext) -> None:
@@ -169,11 +159,6 @@ def test_no_request_brings_a_template(client: Client) -> None:
     for asked in ({"template": "{{ 1 }}"}, {"chat_template": "{{ 1 }}"}):
         status, got = client.post("/generate", {"prompt": "a", "chat": True, **asked})
         assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
-
-
-def test_completions_do_not_think(client: Client) -> None:
-    status, got = client.post(TEXT, {"prompt": "a", "thinking": 5})
-    assert (status, got["error"]["param"]) == (400, "thinking")
 
 
 def test_the_server_has_defaults_for_chats(chat_model: lh.Model) -> None:

@@ -6,7 +6,6 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import psutil
 import pytest
 from llamaherd.engine.loop.runner import Runner
@@ -14,9 +13,9 @@ from served import served
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
+    import llamaherd as lh
     from served import Client
 
 N_REQUESTS = 300
@@ -42,10 +41,7 @@ OF_CALLS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_threads=1) as context:
-        yield context
+CONTEXT = {"n_threads": 1}
 
 
 @contextmanager
@@ -69,8 +65,8 @@ def n_threads() -> int:
     return psutil.Process().num_threads()
 
 
-def n_open(context: lh.Context) -> int:
-    return context.load.n_running + context.load.n_waiting
+def n_open(ctx: lh.Context) -> int:
+    return ctx.load.n_running + ctx.load.n_waiting
 
 
 def read_status(link: Any) -> bytes:
@@ -81,19 +77,19 @@ def read_status(link: Any) -> bytes:
 @pytest.mark.more(reason="many requests or long waits in the server", cases=1)
 @pytest.mark.parametrize(("path", "body", "n_prompts"), OF_CALLS)
 def test_waiting_for_prompts_takes_no_thread(
-    context: lh.Context,
+    ctx: lh.Context,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     body: dict[str, object],
     n_prompts: int,
 ) -> None:
-    with served(context, queue=N_REQUESTS) as client:
+    with served(ctx, queue=N_REQUESTS) as client:
         assert client.post(path, body)[0] == 200
         n_before = n_threads()
         with held(monkeypatch):
             links = [client.connect(path, body) for _ in range(N_REQUESTS)]
             # All of them take turns in the loop; none waits for another request.
-            wait_until(lambda: n_open(context) == n_prompts * N_REQUESTS)
+            wait_until(lambda: n_open(ctx) == n_prompts * N_REQUESTS)
             assert n_threads() <= n_before + N_FEW
             assert client.ask("GET", "/health")[0] == 200
             assert "llamaherd_n_waiting" in client.ask("GET", "/metrics")[1]
@@ -105,17 +101,17 @@ def test_waiting_for_prompts_takes_no_thread(
 
 @pytest.mark.long(reason="many requests or long waits in the server")
 def test_codes_take_a_bounded_number_of_threads(
-    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+    ctx: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(context, queue=2 * N_REQUESTS) as client:
+    with served(ctx, queue=2 * N_REQUESTS) as client:
         assert client.post("/v1/annotate", ANNOTATE)[0] == 200
         n_before = n_threads()
         with held(monkeypatch):
             links = [client.connect("/v1/annotate", ANNOTATE) for _ in range(N_REQUESTS)]
-            wait_until(lambda: n_open(context) == N_CODING)
+            wait_until(lambda: n_open(ctx) == N_CODING)
             # Other requests run at the same time.
             links.append(client.connect("/v1/score", SCORE))
-            wait_until(lambda: n_open(context) == N_CODING + 1)
+            wait_until(lambda: n_open(ctx) == N_CODING + 1)
             assert n_threads() <= n_before + N_BOUND
             # Some of these requests run, others wait for a thread.
             for link in links[:N_REQUESTS:2]:
@@ -134,15 +130,15 @@ def in_queue(client: Client) -> int:
 
 @pytest.mark.parametrize(("path", "body", "n_prompts"), OF_CALLS)
 def test_work_ends_when_clients_disconnect(
-    context: lh.Context,
+    ctx: lh.Context,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     body: dict[str, object],
     n_prompts: int,
 ) -> None:
-    with served(context, queue=N_REQUESTS) as client, held(monkeypatch):
+    with served(ctx, queue=N_REQUESTS) as client, held(monkeypatch):
         links = [client.connect(path, body) for _ in range(40)]
-        wait_until(lambda: n_open(context) == 40 * n_prompts)
+        wait_until(lambda: n_open(ctx) == 40 * n_prompts)
         for link in links:
             link.close()
-        wait_until(lambda: n_open(context) == 0)
+        wait_until(lambda: n_open(ctx) == 0)

@@ -8,14 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
-import pytest
-import tiny_models
-from served import NAME, served
+from served import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from served import Client
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
@@ -31,22 +26,12 @@ TEMPLATE = (
     "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}"
     "</tool_call>{% endfor %};{% endfor %}"
 )
+CONTEXT = {"n_seq_max": 4}
+SERVER = {"any_model": True}
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    path = tmp_path_factory.mktemp("tidyllm") / "tiny.gguf"
-    tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with (
-        lh.Model(path) as model,
-        lh.Context(model, n_seq_max=4) as ctx,
-        served(ctx, any_model=True) as made,
-    ):
-        yield made
-
-
-def _ok(client: Client, path: str, body: dict[str, Any]) -> Any:
-    status, got = client.post(path, body)
+def _ok(real: Client, path: str, body: dict[str, Any]) -> Any:
+    status, got = real.post(path, body)
     assert status == 200, got
     return got
 
@@ -58,16 +43,16 @@ def _text(response: Any) -> str:
     return str(part["text"])
 
 
-def test_a_conversation(client: Client) -> None:
+def test_a_conversation(real: Client) -> None:
     turns: list[dict[str, Any]] = [{"role": "user", "content": "a"}]
     body = {"model": NAME, "instructions": "Be brief.", "max_output_tokens": 5}
     body |= {"temperature": 0, "seed": 3}
-    got = _ok(client, RESPONSES, {**body, "input": turns})
+    got = _ok(real, RESPONSES, {**body, "input": turns})
     assert got["usage"]["output_tokens_details"]["reasoning_tokens"] == 0
     turns += [{"role": "assistant", "content": _text(got)}]
     turns += [{"role": "user", "content": "b"}]
-    again = _ok(client, RESPONSES, {**body, "input": turns})
-    text = client.ask("POST", RESPONSES, {**body, "input": turns, "stream": True})[1]
+    again = _ok(real, RESPONSES, {**body, "input": turns})
+    text = real.ask("POST", RESPONSES, {**body, "input": turns, "stream": True})[1]
     events = [
         json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: ")
     ]
@@ -75,44 +60,44 @@ def test_a_conversation(client: Client) -> None:
     assert "".join(deltas) == _text(again)
 
 
-def test_structured_data(client: Client) -> None:
+def test_structured_data(real: Client) -> None:
     form = {"type": "json_schema", "strict": True, "name": "tidyllm_schema"}
     ask = {"model": NAME, "input": [{"role": "user", "content": "a"}]}
     ask["text"] = {"format": {**form, "schema": SCHEMA}}
-    assert json.loads(_text(_ok(client, RESPONSES, ask)))["age"] in (1, 2)
+    assert json.loads(_text(_ok(real, RESPONSES, ask)))["age"] in (1, 2)
 
 
-def test_a_call_and_its_result(client: Client) -> None:
-    """The client sends the items of an answer back, with all of their fields."""
+def test_a_call_and_its_result(real: Client) -> None:
+    """The real sends the items of an answer back, with all of their fields."""
     tool = {"type": "function", "name": "age_of", "description": "", "strict": True}
     turns: list[Any] = [{"role": "user", "content": "a"}]
     body = {"model": NAME, "tools": [{**tool, "parameters": SCHEMA}]}
-    got = _ok(client, RESPONSES, {**body, "input": turns, "tool_choice": "required"})
+    got = _ok(real, RESPONSES, {**body, "input": turns, "tool_choice": "required"})
     (call,) = got["output"]
     result = {"type": "function_call_output", "call_id": call["call_id"], "output": "[7]"}
     turns += [*got["output"], result]
-    _ok(client, RESPONSES, {**body, "input": turns, "max_output_tokens": 3})
+    _ok(real, RESPONSES, {**body, "input": turns, "max_output_tokens": 3})
 
 
-def test_a_chat_with_llamacpp(client: Client) -> None:
+def test_a_chat_with_llamacpp(real: Client) -> None:
     body = {"model": "local-model", "max_tokens": 4, "stream": False, "seed": 1}
     body |= {"messages": [{"role": "user", "content": "a"}], "temperature": 0.5}
-    got = _ok(client, CHAT, {**body, "logprobs": True, "top_logprobs": 2})
+    got = _ok(real, CHAT, {**body, "logprobs": True, "top_logprobs": 2})
     assert len(got["choices"][0]["logprobs"]["content"]) <= 4
-    (choice,) = _ok(client, CHAT, {**body, "grammar": 'root ::= "yes"'})["choices"]
+    (choice,) = _ok(real, CHAT, {**body, "grammar": 'root ::= "yes"'})["choices"]
     assert choice["message"]["content"] == "yes"
     form = {"name": "output", "schema": SCHEMA, "strict": True}
     ask = {"max_tokens": 40, "response_format": {"type": "json_schema"}}
     ask["response_format"]["json_schema"] = form  # type: ignore[index]
-    (choice,) = _ok(client, CHAT, {**body, **ask})["choices"]
+    (choice,) = _ok(real, CHAT, {**body, **ask})["choices"]
     assert json.loads(choice["message"]["content"])["age"] in (1, 2)
     for thinking in ({"enable_thinking": False}, {"stop": ["x"], "top_p": 0.9}):
-        _ok(client, CHAT, {**body, **thinking})
+        _ok(real, CHAT, {**body, **thinking})
 
 
-def test_vectors_and_models(client: Client) -> None:
-    got = _ok(client, "/v1/embeddings", {"model": "local-model", "input": ["a", "b"]})
+def test_vectors_and_models(real: Client) -> None:
+    got = _ok(real, "/v1/embeddings", {"model": "local-model", "input": ["a", "b"]})
     assert len(got["data"]) == 2
-    status, models, _ = client.ask("GET", "/v1/models")
+    status, models, _ = real.ask("GET", "/v1/models")
     assert (status, models["data"][0]["object"]) == (200, "model")
-    assert client.ask("GET", "/health")[1] == {"status": "ok"}
+    assert real.ask("GET", "/health")[1] == {"status": "ok"}

@@ -11,9 +11,8 @@ import llamaherd as lh
 import pytest
 import tiny_models
 from llamaherd.server.openai import ChatCompletions
-from llamaherd.server.settings import ServerSettings
 from llamaherd.server.tools import tools_of
-from served import NAME, served
+from served import path_format, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +65,7 @@ def call(arguments: object) -> dict[str, Any]:
 
 
 def prompt_of(ctx: lh.Context, **fields: Any) -> str:
-    shape = ChatCompletions(ctx.model, ServerSettings(model_name=NAME))
+    shape = path_format(ChatCompletions, ctx.model)
     parsed = shape.understand({"messages": ASK, "max_tokens": 5, **fields})
     own = parsed.options.get("variables")
     return lh.apply_chat_template(ctx.model, parsed.prompts[0], variables=own)
@@ -122,7 +121,7 @@ def test_what_is_no_call_stays_text_with_its_problem(ctx: lh.Context) -> None:
     assert problem["text"] == bad
     alone = answer(ctx, bad)
     assert use.read(ctx.model, alone) == (bad, [], "stop")
-    shape = ChatCompletions(ctx.model, ServerSettings(model_name=NAME))
+    shape = path_format(ChatCompletions, ctx.model)
     parsed = shape.understand({"messages": ASK, "tools": [PAINT], "max_tokens": 5})
     message = shape.answer(parsed).whole([alone])["choices"][0]["message"]  # type: ignore[index]
     events = shape.answer(parsed).end([alone])
@@ -239,7 +238,7 @@ def test_functions_and_a_form_of_the_answer(client: Client, is_stream: bool) -> 
 
 
 def test_calls_beside_a_form_are_those_of_declared_functions(ctx: lh.Context) -> None:
-    shape = ChatCompletions(ctx.model, ServerSettings(model_name=NAME))
+    shape = path_format(ChatCompletions, ctx.model)
     fields = {"messages": ASK, "tools": [PAINT], "response_format": FORMAT}
     use = shape.understand({**fields, "max_tokens": 5}).tools
     assert use is not None

@@ -51,13 +51,7 @@ LONG: list[tuple[str, dict[str, object]]] = [
     ("/v1/classify", {"prompts": ["a"] * 9, "labels": list("bcdefghi")}),
     ("/tokenize", {"prompt": "a " * 40_000}),
 ]
-
-
-@pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    path = tiny_models.write(tmp_path_factory.mktemp("own") / "own.gguf", "llama")
-    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
-        yield context
+CONTEXT = {"n_threads": 1}
 
 
 @pytest.fixture
@@ -97,9 +91,9 @@ def busy(pools: list[ThreadPoolExecutor]) -> Iterator[None]:
 
 
 def test_short_requests_wait_for_no_other_kind_of_work(
-    context: lh.Context, threads: list[WorkThreads]
+    ctx: lh.Context, threads: list[WorkThreads]
 ) -> None:
-    with served(context) as client:
+    with served(ctx) as client:
         (own,) = threads
         others = [
             own.pool(kind, is_background=is_background)
@@ -113,9 +107,9 @@ def test_short_requests_wait_for_no_other_kind_of_work(
 
 
 def test_long_requests_use_no_thread_of_short_ones(
-    context: lh.Context, threads: list[WorkThreads]
+    ctx: lh.Context, threads: list[WorkThreads]
 ) -> None:
-    with served(context) as client:
+    with served(ctx) as client:
         (own,) = threads
         with busy([own.pool("short")]):
             for path, body in LONG:
@@ -161,17 +155,17 @@ def held_vectors(monkeypatch: pytest.MonkeyPatch, model: lh.Model) -> Iterator[N
 
 
 def test_models_do_not_wait_for_the_vectors_of_each_other(
-    context: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ctx: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tiny_models.write(tmp_path / "other.gguf", "bert")
     with (
         lh.Model(path) as other,
-        served(context, embedding_model=other, embedding_name="other") as client,
+        served(ctx, embedding_model=other, embedding_name="other") as client,
         ThreadPoolExecutor(8) as pool,
     ):
         for held, held_name, free_name in (
             (other, "other", NAME),
-            (context.model, NAME, "other"),
+            (ctx.model, NAME, "other"),
         ):
             with held_vectors(monkeypatch, held):
                 slow = {"input": "a", "model": held_name}
@@ -191,14 +185,14 @@ def test_clients_come_before_batches() -> None:
     thread = VectorThread()
     ran: list[str] = []
     may_run = threading.Event()
-    first = thread.turns(is_background=True).submit(lambda: may_run.wait(HANGS_S))
+    first = thread.turns(is_background=True)(lambda: may_run.wait(HANGS_S))
     pending = [
-        thread.turns(is_background=is_background).submit(lambda n=name: ran.append(n))  # type: ignore[misc]
+        thread.turns(is_background=is_background)(lambda n=name: ran.append(n))  # type: ignore[misc]
         for name, is_background in [("b1", True), ("b2", True), ("c1", False)]
     ]
     late = thread.turns(is_background=False)
-    dropped = late.submit(lambda: ran.append("dropped"))
-    failed = late.submit(lambda: int("x"))
+    dropped = late(lambda: ran.append("dropped"))
+    failed = late(lambda: int("x"))
     assert dropped.cancel()
     may_run.set()
     for each in (first, *pending):
@@ -208,7 +202,7 @@ def test_clients_come_before_batches() -> None:
         failed.result(HANGS_S)
     thread.close()
     with pytest.raises(RuntimeError):
-        late.submit(lambda: None)
+        late(lambda: None)
 
 
 def test_a_thread_that_ends_runs_nothing_more() -> None:
@@ -217,7 +211,7 @@ def test_a_thread_that_ends_runs_nothing_more() -> None:
     thread = vectors.of("a model")  # type: ignore[arg-type]
     assert vectors.of("a model") is thread  # type: ignore[arg-type]
     with busy([thread._thread]):
-        waiting = thread.submit(lambda: None, is_background=False)
+        waiting = thread.turns(is_background=False)(lambda: None)
         own.close()
         assert waiting.cancelled()
 
@@ -245,7 +239,7 @@ def test_threads_of_a_model_end_when_it_is_unloaded(
         wait_until(lambda: bool(closed))
         (thread,) = closed[0]._vectors._of.values()
         with pytest.raises(RuntimeError):
-            thread.submit(lambda: None, is_background=False)
+            thread.turns(is_background=False)(lambda: None)
 
 
 # ---- JSON ----
@@ -309,11 +303,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     ],
 )
 def test_long_json_is_no_work_of_the_event_loop(
-    context: lh.Context, names: dict[str, set[str]], path: str, body: dict[str, object]
+    ctx: lh.Context, names: dict[str, set[str]], path: str, body: dict[str, object]
 ) -> None:
     """Parsing and encoding would delay the tokens of all streams."""
     n_bytes = len(json.dumps(body))
-    with served(context, max_body=1 << 20) as client:
+    with served(ctx, max_body=1 << 20) as client:
         fields = {**body, "ignore_eos": True} if "logprobs" in body else body
         status, got = client.post(path, fields)
         assert status in (200, 400), got

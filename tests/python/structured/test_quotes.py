@@ -18,7 +18,7 @@ from llamaherd.calls.structured.quotable import Quotable, QuoteRule, is_letter
 from llamaherd.calls.structured.quoting import has_quotes, located
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
-from llamaherd.server.settings import ServerSettings
+from served import path_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -279,14 +279,15 @@ def test_a_journal_keeps_quotes_apart(context: lh.Context, tmp_path: Path) -> No
 def test_the_answer_of_generate_over_http_has_the_places(context: lh.Context) -> None:
     schema = of(type_quote(least=1, most=2))
     fields = {"prompt": "Quote.", "schema": schema, "quote_from": "Ann sang.", "x": None}
-    api = GenerateApi(context.model, ServerSettings(model_name="m"))
+    api = path_format(GenerateApi, context.model)
     with pytest.raises(ApiError, match="x"):
         api.understand(fields)
     asked = api.understand({k: v for k, v in fields.items() if k != "x"})
     params = replace(asked.params, max_tokens=60)
     result = lh.generate(context, "Quote.", params=params)
-    body = api.whole([result])
+    form = api.answer(asked)
+    body = form.whole([result])
     assert body["quotes"] == [result.parsed["q"]]  # type: ignore[index]
     assert json.loads(str(body["text"]))["q"] == result.parsed["q"]["quote"]  # type: ignore[index]
     plain = lh.generate(context, "Say a.", choices=["a"])
-    assert "quotes" not in api.whole([plain])
+    assert "quotes" not in form.whole([plain])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.engine.core import checks
-from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.errors import ApiError
 from llamaherd.server.protocol import parse_object
 
 if TYPE_CHECKING:
@@ -174,49 +173,24 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """A request of a batch; a line that cannot be read has an error."""
+    """A request of a batch."""
 
     line: int  # from 0
     custom_id: str
-    body: bytes = b""  # JSON
-    model: str = ""  # "" for a request without a name
-    error: ApiError | None = None
+    body: bytes  # JSON
+    model: str  # "" for a request without a name
 
 
 def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
-    """Read the requests of a checked file, without the given lines.
-
-    A line that an older version accepted, but this version refuses, has an error.
-    """
+    """Read the requests of a checked file, without the given lines."""
     with path.open("rb") as file:
         for i, line in enumerate(file):
             if i not in skip and line.strip():
-                yield _request(i, line)
-
-
-def _request(i: int, line: bytes) -> RequestLine:
-    fields, error = _parsed(line)
-    custom_id, body = fields.get("custom_id", ""), fields.get("body")
-    if error is None and (problem := _problem_of_id(custom_id)):
-        error = bad_field("custom_id", problem)
-    # Lone surrogates cannot be stored.
-    custom_id = str(custom_id).encode("utf-8", "replace").decode()
-    if error is not None:
-        return RequestLine(i, custom_id, error=error)
-    model = body.get("model") if isinstance(body, dict) else None
-    content = json.dumps(body, separators=(",", ":")).encode()
-    return RequestLine(i, custom_id, content, model if isinstance(model, str) else "")
-
-
-def _parsed(line: bytes) -> tuple[dict[str, Any], ApiError | None]:
-    """Parse a line; of a line that is refused, return the fields that can be read."""
-    try:
-        return parse_object(line), None
-    except ApiError as error:
-        with suppress(ValueError, RecursionError):
-            if isinstance(fields := json.loads(line.decode("utf-8-sig")), dict):
-                return fields, error
-        return {}, error
+                fields: Any = parse_object(line)
+                model, body = fields["body"].get("model"), fields["body"]
+                content = json.dumps(body, separators=(",", ":")).encode()
+                name = model if isinstance(model, str) else ""
+                yield RequestLine(i, fields["custom_id"], content, name)
 
 
 def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:
@@ -234,17 +208,7 @@ def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:
 def check_lines(
     path: Path, endpoint: str, most: int, is_cancelled: Callable[[], bool]
 ) -> tuple[int, list[dict[str, object]]]:
-    """Check the requests of a file, which may take seconds.
-
-    Args:
-        path: File.
-        endpoint: Path of all requests.
-        most: Maximum size of a line in bytes.
-        is_cancelled: Called for each line; True ends the check.
-
-    Returns:
-        The number of requests, and the errors in the format of OpenAI's API.
-    """
+    """Check the requests of a file, which may take seconds."""
     errors: list[dict[str, object]] = []
     ids: set[str] = set()
     n = 0
@@ -280,15 +244,20 @@ def _problem(  # noqa: PLR0911 - a list of rules
     line: bytes, endpoint: str, ids: set[str]
 ) -> tuple[str | None, str] | None:
     """Return the field at fault and the reason; None if the line is valid."""
-    fields, error = _parsed(line)
-    if error is not None:
+    try:
+        fields = parse_object(line)
+    except ApiError as error:
         return None, f"the line cannot be read: {error}"
     custom_id, body = fields.get("custom_id"), fields.get("body")
-    if problem := _problem_of_id(custom_id):
-        return "custom_id", problem
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+        return "custom_id", f"custom_id must be a text of 1 to {_MOST_ID} characters"
+    try:
+        checks.text("custom_id", custom_id)  # a lone surrogate could not be stored
+    except ValueError as error:
+        return "custom_id", str(error)
     if custom_id in ids:
-        return "custom_id", f"custom_id {str(custom_id)[:60]!r} occurs twice in the file"
-    ids.add(str(custom_id))
+        return "custom_id", f"custom_id {custom_id[:60]!r} occurs twice in the file"
+    ids.add(custom_id)
     for key in fields.keys() - {"custom_id", "method", "url", "body"}:
         return key[:60], f"{key[:60]!r} is not supported here"
     for name, value in (("method", "POST"), ("url", endpoint)):
@@ -299,17 +268,6 @@ def _problem(  # noqa: PLR0911 - a list of rules
     if body.get("stream"):
         return "body.stream", "body.stream: a batch has no streams"
     return None
-
-
-def _problem_of_id(custom_id: object) -> str:
-    """Return why an identifier is invalid; "" if it is valid."""
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
-        return f"custom_id must be a text of 1 to {_MOST_ID} characters"
-    try:
-        checks.text("custom_id", custom_id)  # a lone surrogate could not be stored
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 def new_id(start: str) -> str:

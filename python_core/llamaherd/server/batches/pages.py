@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from starlette.requests import Request
@@ -21,6 +22,7 @@ from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
 from llamaherd.server.protocol import body_parts, json_response, read_object
 from llamaherd.server.schemas import TEXT, Schema, whole
 from llamaherd.server.shapes import PathFormat
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -92,13 +94,7 @@ BODIES: dict[str, Schema] = {
 
 
 class BatchPages:
-    """Routes of files and batches.
-
-    Args:
-        service: Files and batches.
-        shared: State of the server.
-        max_file: Maximum size of a file in bytes.
-    """
+    """Routes of files and batches."""
 
     def __init__(self, service: BatchService, shared: SharedState, max_file: int) -> None:
         self._service = service
@@ -133,8 +129,8 @@ class BatchPages:
             form = await upload.receive(parts, kind, path, most, threads.files)
             keep_s = _check_upload(form.fields)
             name = _plain_name(form.filename or "file")
-            synced = threads.pool("long", is_background=True).submit(upload.sync, path)
-            await asyncio.wrap_future(synced)
+            long = threads.pool("long", is_background=True)
+            await run_on(long, partial(upload.sync, path))
             file = await self._service.do(
                 lambda store: store.add_file(path, name, "batch", keep_s)
             )

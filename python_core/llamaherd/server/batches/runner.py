@@ -21,8 +21,8 @@ from llamaherd.server.batches.batch import (
     request_lines,
 )
 from llamaherd.server.batches.store import NOT_STORED, reason_of
-from llamaherd.server.errors import ApiError
 from llamaherd.server.protocol import RequestRecord, dumps
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from llamaherd.server.batches.batch import Batch, BatchProgress, Status
     from llamaherd.server.batches.store import BatchStore
-    from llamaherd.server.model_view import ModelView
-    from llamaherd.server.state import SharedState
+    from llamaherd.server.state import ModelView, SharedState
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +58,6 @@ class BatchRun:
     If the store cannot be written, for example because the disk is full, finished answers
     stay in memory, no further request starts, and the batch continues when there is
     space again.
-
-    Args:
-        shared: State of the server.
-        models: Models of the server.
-        app: Application that answers the requests.
-        do: Function that runs a function with the store, on another thread.
-        batch: The batch.
 
     Attributes:
         problem: Reason why the batch waits; "" if it does not wait.
@@ -125,11 +117,7 @@ class BatchRun:
         return batch.at("cancelling", self._end_time) if is_cancelled else batch
 
     async def run(self) -> Batch:
-        """Process the rest of the batch; return the batch in its final state.
-
-        Raises:
-            ModelGoneError: Another model answers than the one that the batch began with.
-        """
+        """Process the rest of the batch; return the batch in its final state."""
         left_s = await self._do(lambda store: self._batch.expires - store.now)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(max(0, left_s), self.end, "expired")
@@ -169,8 +157,7 @@ class BatchRun:
 
     async def _slowly(self, work: Callable[[], _T]) -> _T:
         """Run a function that may take seconds on a thread for long work of batches."""
-        long = self._shared.threads.pool("long", is_background=True)
-        return await asyncio.wrap_future(long.submit(work))
+        return await run_on(self._shared.threads.pool("long", is_background=True), work)
 
     def _report(self, error: Exception) -> None:
         problem = (
@@ -218,9 +205,7 @@ class BatchRun:
         names = set(self._batch.models or ())
         if self._batch.models is None and path is not None:
             requests = request_lines(path, set())
-            names = await self._slowly(
-                lambda: {line.model for line in requests if line.error is None}
-            )
+            names = await self._slowly(lambda: {line.model for line in requests})
         for name in sorted(names):
             if self._end is None:  # a batch that ends anyway only keeps its answers
                 await self._check_model(name)
@@ -292,10 +277,8 @@ class BatchRun:
         """Return the next request of the file, None at its end."""
         async with self._reading:
             if not self._block:
-                files = self._shared.threads.files
-                pending = files.submit(next_requests, self._requests)
-                block = await asyncio.wrap_future(pending)
-                self._block.extend(block)
+                read = partial(next_requests, self._requests)
+                self._block.extend(await run_on(self._shared.threads.files, read))
             return self._block.popleft() if self._block else None
 
     async def _store_outcomes(self) -> None:
@@ -320,28 +303,15 @@ class BatchRun:
             )
 
     async def _outcome(self, request: RequestLine) -> BatchOutcome | None:
-        """Run a request until it has an outcome; None if the batch ends first.
-
-        Raises:
-            ModelGoneError: The answer may be that of another model.
-        """
+        """Run a request until it has an outcome; None if the batch ends first."""
         while True:
-            status, answer = await self._answer(request)
+            status, answer = await _ask(self._app, self._batch.endpoint, request.body)
             if self._is_over:  # the batch was cancelled, or the server stops
                 return None
             await self._check_model(request.model)
             if status not in _TO_RETRY:
                 return BatchOutcome(request.line, request.custom_id, status, answer)
             await asyncio.sleep(_RETRY_S)
-
-    async def _answer(self, request: RequestLine) -> tuple[int, str]:
-        """Run a request; return the status and the JSON of its answer or error."""
-        try:
-            if request.error is not None:
-                raise request.error
-            return await _ask(self._app, self._batch.endpoint, request.body)
-        except ApiError as error:  # only this request fails
-            return error.status, dumps(error.body)
 
     async def _expire(self, path: Path) -> None:
         """Store errors for the requests that did not run in time."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from llamaherd.server.batches.batch import line_error
 from llamaherd.server.batches.runner import BatchRun, ModelGoneError
 from llamaherd.server.batches.store import NOT_STORED, BatchStore, reason_of
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from llamaherd.server.batches.batch import Batch, BatchProgress
-    from llamaherd.server.model_view import ModelView
-    from llamaherd.server.state import SharedState
+    from llamaherd.server.state import ModelView, SharedState
 
 log = logging.getLogger(__name__)
 
@@ -31,18 +31,7 @@ _N_THREADS = 4  # so that short work with the store does not wait for long work
 
 
 class BatchService:
-    """Files and batches of a server, from its start to its end.
-
-    Args:
-        shared: State of the server.
-        folder: Folder of the data; None for a temporary folder, created when it is
-            needed.
-        endpoints: Application of each path that batches may use.
-        models: Models of the server.
-
-    Raises:
-        StoreError: The folder cannot be used.
-    """
+    """Files and batches of a server, from its start to its end."""
 
     def __init__(
         self,
@@ -94,8 +83,7 @@ class BatchService:
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store, on another thread."""
-        pending = self._threads.submit(lambda: work(self._opened()))
-        return await asyncio.wrap_future(pending)
+        return await run_on(self._threads, lambda: work(self._opened()))
 
     def _opened(self) -> BatchStore:
         with self._opening:
@@ -138,10 +126,6 @@ class BatchService:
 
         If the disk is full, the cancellation is stored when there is space again. A batch
         without a run (after an error, or with an unknown endpoint) ends at once.
-
-        Raises:
-            OSError: The batch has no run, and the disk cannot be used.
-            sqlite3.OperationalError: As above.
         """
         try:
             cancelling = await self.do(lambda store: store.move(batch, "cancelling"))

@@ -69,16 +69,7 @@ class StoreError(LlamaHerdError, OSError):
 
 
 class BatchStore:
-    """Files and batches of a server.
-
-    Args:
-        folder: Folder, created if it does not exist; None for a temporary folder, which
-            `close` removes.
-        clock: Returns the time in seconds since 1970.
-
-    Raises:
-        StoreError: The folder cannot be used, or another server uses it.
-    """
+    """Files and batches of a server."""
 
     def __init__(
         self, folder: Path | None, clock: Callable[[], float] = time.time
@@ -135,7 +126,7 @@ class BatchStore:
         if not (application or version or n_objects):
             return True
         problem = problem_of_schema(self._db, "server's database", _TABLES)
-        if application not in (0, _APPLICATION_ID):  # earlier versions set none
+        if application != _APPLICATION_ID:
             problem = f"application_id {application:#x} is of another program"
         elif version != _VERSION:
             problem = f"unknown version: {version}"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from concurrent.futures import Executor
+    from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
 _MOST_FORM = 1 << 16  # bytes of a form in addition to its file
@@ -26,9 +27,6 @@ class UploadForm:
     Attributes:
         fields: The other fields.
         filename: Name that the client gave the file; None before the file.
-
-    Raises:
-        ApiError: The content type is not multipart/form-data.
     """
 
     def __init__(self, content_type: str | None, file: BinaryIO, most: int) -> None:
@@ -59,11 +57,7 @@ class UploadForm:
         )
 
     def read(self, part: bytes) -> None:
-        """Read the next part of the form.
-
-        Raises:
-            ApiError: The form is broken or too large.
-        """
+        """Read the next part of the form."""
         try:
             self._parser.write(part)
         except FormParserError as error:
@@ -74,11 +68,7 @@ class UploadForm:
             raise ApiError(413, text, code="request_too_large")
 
     def check_end(self) -> None:
-        """Check that the form was complete and has a file.
-
-        Raises:
-            ApiError: It is not so.
-        """
+        """Check that the form was complete and has a file."""
         if not self._is_whole:
             raise _broken("it has no end")
         if self.filename is None:
@@ -130,22 +120,9 @@ async def receive(
     content_type: str | None,
     path: Path,
     most: int,
-    thread: Executor,
+    thread: ThreadPoolExecutor,
 ) -> UploadForm:
-    """Read a form, and write its file to a new path.
-
-    Args:
-        parts: Parts of the body of a request.
-        content_type: Type of the body, with the boundary between the fields.
-        path: Path of the file.
-        most: Maximum size of the file in bytes.
-        thread: Executor that reads and writes, because a slow disk would block the event
-            loop.
-
-    Raises:
-        ApiError: The form is broken or too large, or has no file.
-        ClientGoneError: The client disconnected.
-    """
+    """Read a form, and write its file to a new path."""
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "wb") as file:
         form = UploadForm(content_type, file, most)
@@ -154,10 +131,10 @@ async def receive(
             block += part
             if len(block) >= _BLOCK:
                 full, block = bytes(block), bytearray()
-                await asyncio.wrap_future(thread.submit(form.read, full))
-        await asyncio.wrap_future(thread.submit(form.read, bytes(block)))
+                await run_on(thread, partial(form.read, full))
+        await run_on(thread, partial(form.read, bytes(block)))
         form.check_end()
-        await asyncio.wrap_future(thread.submit(file.flush))
+        await run_on(thread, file.flush)
     return form
 
 

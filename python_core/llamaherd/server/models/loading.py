@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import make_requests
@@ -19,11 +19,10 @@ from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
-from llamaherd.server.model_view import ShownModel, sum_of_loads
 from llamaherd.server.models.spec import file_state, identity_of
 from llamaherd.server.routes import endpoints_of
 from llamaherd.server.shapes import Served
-from llamaherd.server.state import RequestQueue
+from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.native.models import LoadInterrupt
-    from llamaherd.server.model_view import InMemory
     from llamaherd.server.models.spec import FileContents, ModelSpec
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.state import SharedState
+    from llamaherd.server.state import InMemory, SharedState
 
 
 def load_files(
@@ -53,21 +51,6 @@ def load_files(
     """Load a model with its adapters, on any thread.
 
     An adapter that cannot be loaded does not affect the others.
-
-    Args:
-        spec: Files and names.
-        n_cache: Memory for all KV caches and buffers in bytes; ignored if `n_ctx` is
-            fixed.
-        interrupt: Flag that stops loading when another thread sets it.
-        shared: State shared by all requests.
-        settings: Settings of the server.
-        options: Arguments of `Context` other than the model.
-        loading: Arguments of `Model` for GPUs.
-        contents: Files that the server has loaded.
-
-    Raises:
-        ModelLoadError: The model cannot be loaded, or was replaced since it was loaded.
-        LlamaHerdError: The settings do not suit the model.
     """
     problems: dict[str, _LoadProblem] = {}
     contents.check(spec.path)
@@ -99,64 +82,42 @@ def load_files(
 
 
 def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
-    """Return a context for a model; None for a model that only computes embeddings.
-
-    Raises:
-        ContextError: The model neither generates text nor computes embeddings.
-    """
+    """Return a context for a model; None for a model that only computes embeddings."""
     is_both = model.info.has_encoder and model.info.has_decoder  # no answers here
     only_embeds = reads_at_once(model) and not is_both
     return None if only_embeds else Context(model, **options)
 
 
-class _LoadProblem:
-    """Reason why an adapter could not be loaded.
+class _LoadProblem(NamedTuple):
+    """Reason why an adapter could not be loaded."""
 
-    Args:
-        reason: Message.
-        path: Path of the adapter.
-        state: `file_state` of the file before it was read.
-    """
-
-    def __init__(self, reason: str, path: Path, state: object) -> None:
-        self.reason = reason
-        self.path = path
-        self.state = state
+    reason: str
+    path: Path
+    state: object  # `file_state` of the file before it was read
 
 
+@dataclass(eq=False, slots=True)
 class ModelFiles:
-    """A model and its adapters in memory.
+    """A model and its adapters in memory."""
 
-    Args:
-        served: The model and the loaded adapters by name, the model first.
-        problems: Adapters that could not be loaded, by name.
-        n_cache: Memory of all KV caches and buffers in bytes.
-    """
-
-    def __init__(
-        self,
-        served: dict[str, ServedModel],
-        problems: Mapping[str, _LoadProblem],
-        n_cache: int,
-    ) -> None:
-        self.served = served
-        self.n_cache = n_cache
-        self._problems = problems
+    served: dict[str, ServedModel]  # the loaded ones by name, the model first
+    failed: Mapping[str, _LoadProblem]  # adapters that could not be loaded, by name
+    n_cache: int  # bytes of all KV caches and buffers
 
     @property
     def problems(self) -> dict[str, str]:
         """Reasons why adapters could not be loaded, by name of the adapter."""
-        return {name: each.reason for name, each in self._problems.items()}
+        return {name: problem.reason for name, problem in self.failed.items()}
 
     def has_changed(self, name: str) -> bool:
         """Whether the file of an adapter that could not be loaded has changed."""
-        problem = self._problems[name]
+        problem = self.failed[name]
         return file_state(problem.path) != problem.state
 
     def close(self) -> None:
         """End all requests and free the memory."""
-        for each in reversed(self.served.values()):  # close the adapters before the model
-            each.close()
+        for model in reversed(self.served.values()):  # adapters before their model
+            model.close()
 
 
 # Paths that a model for embeddings may answer.
@@ -164,17 +125,12 @@ _OF_VECTORS = ("/v1/embeddings", "/v1/rerank", "/v1/score")
 _NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
 
 
+@dataclass(eq=False)
 class LoadedModel:
-    """A model in memory with its context.
+    """A model in memory with its context."""
 
-    Args:
-        model: Model.
-        ctx: Context of the model; None for a model that computes embeddings only.
-    """
-
-    def __init__(self, model: Model, ctx: Context | None) -> None:
-        self.model = model
-        self.ctx = ctx
+    model: Model
+    ctx: Context | None  # None for a model that computes embeddings only
 
     @property
     def load(self) -> Load:
@@ -187,7 +143,7 @@ class LoadedModel:
         return Counts() if self.ctx is None else self.ctx.loop.watched_counts()
 
     @property
-    def slots(self) -> SlotTimes:
+    def slot_times(self) -> SlotTimes:
         """Times of the slots."""
         return NO_TIMES if self.ctx is None else self.ctx.loop.watched_slots()
 
@@ -204,13 +160,7 @@ class LoadedModel:
 
 
 class ServedModel(LoadedModel):
-    """A model in memory that answers requests.
-
-    Args:
-        shared: State shared by all requests.
-        loaded: Model with its context.
-        settings: Settings of the server, with the names of this model.
-        embedding_model: Model for embeddings; None to use this model.
+    """A model in memory that answers requests; `ModelView` of a server with one model.
 
     Attributes:
         endpoints: Application of each path, without `/v1`.
@@ -219,6 +169,8 @@ class ServedModel(LoadedModel):
         ValueError: The model does not support the setting `thinking`.
         ChatTemplateError: The template of the settings cannot be used.
     """
+
+    has_several = False
 
     def __init__(
         self,
@@ -230,6 +182,8 @@ class ServedModel(LoadedModel):
         super().__init__(loaded.model, loaded.ctx)
         if loaded.ctx is not None:
             _warm_up(loaded.model, settings)
+        self._settings = settings
+        self._embedding_model = embedding_model
         self._vectors = shared.threads.vectors()
         served = Served(
             model=loaded.model,
@@ -245,53 +199,6 @@ class ServedModel(LoadedModel):
         self._vectors.close()
         super().close()
 
-
-def _warm_up(model: Model, settings: ServerSettings) -> None:
-    """Compile the chat template, so that no request waits for it; check the settings."""
-    options = GenerateOptions(chat=True, **with_defaults({}, settings))
-    try:
-        make_requests(model, ["Hello"], options)
-    except ChatTemplateError:
-        if settings.template is not None:
-            raise
-
-
-class OneModel:
-    """`ModelView` of a server with one model, which is always loaded.
-
-    Args:
-        loaded: Model with its context.
-        settings: Settings of the server.
-        embedding_model: Model for embeddings; None if there is no such model.
-    """
-
-    has_several = False
-
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        settings: ServerSettings,
-        embedding_model: Model | None = None,
-    ) -> None:
-        self._loaded = loaded
-        self._settings = settings
-        self._embedding_model = embedding_model
-
-    @property
-    def load(self) -> Load:
-        """Running and waiting prompts."""
-        return self._loaded.load
-
-    @property
-    def counts(self) -> Counts:
-        """Counts of the engine."""
-        return self._loaded.counts
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether no prompts can run."""
-        return self._loaded.is_closed
-
     def name_of(self, asked: str | None) -> str | None:
         """Return the name of the model for a request; None if `asked` is unknown."""
         if asked is not None and asked == self._settings.embedding_name:
@@ -303,9 +210,8 @@ class OneModel:
         """Return the identity of the model that answers; see `ModelView`."""
         if self.name_of(asked) is None:
             return None
-        has_other = self._embedding_model is not None and endpoint in _OF_VECTORS
-        others = [self._embedding_model] if has_other else []
-        return identity_of([each for each in (self._loaded.model, *others) if each])
+        other = self._embedding_model if endpoint in _OF_VECTORS else None
+        return identity_of([self.model] if other is None else [self.model, other])
 
     @asynccontextmanager
     async def lease(
@@ -317,25 +223,30 @@ class OneModel:
     ) -> AsyncIterator[InMemory]:
         """Return the model with this name, which is always in memory."""
         other = self._embedding_model
-        if other is not None and name == self._settings.embedding_name:
-            yield LoadedModel(other, None)
-        else:
-            yield self._loaded
+        is_other = other is not None and name == self._settings.embedding_name
+        yield LoadedModel(other, None) if is_other and other is not None else self
 
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots, by the name of the model."""
-        return {self._settings.model_name: self._loaded.slots}
+        return {self._settings.model_name: self.slot_times}
 
     def shown(self) -> list[ShownModel]:
         """Return an entry for each name of the model and for the model for embeddings."""
-        own = self._settings.embedding_name
-        names = [
-            ShownModel(name=name, model=self._loaded.model)
-            for name in self._settings.names
-        ]
-        if own is not None:
-            names.append(ShownModel(name=own, model=self._embedding_model))
+        other, own = self._settings.embedding_name, self._settings.names
+        names = [ShownModel(name=name, model=self.model) for name in own]
+        if other is not None:
+            names.append(ShownModel(name=other, model=self._embedding_model))
         return names
+
+
+def _warm_up(model: Model, settings: ServerSettings) -> None:
+    """Compile the chat template, so that no request waits for it; check the settings."""
+    options = GenerateOptions(chat=True, **with_defaults({}, settings))
+    try:
+        make_requests(model, ["Hello"], options)
+    except ChatTemplateError:
+        if settings.template is not None:
+            raise
 
 
 @dataclass(eq=False, slots=True)

@@ -26,30 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdapterSpec:
-    """A LoRA adapter that requests select by its name.
+    """A LoRA adapter that requests select by its name."""
 
-    Attributes:
-        name: Name in requests and answers.
-        path: Path of the file.
-    """
-
-    name: str
-    path: Path
+    name: str  # name in requests and answers
+    path: Path  # path of the file
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model file with its adapters, which are loaded and unloaded together.
+    """A model file with its adapters, which are loaded and unloaded together."""
 
-    Attributes:
-        name: Name in requests and answers.
-        path: Path of the file; for a split model, of its first file.
-        adapters: Adapters; each has its own context.
-    """
-
-    name: str
-    path: Path
-    adapters: tuple[AdapterSpec, ...] = ()
+    name: str  # name in requests and answers
+    path: Path  # path of the file; for a split model, of its first file
+    adapters: tuple[AdapterSpec, ...] = ()  # adapters; each has its own context
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,10 +59,6 @@ class ModelSpec:
         `n_ctx`, or else with a total size of an eighth of the weights, and compute
         buffers. If the file cannot be read, only this eighth is returned, since loading
         it will fail.
-
-        Args:
-            settings: Settings of each context.
-            placement: GPUs that hold the layers.
         """
         n_caches = self.n_bytes // 8
         try:
@@ -88,13 +73,6 @@ class ModelSpec:
         """Check that the memory can hold a fixed `n_ctx` if nothing else runs.
 
         Files that cannot be read, and encoders, which have no cache, are not checked.
-
-        Args:
-            settings: Settings of each context.
-            placement: GPUs that hold the layers.
-
-        Raises:
-            ContextError: The cache is larger than the memory.
         """
         try:
             header = read_header(self.path)
@@ -157,12 +135,6 @@ def cache_sizes(
     each with its value in `least`. Each model gets 1/k of the memory that the weights of
     these k models leave free, but not less than its value in `least`. If a model does
     not fit even alone, the sum of its weights and its amount exceeds `n_bytes`.
-
-    Args:
-        weights: Size of the weights of each model in bytes.
-        n_bytes: Memory of all models in bytes.
-        least: Least memory of each model in addition to its weights, in bytes; None for
-            an eighth of its weights.
     """
     least = [n // 8 for n in weights] if least is None else least
     share = 0
@@ -182,18 +154,7 @@ def cache_sizes(
 
 
 def check_each_fits(needs: Mapping[str, int], n_bytes: int, *, is_given: bool) -> None:
-    """Check that each of several models fits into the memory of a server alone.
-
-    Args:
-        needs: Least memory of each model in bytes, by name.
-        n_bytes: Memory of the server for models in bytes.
-        is_given: Whether the user gave this memory; otherwise it is the memory that is
-            available.
-
-    Raises:
-        ArgumentError: A model needs more memory than the user gave.
-        ContextError: A model needs more memory than is available.
-    """
+    """Check that each of several models fits into the memory of a server alone."""
     large = {repr(name): n for name, n in needs.items() if n > n_bytes}
     if large:
         raise _too_small(large, n_bytes, is_given=is_given)
@@ -205,20 +166,7 @@ def memory_of_cache(
     settings: ContextSettings,
     placement: Placement,
 ) -> int:
-    """Check that models fit into memory at once, and return what the first may use.
-
-    Args:
-        specs: Models without adapters; the first answers, and a second computes vectors.
-        n_bytes: Memory of the server for models in bytes, given by the user.
-        settings: Settings of each context.
-        placement: GPUs that hold the layers.
-
-    Returns:
-        Memory for the KV cache and the buffers of the first model in bytes.
-
-    Raises:
-        ArgumentError: The models need more memory.
-    """
+    """Check that models fit into memory at once; return the first's cache in bytes."""
     first, *others = specs
     n_others = sum(
         other.n_bytes + other.n_working(settings, placement) for other in others
@@ -279,11 +227,7 @@ class FileContents:
         self._seen: dict[Path, ModelFile] = {}
 
     def check(self, path: Path) -> None:
-        """Check that a file that was loaded before has not changed.
-
-        Raises:
-            ModelLoadError: It has.
-        """
+        """Check that a file that was loaded before has not changed."""
         known = self._loaded.get(path)
         if known is not None and not known.is_unchanged:
             raise ModelLoadError(
@@ -292,11 +236,7 @@ class FileContents:
             )
 
     def keep(self, path: Path, file: ModelFile | None) -> None:
-        """Note that a file was loaded, in the state that it had before.
-
-        Raises:
-            ModelLoadError: It was replaced since it was loaded first.
-        """
+        """Note that a file was loaded, in the state that it had before."""
         self.check(path)
         if file is not None:
             self._loaded.setdefault(path, file)
@@ -304,13 +244,7 @@ class FileContents:
     def identity(
         self, path: Path, adapter: Path | None, *, is_loaded: bool
     ) -> str | None:
-        """Return what `identity_of` returns for a model with at most one adapter.
-
-        Args:
-            path: Path of the model.
-            adapter: Path of the adapter; None without one.
-            is_loaded: Whether the model is in memory; otherwise its files are looked at.
-        """
+        """Return what `identity_of` returns for a model with at most one adapter."""
         paths = [path] if adapter is None else [path, adapter]
         hashes = [self._sha256(each, is_loaded=is_loaded) for each in paths]
         if None in hashes:

@@ -19,7 +19,6 @@ from llamaherd.engine.core.words import words
 from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
-from llamaherd.server.model_view import sum_of_counts, sum_of_loads
 from llamaherd.server.models.loading import ServedFile
 from llamaherd.server.models.spec import (
     FileContents,
@@ -28,6 +27,7 @@ from llamaherd.server.models.spec import (
     shown_up,
 )
 from llamaherd.server.protocol import ClientGoneError
+from llamaherd.server.state import sum_of_counts, sum_of_loads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.loading import ModelHeader
-    from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.loading import ModelFiles, ServedModel
     from llamaherd.server.models.spec import ModelSpec
+    from llamaherd.server.state import ShownModel
 
 log = logging.getLogger(__name__)
 
@@ -58,26 +58,7 @@ class _Waiter:
 
 
 class ModelStore:
-    """`ModelView` of several models. A model is loaded when a request asks for it.
-
-    Args:
-        specs: Models; requests that name no model get the first.
-        load: Function that loads a file; its other arguments are the memory for KV
-            caches and buffers in bytes, and a flag that interrupts it.
-        n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
-        n_waiting: Maximum number of waiting requests of each model.
-        wait_s: Maximum time in seconds that a request of a client waits for memory.
-        any_model: Whether requests with an unknown name get the first model.
-        least: Least memory for caches and buffers of each model in bytes, see
-            `cache_sizes`.
-        patience_s: Time in seconds after which models in use are unloaded for a waiting
-            request.
-        batch_patience_s: The same time for requests of batches.
-        contents: Files that the server has loaded; None for no record of them.
-
-    Attributes:
-        is_closed: Whether no requests are accepted.
-    """
+    """`ModelView` of several models. A model is loaded when a request asks for it."""
 
     has_several = True
 
@@ -86,11 +67,12 @@ class ModelStore:
         specs: Sequence[ModelSpec],
         load: Callable[[ModelSpec, int, LoadInterrupt], ModelFiles],
         *,
-        n_bytes: int,
-        n_waiting: int,
-        wait_s: float,
+        n_bytes: int,  # memory of weights, KV caches and buffers of all models
+        n_waiting: int,  # maximum number of waiting requests of each model
+        wait_s: float,  # maximum time that a request of a client waits for memory
         any_model: bool = False,
         least: Sequence[int] | None = None,
+        # Times after which models in use are unloaded for a waiting request.
         patience_s: float = _PATIENCE_S,
         batch_patience_s: float = _BATCH_PATIENCE_S,
         contents: FileContents | None = None,
@@ -147,11 +129,7 @@ class ModelStore:
         return self._contents.identity(file.spec.path, adapter, is_loaded=is_loaded)
 
     def header(self, name: str) -> ModelHeader:
-        """Return the metadata of a model file without loading it; safe on any thread.
-
-        Raises:
-            ApiError: The file cannot be read.
-        """
+        """Return the metadata of a model file without loading it; safe on any thread."""
         file = self._of_name[name]
         state = file.spec.state
         known = self._headers.get(file.name)
@@ -177,7 +155,7 @@ class ModelStore:
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots of models and adapters in memory, by name."""
         served = (item for file in self._files for item in file.served.items())
-        return {name: model.slots for name, model in served}
+        return {name: model.slot_times for name, model in served}
 
     def shown(self) -> list[ShownModel]:
         """Return the data that pages show about each model and adapter."""
@@ -189,19 +167,7 @@ class ModelStore:
     async def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
     ) -> AsyncIterator[ServedModel]:
-        """Load a model if it is not in memory, and keep it there within the block.
-
-        Args:
-            name: Name of the model.
-            receive: Channel that reports a disconnect.
-            is_patient: Whether the request belongs to a batch: it waits without limit,
-                and models in use are unloaded for it after `batch_patience_s`.
-
-        Raises:
-            ApiError: The model can never fit, cannot be loaded, got no memory in time, or
-                has too many waiting requests.
-            ClientGoneError: The client disconnected while it waited.
-        """
+        """Load a model if it is not in memory, and keep it there within the block."""
         file = self._of_name[name]
         with nullcontext() if is_patient else file.queue.slot():
             await self._enter(file, name, receive, is_patient=is_patient)

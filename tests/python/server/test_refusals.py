@@ -1,0 +1,357 @@
+"""Fields with wrong values are refused by name, on every path."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from served import BODIES
+
+if TYPE_CHECKING:
+    from served import Client
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CONTEXT = {"n_threads": 1, "n_seq_max": 4}
+HELLO = [{"role": "user", "content": "a"}]
+INT = {"type": "integer"}
+PAINT = {"type": "function", "function": {"name": "paint", "parameters": {}}}
+WIPE = {"type": "function", "function": {"name": "wipe"}}
+CHOICE = {"type": "function", "function": {"name": "x"}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "c", "schema": INT}}
+STOP = "include_stop_str_in_output"
+BOTH: dict[str, list[Any]] = {
+    "echo": [0],
+    "frequency_penalty": [2.5],
+    "grammar": ["root ::= ("],
+    "guided_choice": [[]],
+    "guided_grammar": [""],
+    "guided_regex": ["(", ""],
+    "ignore_eos": [1],
+    "logit_bias": [{"5": 101}, {"-5": 1}, [[5, 1]]],
+    "logprobs": [21],
+    "max_tokens": [0, 1 << 31, 1 << 70],
+    "metadata": ["a"],
+    "min_p": [2],
+    "min_tokens": [10_000, -1, True],
+    "n": [0, True, 129],
+    "nonsense": [None, 1],
+    "presence_penalty": [False, 3],
+    "prompt_logprobs": [-1, 21, 1.5, True, "1"],
+    "repetition_penalty": [-1.1, 0],
+    "response_format": [{"type": "nothing"}, "json", {"type": "json_schema"}],
+    "samplers": [["top_k"]],
+    "seed": [0.5, 1 << 70],
+    "stop_token_ids": [[1 << 40], [60_000], [True], 5],
+    "store": [1],
+    "stream": ["yes"],
+    "stream_options": [{"include_usage": True}],
+    "structured_outputs": [{"json": {}, "regex": "a"}],
+    "temperature": [3, -1],
+    "tool_choice": ["required"],
+    "tools": [[{"type": "function"}]],
+    "top_k": ["5", 1.5],
+    "top_p": [1.5],
+    "user": [5],
+}
+# Wrong values by path and field. The error names the field; a valid request has the rest.
+WRONG: dict[str, dict[str, list[Any]]] = {
+    "/generate": {
+        "choices": [[]],
+        # No text follows some constraints: the request is wrong, not the server.
+        "grammar": ["root ::= (", "root ::= root", "%llguidance {}\nstart: ("],
+        "logit_bias": [{"x": 1}, [1], {str(i): 1 for i in range(5000)}],
+        "max_tokens": [0, 1.5, 10**400, 1000],
+        "min_tokens": [101, -1, True],
+        "priority": [1 << 31, 10**400],
+        "prompt": [None, [], "a" * 2000],
+        "regex": ["(", "(?=a)", r"[^\s\S]"],
+        "schema": [{"type": "nothing"}, {"$ref": "#"}, False],
+        "stop": ["\ud800", [""]],
+        "stop_token_ids": [[1 << 40], [60_000], [True], 5],
+        "stream": [1],
+        "temperature": ["hot", 10**400],
+        "temprature": [None],
+        "top_x": [1],
+    },
+    TEXT: {
+        **BOTH,
+        "prompt": [
+            *(None, 5, {}, "\ud800", ["a", 1], ["a", []], ["a", "b " * 600]),
+            *(["a", [1]], [[1], [99999]], [[1, 2], []], [1] * 600, [[1, 70_000]]),
+        ],
+        STOP: [1],
+        "thinking": [5],
+    },
+    CHAT: {
+        **BOTH,
+        "logprobs": [21, 1],
+        "messages": [None, [], "hello"],
+        "parallel_tool_calls": [1],
+        "tools": [
+            *("paint", [{"type": "function"}], [{"type": "web_search"}], [PAINT, PAINT]),
+            [{"type": "function", "function": {"name": "a b"}}],
+        ],
+        "top_logprobs": [2],
+    },
+    "/v1/responses": {
+        "background": [True],
+        "conversation": ["conv_1"],
+        "include": [["file_search_call.results"]],
+        "input": [None, [], 3],
+        "max_output_tokens": [0, 999_999],
+        "max_tokens": [3],
+        "max_tool_calls": [1],
+        "messages": [[]],
+        "n": [2],
+        "previous_response_id": ["resp_1"],
+        "prompt": [{"id": "p"}],
+        "reasoning": [{"effort": 1}, {"summary": "short"}],
+        "response_format": [{"type": "text"}],
+        STOP: [True],
+        "temperature": [-1],
+        "text": [{"verbosity": "loud"}, {"format": {"type": "xml"}}, 3],
+        "tools": [[{"type": "web_search"}], [{"type": "function"}]],
+        "truncation": ["auto"],
+    },
+    "/v1/messages": {
+        "container": ["c"],
+        "max_tokens": [None, 0, 1 << 20],
+        "mcp_servers": [[{"url": "x"}]],
+        "messages": [[], [{"role": "user", "content": [1]}]],
+        "nonsense": [1],
+        "output_config": [
+            {"format": {"type": "xml"}},
+            {"format": {"type": "json_schema"}},
+        ],
+        "stop": [["a"]],
+        "stop_sequences": [[1]],
+        "system": [1],
+        "temperature": [3],
+        "thinking": [{"type": "maybe"}],
+        "tool_choice": [{"type": "some"}, {"type": "any"}],
+        "tools": [[{"type": "bash_20250124", "name": "bash"}]],
+    },
+    "/v1/embeddings": {
+        "dimensions": [0, 10_000],
+        "encoding_format": ["hex"],
+        "input": [
+            *(None, [], "", ["a", ""], [[]], {"a": 1}, ["a"] * 2049, [1, 70_000]),
+            "a " * 600,
+        ],
+        "nonsense": [1],
+        "pooling": ["max"],
+        "truncate_prompt_tokens": [5, True],
+    },
+    "/v1/score": {
+        "continuations": [None, [], [[1]]],
+        "prompts": [None, "a", [], [1]],
+        "text_1": ["a"],
+    },
+    "/v1/classify": {"journal": ["x"], "labels": [None, [], "yes"], "space": [3]},
+    "/v1/annotate": {
+        "codebook": [None, 1, {}, "labels: [", {"question": "q", "labels": {"a": 1}}],
+        "texts": [[1]],
+    },
+    "/v1/rerank": {
+        "documents": [
+            *(None, [], 123, [1, 2], ["b", ""], [{"txt": "b"}], ["b", "a " * 600]),
+        ],
+        "priority": [3],
+        "query": [None, "", 3],
+        "rank_fields": [["c"]],
+        "top_n": [-1],
+        "truncate_prompt_tokens": [-1],
+        "use_activation": [False],
+    },
+    "/tokenize": {"parse_special": [1], "prompt": [None, 5]},
+    "/detokenize": {"tokens": [None, "a", [True], [1 << 40], [-1]]},
+    "/apply-template": {"messages": [[]], "nonsense": [1]},
+    "/api/show": {"model": [None, 5], "template": ["x"]},
+}
+STREAM = {"stream": True}
+# Requests whose error names another field, or a part of one.
+PARTS: list[tuple[str, dict[str, Any], str]] = [
+    *(
+        (path, fields, param)
+        for path in (CHAT, TEXT)
+        for fields, param in (
+            ({**STREAM, "stream_options": 5}, "stream_options"),
+            ({**STREAM, "stream_options": {"x": 5}}, "stream_options.x"),
+            *(
+                ({**STREAM, "stream_options": {name: 1}}, f"stream_options.{name}")
+                for name in ("include_usage", "continuous_usage_stats")
+            ),
+            ({**STREAM, "prompt_logprobs": 1}, "prompt_logprobs"),
+            ({"min_tokens": 1, "guided_regex": "a"}, "guided_regex"),
+            ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
+            ({"repetition_penalty": 1.1, "repeat_penalty": 1.2}, "repeat_penalty"),
+            ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
+            ({"structured_outputs": {"xml": 1}}, "structured_outputs.xml"),
+            ({"response_format": {**SCHEMA, "x": 1}}, "response_format.x"),
+        )
+    ),
+    (TEXT, {"n": 2, "temperature": 0}, "n"),
+    (TEXT, {"prompt": ["a"] * 30, "n": 100}, "n"),
+    (TEXT, {STOP: True, "stop_token_ids": [3]}, STOP),
+    (CHAT, {STOP: True, "tool_choice": "required", "tools": [WIPE]}, STOP),
+    (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    (CHAT, {"tools": [PAINT], "tool_choice": "paint"}, "tool_choice"),
+    (CHAT, {"tools": [WIPE], "tool_choice": CHOICE}, "tool_choice"),
+    (CHAT, {"tools": [PAINT], "tool_choice": {"type": "any"}}, "tool_choice"),
+    (CHAT, {"tools": [PAINT], "guided_regex": "a"}, "guided_regex"),
+    (CHAT, {"tools": [PAINT], "json_schema": {"type": "nothing"}}, "json_schema"),
+    ("/generate", {"grammar": "a", "choices": ["b"]}, "grammar"),
+    (
+        "/v1/responses",
+        {"tools": [{**PAINT["function"], "type": "function"}]}  # type: ignore[dict-item]
+        | {"tool_choice": {"type": "function", "name": "x"}},
+        "tool_choice",
+    ),
+    (
+        "/v1/responses",
+        {"text": {"format": {"type": "json_schema"}}},
+        "text.format.schema",
+    ),
+    ("/v1/responses", {"reasoning": {"depth": 1}}, "reasoning.depth"),
+    (
+        "/v1/responses",
+        {"stream_options": {"include_usage": True}},
+        "stream_options.include_usage",
+    ),
+    ("/v1/rerank", {"texts": ["a"]}, "documents"),
+    ("/tokenize", {"prompt": None, "content": None}, "prompt"),
+    ("/tokenize", {"content": "b"}, "prompt"),
+    ("/tokenize", {"add_special": True}, "add_special"),
+    ("/apply-template", {"messages": [1]}, "messages[0]"),
+]
+USER = {"role": "user"}
+# Messages of chats, and items of conversations, by the place of their fault.
+MESSAGES: list[tuple[object, str]] = [
+    ("hello", ""),
+    ({"content": "a"}, ".role"),
+    ({"role": "function", "content": "a"}, ".role"),
+    ({"role": ["user"], "content": "a"}, ".role"),
+    ({"role": "tool", "content": "a", "tool_call_id": 5}, ".tool_call_id"),
+    ({"role": "assistant", "tool_calls": [{"id": "b"}]}, ".tool_calls[0]"),
+    (USER, ".content"),
+    ({**USER, "content": 5}, ".content"),
+    ({**USER, "content": []}, ".content"),
+    ({**USER, "content": "\ud800"}, ".content"),
+    ({**USER, "content": ["a"]}, ".content[0]"),
+    ({**USER, "content": [{"type": "image_url", "text": "a"}]}, ".content[0]"),
+    ({**USER, "content": [{"type": "text", "text": 5}]}, ".content[0].text"),
+    ({**USER, "content": [{"type": "text"}]}, ".content[0].text"),
+    ({**USER, "content": [{"type": "text", "text": "a", "x": 1}]}, ".content[0].x"),
+    ({**USER, "content": "a", "name": 5}, ".name"),
+    ({**USER, "content": "a", "tool_call_id": "b"}, ".tool_call_id"),
+]
+ITEMS: list[tuple[object, str]] = [
+    ("a", ""),
+    ({"role": "robot", "content": "a"}, ".role"),
+    ({**USER, "content": 1}, ".content"),
+    ({**USER, "content": "a", "x": 1}, ".x"),
+    ({"type": "item_reference", "id": "i"}, ".type"),
+    ({"type": "computer_call"}, ".type"),
+    ({"type": "function_call", "name": "a"}, ".call_id"),
+    ({"type": "function_call_output", "call_id": "a"}, ".output"),
+    ({"type": "reasoning", "content": ["a"]}, ".content[0].text"),
+    ({**USER, "content": [{"type": "input_image"}]}, ".content[0]"),
+    ({**USER, "content": [{"type": "input_text"}]}, ".content[0].text"),
+]
+BLOCKS: list[tuple[object, str]] = [
+    ({"role": "tool", "content": "a"}, ".role"),
+    (USER, ".content"),
+    ({**USER, "content": [{"type": "image"}]}, ".content[0]"),
+]
+PARTS += [
+    *((CHAT, {"messages": [each]}, f"messages[0]{where}") for each, where in MESSAGES),
+    *(("/v1/responses", {"input": [each]}, f"input[0]{at}") for each, at in ITEMS),
+    *(("/v1/messages", {"messages": [each]}, f"messages[0]{at}") for each, at in BLOCKS),
+]
+# Codes other than "invalid_value", by path, field and value as JSON.
+CODES = {
+    ("/generate", "prompt", "null"): "missing_field",
+    ("/generate", "prompt", "[]"): "invalid_prompt",
+    ("/generate", "prompt", json.dumps("a" * 2000)): "context_length_exceeded",
+    ("/generate", "max_tokens", "1000"): "context_length_exceeded",
+    ("/generate", "top_x", "1"): "unsupported_parameter",
+    ("/v1/messages", "max_tokens", "null"): "missing_field",
+    ("/v1/messages", "max_tokens", "1048576"): "context_length_exceeded",
+    ("/v1/messages", "stop", '["a"]'): "unsupported_parameter",
+    ("/v1/messages", "container", '"c"'): "unsupported_parameter",
+    ("/v1/messages", "thinking", '{"type": "maybe"}'): "invalid_value",
+    ("/generate", "stream", "1"): "invalid_value",
+}
+
+
+# Fields whose messages come from the compiler of the constraint.
+OF_LIBRARY = (
+    *("guided_regex", "json_schema", "output_config", "response_format"),
+    *("regex", "grammar", "schema"),
+)
+
+
+def _refused(real: Client, path: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the error of a request, whose message names the field."""
+    status, got = real.post(path, {**BODIES[path], **fields})
+    assert status == 400, (fields, got)
+    error: dict[str, Any] = got["error"]
+    assert (got["type"], error["type"]) == ("error", "invalid_request_error")
+    assert "prompt failed" not in error["message"]
+    field = str(error["param"]).partition("[")[0].partition(".")[0]
+    assert field in error["message"] or field in OF_LIBRARY, error
+    return error
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [(path, name) for path, names in WRONG.items() for name in names]
+)
+def test_wrong_values(real: Client, path: str, name: str) -> None:
+    for value in WRONG[path][name]:
+        error = _refused(real, path, {name: value})
+        assert error["param"] == name, (value, error)
+        code = CODES.get((path, name, json.dumps(value)))
+        assert code in (None, error["code"])
+
+
+@pytest.mark.parametrize(("path", "fields", "param"), PARTS)
+def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str) -> None:
+    assert _refused(real, path, fields)["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "words"),
+    [
+        (CHAT, {"response_format": {"type": "json_schema"}}, "is missing"),
+        (
+            TEXT,
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": 5}}},
+            "response_format.json_schema.schema must be an object",
+        ),
+        (
+            TEXT,
+            {"response_format": {"type": "json_object", "schema": {"type": "nothing"}}},
+            "is not valid at $.type",
+        ),
+        (CHAT, {"guided_regex": "("}, "unclosed group"),
+        (CHAT, {"guided_choice": []}, "at least one"),
+        (TEXT, {"best_of": 2}, "best_of must be 1 here"),
+        (
+            CHAT,
+            {"messages": [{**USER, "content": [{"type": "image_url"}]}]},
+            'messages[0].content[0] is of type "image_url": this model reads text only',
+        ),
+        (
+            CHAT,
+            {"messages": [{**USER, "content": [{"type": "text"}]}]},
+            "messages[0].content[0].text must be a string, not null",
+        ),
+    ],
+)
+def test_messages_say_what_is_wrong(
+    real: Client, path: str, fields: dict[str, Any], words: str
+) -> None:
+    message = _refused(real, path, fields)["message"]
+    assert words in message
+    assert "did you mean" not in message
