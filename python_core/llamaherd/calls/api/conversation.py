@@ -32,11 +32,11 @@ from llamaherd.engine.core.errors import (
     code_of,
 )
 from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
-from llamaherd.engine.model.tokens import n_common_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def make_question(
         text=text,
         request=fitted,
         prefix=options.prefix,
-        n_again=n_common_tokens(fitted.tokens, later),
+        n_again=n_common(fitted.tokens, later),
     )
 
 

@@ -56,15 +56,12 @@ class FileRequest:
     """A file to download.
 
     Attributes:
-        url: Address of the file.
-        target: Path of the file to create.
         source: Source in the record beside the file.
         note: Further entries of the record.
         token: Access token, sent only to the host of `url`; excluded from `repr`.
         sha256: Expected SHA-256 in hexadecimal; None uses the hash that the server
             states, if any.
         size_bytes: Expected size in bytes; None uses the size that the server states.
-        replace: Whether to replace an existing file.
         is_whole: Whether the file is a whole model, so that its size is compared with
             the memory.
     """

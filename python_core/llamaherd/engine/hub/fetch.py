@@ -139,12 +139,7 @@ def fetch(source: object, options: FetchOptions, name: str = "source") -> Path:
 
 
 class FetchWork:
-    """Work of a `Job`: searches for a model's file and downloads it.
-
-    Args:
-        options: Options of the download. `say`, `step` and `is_cancelled` are
-            replaced.
-    """
+    """Work of a `Job`: searches for a model's file and downloads it."""
 
     problem = ""
 

@@ -36,13 +36,8 @@ class FetchOptions:
     """Settings of a download.
 
     Attributes:
-        cache: Folder for downloads.
         token: Access token of the caller; excluded from `repr`.
-        force: Whether to download a file that is already in the cache.
-        check_memory: Whether to refuse a model that does not fit into memory.
-        download: Whether to download a file that is not on this machine.
         sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
-        say: Function called with messages for the user.
         step: Function called with the number of bytes received and the total, None if
             unknown.
         is_cancelled: Function called after each block; the download ends if it returns
@@ -73,10 +68,8 @@ class FetchProgress(JobProgress):
     """Progress of a download.
 
     Attributes:
-        n_done: Bytes received.
         n_total: Size of the file; 0 if unknown.
         bytes_per_s: Speed since the download started; 0 before the first block.
-        messages: Messages for the user, oldest first.
     """
 
     n_done: int

@@ -31,12 +31,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """Content of a repository at one commit.
-
-    Attributes:
-        commit: Hash of the commit.
-        files: All files.
-    """
+    """Content of a repository at one commit."""
 
     commit: str
     files: tuple[RemoteFile, ...]
@@ -251,11 +246,7 @@ def _file_url(repo: str, revision: str, name: str) -> str:
 
 
 def _in_hub_cache(repo: str, revision: str) -> tuple[Path, list[Path]]:
-    """Find the GGUF files of a repository in the cache of huggingface_hub.
-
-    Returns:
-        Folder of the repository and paths of the files.
-    """
+    """Find the GGUF files of a repository in the cache of huggingface_hub."""
     folder = cache.hub_cache() / f"models--{repo.replace('/', '--')}"
     commit = revision
     reference = folder / "refs" / revision

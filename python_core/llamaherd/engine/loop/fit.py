@@ -34,12 +34,6 @@ def fit(
     Groups that fit are added at once. Otherwise all running requests are paused and
     continue in a KV cache of another size (docs/decisions/0036). Sequences become shorter
     only if their last such change delays no request any more, see `Delayed`.
-
-    Args:
-        runner: Current runner; None before the first group.
-        groups: New groups, at least one.
-
-    Returns: The current runner; for the first groups, a new runner.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)

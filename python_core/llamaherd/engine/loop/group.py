@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
-    """Find the prefixes that prompts share, in O(total log n).
-
-    Args:
-        prompts: Prompts, each an int32[n_tokens].
-    """
+    """Find the prefixes that prompts share, in O(total log n)."""
     tokens = array("i")
     tokens.frombytes(b"".join(map(memoryview, prompts)))
     offsets = array("q", accumulate(map(len, prompts), initial=0))
@@ -233,13 +229,7 @@ class GroupLoop(Protocol):
         ...
 
     def hand_in(self, group: Group) -> None:
-        """Submit a group of requests; its listener receives their outputs.
-
-        Raises:
-            ContextClosedError: The loop is closed.
-            ForkError: This process was forked.
-            RuntimeError: The interpreter is ending, or no thread can be started.
-        """
+        """Submit a group of requests; its listener receives their outputs."""
 
     def give_up(self, group: Group) -> None:
         """End a group soon; other groups continue."""
@@ -263,7 +253,6 @@ class GroupLoop(Protocol):
 
         Raises:
             MemoryError: The thread that received the group died for lack of memory.
-            ForkError: This process was forked; the loop runs in its parent.
         """
 
     def settle(self) -> None:

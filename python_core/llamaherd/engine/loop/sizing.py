@@ -10,6 +10,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.engine.core.errors import ContextError
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.memory.kv_cells import NO_BUFFERS, number_of
 from llamaherd.engine.memory.plan import (
@@ -23,7 +24,6 @@ from llamaherd.engine.memory.plan import (
 from llamaherd.engine.native.engine import EngineParams, NativeEngine
 from llamaherd.engine.native.shim import CELL_BLOCK
 from llamaherd.engine.schedule.engine import Limits
-from llamaherd.engine.schedule.prefixes import n_common
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,18 +69,10 @@ class Sizing(Protocol):
         """Plan sizes for the work; use the given layout if it is not None."""
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
-        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed.
-
-        Raises:
-            ContextError: Not enough memory.
-        """
+        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed."""
 
     def make(self, plan: Plan) -> Engine:
-        """Create an engine.
-
-        Raises:
-            ContextError: Not enough memory.
-        """
+        """Create an engine."""
 
 
 def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
@@ -119,9 +111,6 @@ class NativeSizing:
 
     Args:
         model: Model, kept alive only by the engines.
-
-    Attributes:
-        n_sharing: See `Sizing`, also for `keeps_prefixes`.
     """
 
     def __init__(
@@ -312,11 +301,7 @@ class LayoutChoice:
         self._last = request.tokens
 
     def other_layout(self, sizing: Sizing, plan: Plan) -> Layout | None:
-        """Return the other layout if it suits the latest prompts better, else None.
-
-        Args:
-            sizing: Object that plans sizes; it keeps a layout that the user fixed.
-        """
+        """Return the other layout if it suits the latest prompts better, else None."""
         if self._n_since < self._n_least:
             return None
         is_pool = plan.kv_layout == "unified"

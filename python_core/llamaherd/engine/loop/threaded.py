@@ -133,12 +133,7 @@ class ThreadedLoop(ABC):
         """
 
     def _check_open(self) -> None:
-        """Check that the loop accepts work.
-
-        Raises:
-            ContextClosedError: The loop is closed.
-            RuntimeError: The interpreter is ending.
-        """
+        """Check that the loop accepts work."""
         check_not_exiting()
         if self._is_closed:
             raise ContextClosedError(f"the {self._name} is closed")
@@ -150,11 +145,7 @@ class ThreadedLoop(ABC):
         return worker is None or worker.is_over or self._has_left.is_set()
 
     def _start(self) -> None:
-        """Starts the thread.
-
-        Raises:
-            RuntimeError: The interpreter is ending, or no thread can be started.
-        """
+        """Starts the thread."""
         self._worker = start_thread(self, self._run_as_loop)
         self._has_left.clear()  # the thread needs the lock to end
 

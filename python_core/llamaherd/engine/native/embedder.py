@@ -25,7 +25,6 @@ class NativeEmbedder:
     """A llama_context that computes embeddings.
 
     Args:
-        model: An `lh_model *`, kept alive.
         n_batch: Maximum number of tokens computed at once; for non-causal models it
             must cover all tokens of a run.
 
@@ -65,9 +64,6 @@ class NativeEmbedder:
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
         """Compute the embeddings of some texts together.
-
-        Args:
-            texts: Each an int32[n_tokens].
 
         Returns:
             float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.

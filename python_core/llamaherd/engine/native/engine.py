@@ -71,9 +71,6 @@ class NativeEngine:
     Args:
         model: An `lh_model *`, kept alive by the engine.
         params: Parameters of the context.
-
-    Raises:
-        ContextError: libllama cannot create such a context.
     """
 
     def __init__(self, model: CData, params: EngineParams) -> None:

@@ -254,12 +254,7 @@ class Closeness:
 
 
 class Comparison:
-    """Comparison of the predictions of two models with the same vocabulary.
-
-    Args:
-        base: An `lh_model *`, kept alive.
-        other: An `lh_model *`, kept alive.
-    """
+    """Comparison of the predictions of two models with the same vocabulary."""
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:
         out = ffi.new("lh_comparison **")

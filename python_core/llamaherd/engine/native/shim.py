@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["ffi", "lib"]  # for the other modules of this package
 
 # Sizes for planning a context, see llamaherd.h.
-CELL_BLOCK = lib.LH_CELL_BLOCK
-UNIFORM_ROWS = lib.LH_UNIFORM_ROWS
-MAX_LOGPROBS = lib.LH_MAX_LOGPROBS
-AMX_ROWS = lib.LH_AMX_ROWS
-MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
+CELL_BLOCK: int = lib.LH_CELL_BLOCK
+UNIFORM_ROWS: int = lib.LH_UNIFORM_ROWS
+MAX_LOGPROBS: int = lib.LH_MAX_LOGPROBS
+AMX_ROWS: int = lib.LH_AMX_ROWS
+MAX_PREFIX_DEPTH: int = lib.LH_MAX_PREFIX_DEPTH
 
 Handle: TypeAlias = "CData"  # opaque to other packages
 
@@ -158,7 +158,7 @@ def ggml_commit() -> str:
 
 def derive_seed(seed: int, index: int) -> int:
     """Return the seed, a uint32, of prompt `index` in a call with seed `seed`."""
-    return lib.lh_derive_seed(seed, index)
+    return int(lib.lh_derive_seed(seed, index))
 
 
 def _check_library() -> None:
@@ -170,7 +170,7 @@ def _check_library() -> None:
 
 def min_prefix_tokens(n_cells: int) -> int:
     """Return the minimum length of a prefix in tokens: `lh_min_prefix_tokens`."""
-    return lib.lh_min_prefix_tokens(n_cells)
+    return int(lib.lh_min_prefix_tokens(n_cells))
 
 
 def prefix_tree(
@@ -223,9 +223,6 @@ class GpuMemory:
     Attributes:
         name: Name of the device, such as "CUDA0".
         description: Name of the product.
-        free_bytes: Free memory in bytes.
-        total_bytes: Total memory in bytes.
-        shares_memory: Whether its memory is the processor's memory.
     """
 
     name: str
