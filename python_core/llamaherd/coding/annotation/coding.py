@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.columns import CodedColumns
     from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.engine.core.stats import Stats
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 # Number of prompts in a block; preparing them takes about a second. The next block is
 # prepared while a block runs, and starts when the running block has ended. If blocks
@@ -154,7 +154,7 @@ class Coding:
             new = {name: table.columns[role] for role, name in columns.items()}
             with_columns(self._work.frame, new)
 
-    def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
+    def run(self, loop: ThreadedLoop) -> Coded:  # noqa: ARG002 - it is the context's
         """Code the texts."""
         with chat_date(self._work.settings.date):
             return self._coded()

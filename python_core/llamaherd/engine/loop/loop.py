@@ -106,7 +106,7 @@ class Loop(ThreadedLoop):
         return [group for group in groups if not group.is_over]
 
     def hand_in(self, group: Group) -> None:
-        """Submit a group, see `GroupLoop`."""
+        """Submit a group, see `ThreadedLoop`."""
         shim.check_process()  # in a forked child process the lock may never be released
         with self._lock:
             self._check_open()
