@@ -25,7 +25,7 @@ from llamaherd.engine.native import shim
 if TYPE_CHECKING:
     from llamaherd.engine.loop.group import Group
     from llamaherd.engine.loop.runner import Runner
-    from llamaherd.engine.loop.sizing import Sizing
+    from llamaherd.engine.loop.sizing import NativeSizing
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.memory.plan import Plan
 
@@ -38,7 +38,7 @@ class Loop(ThreadedLoop):
     The thread ends when there is no work. The engine exists until `close`.
     """
 
-    def __init__(self, sizing: Sizing) -> None:
+    def __init__(self, sizing: NativeSizing) -> None:
         super().__init__("context")
         self._sizing = sizing
         self._runner: Runner | None = None  # None before the first group

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.core.request import n_common
@@ -54,27 +54,6 @@ class Work:
     is_single: bool = False
 
 
-class Sizing(Protocol):
-    """Protocol: plans and creates engines.
-
-    Attributes:
-        n_sharing: Number of contexts that share the memory equally.
-        keeps_prefixes: Whether calls start from cells of earlier calls.
-    """
-
-    n_sharing: int
-    keeps_prefixes: bool
-
-    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
-        """Plan sizes for the work; use the given layout if it is not None."""
-
-    def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
-        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed."""
-
-    def make(self, plan: Plan) -> Engine:
-        """Create an engine."""
-
-
 def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
     """Check that the memory can hold a number of cells if nothing else runs.
 
@@ -107,10 +86,14 @@ def fixed_memory(
 
 
 class NativeSizing:
-    """Sizing for a model.
+    """Plans and creates engines for a model.
 
     Args:
         model: Model, kept alive only by the engines.
+
+    Attributes:
+        n_sharing: Number of contexts that share the memory equally.
+        keeps_prefixes: Whether calls start from cells of earlier calls.
     """
 
     def __init__(
@@ -165,7 +148,7 @@ class NativeSizing:
         return n_cache + buffers.of(n_cache // cell)
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
-        """Implement `Sizing`."""
+        """Plan sizes for the work; use the given layout if it is not None."""
         params = self._params  # a deterministic batch has one row for each sequence
         is_uniform = self._sizes.deterministic
         n_batch = params.n_ubatch if is_uniform else params.n_batch
@@ -190,7 +173,7 @@ class NativeSizing:
         return plan
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
-        """Implement `Sizing`."""
+        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed."""
         available = self._device.available_memory() + n_bytes_freed
         if plan.memory_bytes > available:
             raise ContextError(
@@ -201,7 +184,7 @@ class NativeSizing:
             )
 
     def make(self, plan: Plan) -> NativeEngine:
-        """Implement `Sizing`."""
+        """Create an engine; raise ContextError if memory does not suffice."""
         params = replace(
             self._params,
             n_ctx=plan.n_ctx,
@@ -300,7 +283,7 @@ class LayoutChoice:
         )
         self._last = request.tokens
 
-    def other_layout(self, sizing: Sizing, plan: Plan) -> Layout | None:
+    def other_layout(self, sizing: NativeSizing, plan: Plan) -> Layout | None:
         """Return the other layout if it suits the latest prompts better, else None."""
         if self._n_since < self._n_least:
             return None
@@ -313,7 +296,7 @@ class LayoutChoice:
         return None if layout == plan.kv_layout else layout
 
     def plan_other(
-        self, sizing: Sizing, plan: Plan, n_hold: int, needs: Sequence[int]
+        self, sizing: NativeSizing, plan: Plan, n_hold: int, needs: Sequence[int]
     ) -> Plan:
         """Return a plan with the layout that `other_layout` returned."""
         is_pool = plan.kv_layout == "per_sequence"
