@@ -95,7 +95,7 @@ def download(request: FileRequest, options: FetchOptions) -> Path:
         raise DownloadError(
             f"{note_path} is not the record of a download, which would replace it"
         )
-    options.say(f"Downloading {shown_url(request.url)} to {request.target}.")
+    options.meter.say(f"Downloading {shown_url(request.url)} to {request.target}.")
     request.target.parent.mkdir(parents=True, exist_ok=True)
     with _alone(request.part, options):
         if request.target.is_file() and not request.replace:
@@ -195,7 +195,7 @@ def _write(
         file.seek(n_there)
         n_done, n_checked = n_there, n_there
         for block in _content(response):
-            if options.is_cancelled():
+            if options.meter.is_cancelled:
                 raise Cancelled
             if n_done == 0 and not b"GGUF".startswith(block[:4]):
                 raise DownloadError(
@@ -212,7 +212,7 @@ def _write(
                 n_checked = n_done
             file.write(block)
             hasher.update(block)
-            options.step(n_done, size)
+            options.meter.step(n_done, size)
         file.flush()
         os.fsync(file.fileno())
     if size is not None and n_done < size:
@@ -361,7 +361,7 @@ def _failure(request: FileRequest, error: Exception, n_now: int) -> str:
 def _sleep(seconds: float, options: FetchOptions) -> None:
     """Sleep; raise Cancelled as soon as the download is cancelled."""
     end = time.monotonic() + seconds
-    while not options.is_cancelled():
+    while not options.meter.is_cancelled:
         left = end - time.monotonic()
         if left <= 0:
             return

@@ -114,7 +114,7 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
             if cached is not None:
                 if options.sha256 is not None:
                     cache.check_content(cached, options.sha256)
-                options.say(f"Using {cached}.")
+                options.meter.say(f"Using {cached}.")
                 return cached
     options.check_may_download(str(what))
     there = _repository(what.repo, what.revision, options.token)
@@ -123,7 +123,7 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
     offer = quantizations.choose(str(what), offers, what.file_or_quantization, available)
     if what.file_or_quantization is None:
         others = ", ".join(str(o) for o in offers if o is not offer)
-        options.say(
+        options.meter.say(
             f"{what}: taking {offer}." + (f" There is also {others}." if others else "")
         )
     return _hub_files(what, there.commit, offer, folder, options)
