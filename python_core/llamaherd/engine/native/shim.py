@@ -25,6 +25,7 @@ from llamaherd.engine.native._shim import ffi, lib  # noqa: E402 - after the pre
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable
 
     from llamaherd.engine.native._shim import CData
 
@@ -83,24 +84,39 @@ def sized(name: str) -> CData:
     return struct
 
 
+def created(kind: str, function: Callable[..., int], *arguments: object) -> CData:
+    """Return an object that a function of the shim creates.
+
+    Args:
+        kind: Name of its type; it is freed with the last reference to the result.
+    """
+    out, error = ffi.new(f"{kind} **"), ffi.new("lh_error *")
+    check(function(*arguments, out, error), error)
+    return ffi.gc(out[0], getattr(lib, f"{kind}_free"))
+
+
 # Objects to be freed together with an owner.
 _held: dict[ref[object], tuple[object, ...]] = {}
 
 
-def free_with(owner: object, *held: object) -> None:
-    """Keep objects alive until `owner` is freed, then free them in reverse order.
+def owned(owner: object, kind: str, native: CData, *others: object) -> CData:
+    """Keep an object and others alive until `owner` is freed, then free them in order.
 
     `ffi.gc` does not suffice: within a garbage cycle, Python calls destructors in any
     order, even for objects that other objects in the cycle still use. At interpreter
     exit the order is undefined for the objects here as well; native objects therefore
     keep their model alive themselves. This function runs no Python code, so that Ctrl-C
     cannot interrupt it.
+
+    Returns:
+        A pointer to the object that does not keep it alive.
     """
-    _held[ref(owner, _held.pop)] = held
+    _held[ref(owner, _held.pop)] = (*others, native)
+    return ffi.cast(f"{kind} *", native)
 
 
 def free_early(owner: object) -> None:
-    """Free the objects of `free_with` now, while `owner` is still alive."""
+    """Free the objects of `owned` now, while `owner` is still alive."""
     _held.pop(ref(owner), None)
 
 
