@@ -39,6 +39,7 @@ from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping, Sequence
 
     from llamaherd.calls.api.turns import Reply, Turn
@@ -166,7 +167,7 @@ def _request(
 
 def _tokens(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
-) -> Sequence[int]:
+) -> array[int]:
     """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
     (prompt,) = rendered(host.model, [messages], options)

@@ -248,7 +248,8 @@ class ClusterError(ContextError, ConnectionError):
             contains the advice.
     """
 
-    __new__ = OSError.__new__  # RuntimeError's cannot make an OSError
+    if not TYPE_CHECKING:
+        __new__ = OSError.__new__  # RuntimeError's cannot make an OSError
 
     def __init__(
         self, problem: str, *, code: str = "failed", argument: str = "", remedy: str = ""

@@ -260,10 +260,10 @@ def decisive(request: Request) -> dict[str, object]:
     }
 
 
-_Tokens = TypeVar("_Tokens", "array[int]", "list[int]", bytes)
+_Sequence = TypeVar("_Sequence", "array[int]", "list[int]", bytes, str)
 
 
-def n_common(a: _Tokens, b: _Tokens) -> int:
+def n_common(a: _Sequence, b: _Sequence) -> int:
     """Return the number of elements with which both sequences begin."""
     low, high = 0, min(len(a), len(b))
     while low < high:
