@@ -8,7 +8,7 @@
 # build/wheelhouse) the wheels.
 #
 # These C tests are not compiled for Windows, because they test what Windows lacks:
-#   base/test_fork_guard.cpp     fork: all its tests
+#   base/test_process_check.cpp  fork: all its tests
 #   platform/test_threads.cpp    limits of address space and fork; errors instead of ggml's
 #                                assertions
 #   base/test_memory.cpp         the malloc of glibc

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,12 +138,13 @@ def recorded(text: str) -> tuple[str, list[str]]:
     version = re.search(r"llama-cpp-python (\d+\.\d+\.\d+)", text)
     if version is None:
         sys.exit(f"error: {RECORD} names no version")
-    return version[1], re.findall(r'^    "([^"]+)",$', text, re.MULTILINE)
+    return version[1], re.findall(r'"([^"]+)"', text)
 
 
 def record(version: str, architectures: list[str]) -> str:
     """Return the text of the record."""
-    rows = "".join(f'    "{name}",\n' for name in sorted(architectures))
+    names = ", ".join(f'"{name}"' for name in sorted(architectures))
+    rows = textwrap.indent(textwrap.fill(names, 86, break_on_hyphens=False), "    ")
     return (
         "// Architectures whose files are loaded. The assertions and optional tensors\n"
         f"// of their sources in llama-cpp-python {version} were reviewed:\n"
@@ -151,7 +153,7 @@ def record(version: str, architectures: list[str]) -> str:
         "// (docs/moving-llama.md).\n"
         "#pragma once\n\n#include <string_view>\n\nnamespace lh {\n\n"
         "// clang-format off\n"
-        f"constexpr std::string_view kReviewed[] = {{\n{rows}}};\n"
+        f"constexpr std::string_view kReviewed[] = {{\n{rows},\n}};\n"
         "// clang-format on\n\n}  // namespace lh\n"
     )
 

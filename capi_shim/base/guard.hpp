@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "fork_guard.hpp"
 #include "llamaherd.h"
 #include "memory.hpp"
+#include "process_check.hpp"
 
 namespace lh {
 

@@ -1,5 +1,6 @@
 #include "answer.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -7,7 +8,6 @@
 #include "client.hpp"
 #include "guard.hpp"
 #include "logit_row.hpp"
-#include "prompt_lookup.hpp"
 #include "statistics.hpp"
 
 namespace lh {
@@ -187,6 +187,20 @@ void Answer::describe(lh_client_info& info) const {
   info.logprobs = logprobs_->chosen().data();
   info.top_tokens = logprobs_->top_tokens().data();
   info.top_logprobs = logprobs_->top().data();
+}
+
+std::vector<int32_t> prompt_lookup(const std::vector<int32_t>& tokens, int32_t n) {
+  constexpr size_t kMatch = 6;
+  if (tokens.size() <= kMatch) return {};
+  const auto found = std::search(tokens.rbegin() + 1, tokens.rend(), tokens.rbegin(),
+                                 tokens.rbegin() + kMatch);
+  if (found == tokens.rend()) return {};
+  std::vector<int32_t> draft;
+  auto at = static_cast<size_t>(found.base() - tokens.begin());
+  for (; static_cast<int32_t>(draft.size()) < n; ++at) {
+    draft.push_back(at < tokens.size() ? tokens[at] : draft[at - tokens.size()]);
+  }
+  return draft;
 }
 
 }  // namespace lh

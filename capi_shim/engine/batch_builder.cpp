@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "guard.hpp"
 #include "round_up.hpp"
 
 namespace lh {
@@ -121,6 +122,23 @@ void BatchBuilder::add_padding(int32_t seq_id, int32_t first, int32_t n, bool lo
   constexpr int32_t kAnyToken = 0;
   if (n > 0) padding_.push_back({seq_id, first});
   for (int32_t i = 0; i < n; ++i) batch_.add(kAnyToken, first + i, seq_id, logits);
+}
+
+Batch::Batch(int32_t capacity)
+    : batch_(llama_batch_init(capacity, 0, 1)), capacity_(capacity) {}
+
+Batch::~Batch() { llama_batch_free(batch_); }
+
+int32_t Batch::add(int32_t token, int32_t position, int32_t seq_id, bool logits) {
+  const int32_t i = batch_.n_tokens;
+  if (i >= capacity_) throw Error(LH_INTERNAL, "the batch is full");
+  batch_.token[i] = token;
+  batch_.pos[i] = position;
+  batch_.n_seq_id[i] = 1;
+  batch_.seq_id[i][0] = seq_id;
+  batch_.logits[i] = static_cast<int8_t>(logits);
+  ++batch_.n_tokens;
+  return i;
 }
 
 }  // namespace lh

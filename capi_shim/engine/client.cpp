@@ -32,4 +32,12 @@ void Client::drop_saved() {
   task->drop_saved();
 }
 
+float* StepServices::find_logits(int32_t i_logits) const noexcept {
+  try {
+    return llama_get_logits_ith(ctx, i_logits);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 }  // namespace lh

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "llama.h"
@@ -13,6 +14,12 @@ namespace lh {
 // Checks pointers and numbers. is_borrowed: the model belongs to the caller, so no file
 // may be loaded into it.
 void check_adapters(const lh_adapters* adapters, bool is_borrowed);
+
+// Checks the files among `adapters` (may be null; after check_adapters) by their headers
+// and the header of the model in `model_path`. Refuses files on which libllama would end
+// the process. Files that libllama would refuse are refused here with clearer messages.
+// Returns the total bytes of their tensors.
+uint64_t check_loras(const lh_adapters* adapters, const std::string& model_path);
 
 class Adapters {
  public:

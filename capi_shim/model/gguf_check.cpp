@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "file.hpp"
-#include "gguf_hazards.hpp"
-#include "gguf_missing.hpp"
 #include "guard.hpp"
 #include "llama.h"
 #include "log.hpp"

@@ -1,9 +1,10 @@
-// Header of a model file, read before the model is loaded.
+// Header of a model file, read and checked before the model is loaded.
 #pragma once
 
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "gguf.h"
@@ -34,5 +35,21 @@ lh_gguf_info check_gguf(const std::string& path);
 // Returns the paths of all files of a model with `n_parts` parts, the first of which is
 // `path`.
 std::vector<std::string> part_paths(const std::string& path, int32_t n_parts);
+
+// Returns the problem with a file's metadata or tensors on which libllama would end the
+// process, worded to follow the file's name; "" if no problem is known. The checks were
+// found by changing single values of valid files:
+// docs/decisions/0015-model-file-checks.md.
+std::string gguf_hazard(const gguf_context* header);
+
+// Adds the names of a file's tensors.
+void add_tensor_names(const gguf_context* header, std::unordered_set<std::string>& names);
+
+// Returns a message about a missing tensor, worded to follow the file's name ("has no
+// tensor ..."); "" if no tensor is known to be missing. Checks only tensors that libllama
+// loads as optional but uses. libllama itself refuses files without a required tensor.
+// header: header of the model's first file; names: names of the tensors in all its files.
+std::string missing_tensor(const gguf_context* header,
+                           const std::unordered_set<std::string>& names);
 
 }  // namespace lh

@@ -1,5 +1,3 @@
-#include "gguf_hazards.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <unordered_set>
 
 #include "ggml.h"
+#include "gguf_check.hpp"
 #include "gguf_reviewed.hpp"
 #include "llama.h"
 

@@ -1,9 +1,9 @@
-#include "gguf_missing.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "gguf_check.hpp"
 
 namespace lh {
 namespace {

@@ -1,5 +1,3 @@
-#include "lora_check.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "adapters.hpp"
 #include "ggml.h"
 #include "gguf_check.hpp"
 #include "guard.hpp"

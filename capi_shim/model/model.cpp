@@ -10,7 +10,6 @@
 #include "guard.hpp"
 #include "llama_compat.hpp"
 #include "log.hpp"
-#include "lora_check.hpp"
 #include "openmp.hpp"
 
 using lh::Error;

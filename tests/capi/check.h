@@ -15,3 +15,5 @@ static void check(int ok, const char* what, const char* file, int line) {
   }
 }
 #define CHECK(condition) check((condition) ? 1 : 0, #condition, __FILE__, __LINE__)
+#define SUCCEEDS(call) CHECK((call) == 0)
+#define REFUSES(call) CHECK((call) == INVALID) /* each program defines INVALID */

@@ -28,6 +28,14 @@ struct Fixture {
   lh_engine engine;
 };
 
+// A Fixture whose toy model never ends an answer.
+struct Endless : Fixture {
+  template <class... Options>
+  explicit Endless(Options... options) : Fixture(options...) {
+    fake::settings().eos_share = 0;
+  }
+};
+
 // Returns prompts that differ from each other, of different lengths.
 inline std::vector<int32_t> distinct_prompt(int64_t id) {
   return toy::tokens("0123456789" + std::string(static_cast<size_t>(id) + 1, 'x'));
@@ -41,6 +49,13 @@ inline lh_status code_of(const std::function<void()>& call) {
     return e.code();
   }
   return LH_OK;
+}
+
+// Returns tokens followed by those of a text.
+inline std::vector<int32_t> operator+(std::vector<int32_t> a, const std::string& b) {
+  const auto tokens = toy::tokens(b);
+  a.insert(a.end(), tokens.begin(), tokens.end());
+  return a;
 }
 
 inline const std::vector<int32_t> kHello = toy::tokens("hello");

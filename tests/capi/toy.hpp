@@ -53,6 +53,24 @@ inline std::vector<int32_t> tokens(const std::string& text) {
   return out;
 }
 
+// Memory for the stop texts or the choices of a request.
+struct Texts {
+  explicit Texts(std::vector<std::string> all) : texts(std::move(all)) {
+    for (const std::string& text : texts) {
+      pointers.push_back(text.c_str());
+      sizes.push_back(static_cast<int32_t>(text.size()));
+    }
+  }
+  void put(lh_sampling_params& p) const {
+    p.n_choices = static_cast<int32_t>(texts.size());
+    p.choices = pointers.data();
+    p.choice_size = sizes.data();
+  }
+  std::vector<std::string> texts;
+  std::vector<const char*> pointers;
+  std::vector<int32_t> sizes;
+};
+
 // A request, with the arrays to which it points.
 struct Request {
   Request(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens)
@@ -98,7 +116,20 @@ struct Request {
     native.watch = 1;
     return *this;
   }
+  Request& stop(std::vector<std::string> texts) {
+    stops_ = std::make_shared<const Texts>(std::move(texts));
+    native.stop = stops_->pointers.data();
+    native.stop_size = stops_->sizes.data();
+    native.n_stop = static_cast<int32_t>(stops_->texts.size());
+    return *this;
+  }
+  Request& choose(std::vector<std::string> texts) {
+    choices_ = std::make_shared<const Texts>(std::move(texts));
+    choices_->put(sampling);
+    return *this;
+  }
   std::vector<int32_t> prompt_;
+  std::shared_ptr<const Texts> stops_, choices_;
   lh_sampling_params sampling;
   lh_request native{};
 };

@@ -18,33 +18,19 @@ class Herd:
     is_exact: bool
 
 
+_POOL: dict[str, Any] = {"n_ctx": 256, "kv_layout": "unified"}
+
+
+def _herd(kind: str, *, is_exact: bool = True, **options: object) -> Herd:
+    return Herd(kind=kind, options=tuple(options.items()), is_exact=is_exact)
+
+
 HERDS = [
-    Herd(
-        kind="llama",
-        options=(
-            ("deterministic", True),
-            ("n_seq_max", 4),
-            ("n_batch", 64),
-            ("n_ubatch", 32),
-        ),
-        is_exact=True,
-    ),
-    Herd(kind="mamba", options=(("n_seq_max", 3), ("n_batch", 40)), is_exact=True),
-    Herd(
-        kind="mamba",
-        options=(("n_seq_max", 6), ("n_ctx", 256), ("kv_layout", "unified")),
-        is_exact=True,
-    ),
-    Herd(
-        kind="llama",
-        options=(("n_seq_max", 8), ("n_ctx", 256), ("kv_layout", "unified")),
-        is_exact=False,
-    ),
-    Herd(
-        kind="jamba",
-        options=(("n_seq_max", 4), ("n_ctx", 256), ("kv_layout", "unified")),
-        is_exact=False,
-    ),
+    _herd("llama", deterministic=True, n_seq_max=4, n_batch=64, n_ubatch=32),
+    _herd("mamba", n_seq_max=3, n_batch=40),
+    _herd("mamba", n_seq_max=6, **_POOL),
+    _herd("llama", n_seq_max=8, **_POOL, is_exact=False),
+    _herd("jamba", n_seq_max=4, **_POOL, is_exact=False),
 ]
 POOLS = HERDS[2:]  # contexts with too few cells for all prompts
 
@@ -80,135 +66,67 @@ class Kind:
     scores: bool = True
 
 
-def _decode_kinds() -> list[Kind]:
-    kinds = []
-    for value, meaning in (
-        (-1, "invalid batch"),
-        (-2, "no memory"),
-        (-3, "failure"),
-        (2, "aborted"),
-    ):
-        kinds += [
-            Kind(
-                name=f"llama_decode returns {value} ({meaning})",
-                function="llama_decode",
-                value=value,
-                fails=1,
-                passes=True,
-            ),
-            Kind(
-                name=f"llama_decode returns {value} for one prompt's batches",
-                function="llama_decode",
-                value=value,
-                of_one=True,
-            ),
-        ]
-    kinds += [
-        Kind(
-            name="llama_decode returns 1 (no KV cells)",
-            function="llama_decode",
-            value=1,
-            fails=1,
-        ),
-        Kind(
-            name="llama_decode computes, then returns -3",
-            function="llama_decode",
-            action=Action.AFTER,
-            value=-3,
-            fails=1,
-            passes=True,
-        ),
-        Kind(
-            name="llama_decode computes, then returns 1",
-            function="llama_decode",
-            action=Action.AFTER,
-            value=1,
-            fails=1,
-        ),
-    ]
-    throws = {
-        Action.THROW: "a std::exception",
-        Action.THROW_OTHER: "an int",
-        Action.THROW_MEMORY: "std::bad_alloc",
-    }
-    for action, what in throws.items():
-        kinds.append(
-            Kind(
-                name=f"llama_decode throws {what}",
-                function="llama_decode",
-                action=action,
-                fails=1,
-                passes=True,
-            )
-        )
-    kinds.append(
-        Kind(
-            name="llama_decode throws for one prompt's batches",
-            function="llama_decode",
-            action=Action.THROW,
-            of_one=True,
-        )
-    )
-    return kinds
+_Row = tuple[str, str, Action, dict[str, Any]]
+_NULL, _THROW, _OTHER, _MEMORY, _AFTER = (
+    *(Action.RETURN, Action.THROW, Action.THROW_OTHER, Action.THROW_MEMORY),
+    Action.AFTER,
+)
+_PASSES = {"fails": 1, "passes": True}
+_OF_ONE = {"of_one": True}
+_SAMPLER = {"fails": 1, "scores": False}
+_CROWDED = {"herds": tuple(POOLS), "is_crowded": True}
+_VALUES = {-1: "invalid batch", -2: "no memory", -3: "failure", 2: "aborted"}
+_ROWS: list[_Row] = [
+    *((f"llama_decode returns {value} ({meaning})", "llama_decode", _NULL,
+       {"value": value, **_PASSES}) for value, meaning in _VALUES.items()),
+    *((f"llama_decode returns {value} for one prompt's batches", "llama_decode", _NULL,
+       {"value": value, **_OF_ONE}) for value in _VALUES),
+    ("llama_decode returns 1 (no KV cells)", "llama_decode", _NULL,
+     {"value": 1, "fails": 1}),
+    ("llama_decode computes, then returns -3", "llama_decode", _AFTER,
+     {"value": -3, **_PASSES}),
+    ("llama_decode computes, then returns 1", "llama_decode", _AFTER,
+     {"value": 1, "fails": 1}),
+    ("llama_decode throws a std::exception", "llama_decode", _THROW, _PASSES),
+    ("llama_decode throws an int", "llama_decode", _OTHER, _PASSES),
+    ("llama_decode throws std::bad_alloc", "llama_decode", _MEMORY, _PASSES),
+    ("llama_decode throws for one prompt's batches", "llama_decode", _THROW, _OF_ONE),
+    *((f"{what}{of}", "llama_get_logits_ith", action, more)
+      for action, what in (
+          (Action.NAN, "NaN logits"),
+          (Action.INFINITY, "infinite logits"),
+          (_NULL, "no logits"),
+          (_OTHER, "an int thrown instead of logits"),
+      )
+      for of, more in (("", {"fails": 1}), (" of one prompt", _OF_ONE))),
+    ("a sampler cannot be created (NULL)", "llama_sampler_init", _NULL, _SAMPLER),
+    ("creating a sampler throws", "llama_sampler_init", _THROW, _SAMPLER),
+    ("a sampler throws while it samples", "llama_sampler_apply", _THROW, _SAMPLER),
+    ("llama_tokenize throws", "llama_tokenize", _THROW, {"fails": 1}),
+    ("llama_tokenize fails", "llama_tokenize", _NULL, {"fails": 1, "value": -(2**31)}),
+    ("llama_tokenize repeatedly requests a larger buffer", "llama_tokenize", _NULL,
+     {"fails": 1, "value": -9999}),
+    ("llama_memory_seq_rm does nothing", "llama_memory_seq_rm", _NULL,
+     {"leaves_cells": True}),
+    ("llama_memory_seq_cp copies nothing", "llama_memory_seq_cp", _NULL, {}),
+    ("llama_memory_seq_cp throws", "llama_memory_seq_cp", _THROW, {"fails": 1}),
+    ("saving a paused prompt's cells saves nothing", "llama_state_seq_get_data", _NULL,
+     {"fails": 0, **_CROWDED}),
+    ("saving a paused prompt's cells throws", "llama_state_seq_get_data", _MEMORY,
+     {"fails": 0, **_CROWDED}),
+    ("a paused prompt's cells cannot be restored", "llama_state_seq_set_data", _NULL,
+     {"fails": 1, **_CROWDED}),
+    ("restoring a paused prompt's cells throws", "llama_state_seq_set_data", _MEMORY,
+     {"fails": 1, **_CROWDED}),
+    ("an allocation of the shim fails", "new", _MEMORY, {}),
+    ("an allocation in llama_decode fails", "new in llama_decode", _MEMORY, {}),
+    ("llama_init_from_model fails", "llama_init_from_model", _NULL,
+     {"raises": (lh.ContextError,)}),
+    ("llama_init_from_model throws", "llama_init_from_model", _MEMORY,
+     {"raises": (lh.LlamaHerdError,)}),
+]  # fmt: skip
 
-
-def _logits_kinds() -> list[Kind]:
-    what = {
-        Action.NAN: "NaN logits",
-        Action.INFINITY: "infinite logits",
-        Action.RETURN: "no logits",
-        Action.THROW_OTHER: "an int thrown instead of logits",
-    }
-    return [
-        Kind(
-            name=name + (" of one prompt" if of_one else ""),
-            function="llama_get_logits_ith",
-            action=action,
-            of_one=of_one,
-            fails=None if of_one else 1,
-        )
-        for action, name in what.items()
-        for of_one in (False, True)
-    ]
-
-
-def _other_kinds() -> list[Kind]:
-    null, throw, memory = Action.RETURN, Action.THROW, Action.THROW_MEMORY
-    pools = {"herds": tuple(POOLS), "is_crowded": True}
-    rows: list[tuple[str, str, Action, dict[str, Any]]] = [
-        ("a sampler cannot be created (NULL)", "llama_sampler_init", null,
-         {"fails": 1, "scores": False}),
-        ("creating a sampler throws", "llama_sampler_init", throw,
-         {"fails": 1, "scores": False}),
-        ("a sampler throws while it samples", "llama_sampler_apply", throw,
-         {"fails": 1, "scores": False}),
-        ("llama_tokenize throws", "llama_tokenize", throw, {"fails": 1}),
-        ("llama_tokenize fails", "llama_tokenize", null, {"fails": 1, "value": -(2**31)}),
-        ("llama_tokenize repeatedly requests a larger buffer", "llama_tokenize", null,
-         {"fails": 1, "value": -9999}),
-        ("llama_memory_seq_rm does nothing", "llama_memory_seq_rm", null,
-         {"leaves_cells": True}),
-        ("llama_memory_seq_cp copies nothing", "llama_memory_seq_cp", null, {}),
-        ("llama_memory_seq_cp throws", "llama_memory_seq_cp", throw, {"fails": 1}),
-        ("saving a paused prompt's cells saves nothing", "llama_state_seq_get_data", null,
-         {"fails": 0, **pools}),
-        ("saving a paused prompt's cells throws", "llama_state_seq_get_data", memory,
-         {"fails": 0, **pools}),
-        ("a paused prompt's cells cannot be restored", "llama_state_seq_set_data",
-         null, {"fails": 1, **pools}),
-        ("restoring a paused prompt's cells throws", "llama_state_seq_set_data",
-         memory, {"fails": 1, **pools}),
-        ("an allocation of the shim fails", "new", memory, {}),
-        ("an allocation in llama_decode fails", "new in llama_decode", memory, {}),
-        ("llama_init_from_model fails", "llama_init_from_model", null,
-         {"raises": (lh.ContextError,)}),
-        ("llama_init_from_model throws", "llama_init_from_model", memory,
-         {"raises": (lh.LlamaHerdError,)}),
-    ]  # fmt: skip
-    return [
-        Kind(name=name, function=function, action=action, **more)
-        for name, function, action, more in rows
-    ]
-
-
-KINDS = [Kind(name="none", fails=0), *_decode_kinds(), *_logits_kinds(), *_other_kinds()]
+KINDS = [
+    Kind(name="none", fails=0),
+    *(Kind(name=n, function=f, action=a, **more) for n, f, a, more in _ROWS),
+]

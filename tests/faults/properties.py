@@ -42,7 +42,7 @@ from faults import FOREVER, Action, Fault, Faults
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from kinds import HERDS, KINDS, Herd, Kind
 from llamaherd.engine.native import engine as native_engine
-from running import run_case, run_crowd
+from running import generates, run_case, run_crowd
 from scored import check_scored
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class World:
 def check_case(world: World, kind: Kind, tally: Tally, case: Case) -> None:
     tally.cases += 1
     with world.checked(kind, case.herd, [case]) as context:
-        results = run_case(world.faults, kind, case, context)
+        results = run_case(world.faults, kind, case, generates(case, context))
         n_struck = world.faults.n_struck if case.fault else 0
         tally.struck += n_struck > 0
         if results is None:

@@ -90,12 +90,25 @@ def soak(report: dict[str, Any]) -> str:
 {summary}"""
 
 
-def callers(report: dict[str, Any]) -> str:
-    did, got, samples = report["did"], report["got"], report["samples"]
+def at_rest(samples: list[dict[str, int]]) -> str:
+    """Return the row with the memory at rest."""
     memory = [sample["memory_bytes"] / 1e6 for sample in samples]
     half = (len(memory) + 1) // 2
     early, late = median(memory[:half]), median(memory[half:] or memory)
-    threads = sorted({sample["threads"] for sample in samples})
+    return (
+        f"| resident memory at rest, MB | {early:.0f} in the first half, {late:.0f} in "
+        f"the second ({late / early - 1:+.1%}), {min(memory):.0f} to {max(memory):.0f} |"
+    )
+
+
+def between(samples: list[dict[str, int]], name: str) -> str:
+    """Return the range of a number of the samples."""
+    values = [sample[name] for sample in samples]
+    return " to ".join(map(str, sorted({min(values), max(values)})))
+
+
+def callers(report: dict[str, Any]) -> str:
+    did, got, samples = report["did"], report["got"], report["samples"]
     actions = ", ".join(f"{did.get(name, 0)} {text}" for name, text in ACTIONS.items())
     return f"""\
 | | |
@@ -106,22 +119,14 @@ def callers(report: dict[str, Any]) -> str:
 pieces, {got["cancelled"]} cancelled prompts, {got.get("closed", 0)} times a closed \
 context |
 | lost, wrong | 0, 0 |
-| resident memory at rest, MB | {early:.0f} in the first half, {late:.0f} in the second \
-({late / early - 1:+.1%}), {min(memory):.0f} to {max(memory):.0f} |
-| threads at rest | {" to ".join(map(str, sorted({threads[0], threads[-1]})))} |"""
+{at_rest(samples)}
+| threads at rest | {between(samples, "threads")} |"""
 
 
 def server(report: dict[str, Any]) -> str:
     did, samples = dict(report["did"]), report["samples"]
     others = {name: did.pop(name) for name in ("disconnected", "wrong requests")}
-    memory = [sample["memory_bytes"] / 1e6 for sample in samples]
-    half = (len(memory) + 1) // 2
-    early, late = median(memory[:half]), median(memory[half:] or memory)
     kinds = ", ".join(f"{n} {name}" for name, n in sorted(did.items()))
-
-    def between(name: str) -> str:
-        found = sorted({sample[name] for sample in samples})
-        return " to ".join(map(str, sorted({found[0], found[-1]})))
 
     return f"""\
 | | |
@@ -130,10 +135,9 @@ def server(report: dict[str, Any]) -> str:
 | answers equal to the library's | {sum(did.values())} of {sum(did.values())}: {kinds} |
 | wrong requests, all refused with a status from 400 to 499 | {others["wrong requests"]} |
 | clients that disconnected, no prompt left | {others["disconnected"]} |
-| resident memory at rest, MB | {early:.0f} in the first half, {late:.0f} in the second \
-({late / early - 1:+.1%}), {min(memory):.0f} to {max(memory):.0f} |
-| open descriptors at rest | {between("descriptors")} |
-| threads at rest | {between("threads")} |"""
+{at_rest(samples)}
+| open descriptors at rest | {between(samples, "descriptors")} |
+| threads at rest | {between(samples, "threads")} |"""
 
 
 def main() -> None:

@@ -5,35 +5,49 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import llamaherd as lh
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cases import Case, Crowd
     from faults import Faults
     from kinds import Kind
 
+_T = TypeVar("_T")
 END_S = 60.0  # time after which a result is treated as lost
 
 
 def run_case(
-    faults: Faults, kind: Kind, case: Case, context: lh.Context
-) -> lh.Results | None:
-    """None: the call raised what it may."""
-    caller = Caller(kind, case, context)
+    faults: Faults, kind: Kind, case: Case, start: Callable[[], lh.Job[_T]]
+) -> _T | None:
+    """Return the results of a call; None: the call raised what it may."""
+    caller = Caller(kind, case)
     hook: dict[str, Any] = {}
     if case.cancel_at is not None:
         hook = {"hook": caller.cancel, "hook_at": case.cancel_at}
     with faults.armed(case.fault, **hook):
-        return caller.call()
+        return caller.call(start)
+
+
+def generates(case: Case, context: lh.Context) -> Callable[[], lh.Job[lh.Results]]:
+    """Return a function that starts the call of a case."""
+    return lambda: lh.start_parallel(
+        context,
+        case.prompts,
+        params=case.params,
+        seed=case.seed,
+        on_error=case.on_error,
+    )
 
 
 def run_crowd(
     faults: Faults, kind: Kind, crowd: Crowd, context: lh.Context
 ) -> list[list[lh.Results] | None]:
     """Return each caller's results by call or submitted prompt; None as in `run_case`."""
-    callers = [Caller(kind, case, context) for case in crowd.callers]
+    callers = [Caller(kind, case) for case in crowd.callers]
     leaving = [c for c in callers if c.case.cancel_at is not None]
     all_there = threading.Barrier(len(callers))
 
@@ -46,9 +60,9 @@ def run_crowd(
         time.sleep(crowd.delays_s[k])
         way = crowd.ways[k]
         if way == "call":
-            results = callers[k].call()
+            results = callers[k].call(generates(crowd.callers[k], context))
             return None if results is None else [results]
-        return callers[k].submit(stream=way == "stream")
+        return callers[k].submit(context, stream=way == "stream")
 
     hook: dict[str, Any] = {}
     if leaving:
@@ -63,28 +77,20 @@ def run_crowd(
 class Caller:
     """Runs the prompts of a case, and can be cancelled from any thread."""
 
-    def __init__(self, kind: Kind, case: Case, context: lh.Context) -> None:
+    def __init__(self, kind: Kind, case: Case) -> None:
         self.case = case
         self._kind = kind
-        self._context = context
         self._is_started = threading.Event()
-        self._started: list[lh.Job | lh.Handle] = []
+        self._started: list[lh.Job[Any] | lh.Handle] = []
 
     def cancel(self) -> None:
         self._is_started.wait()
         for each in self._started:
             each.cancel()
 
-    def call(self) -> lh.Results | None:
-        case = self.case
+    def call(self, start: Callable[[], lh.Job[_T]]) -> _T | None:
         try:
-            job = lh.start_parallel(
-                self._context,
-                case.prompts,
-                params=case.params,
-                seed=case.seed,
-                on_error=case.on_error,
-            )
+            job = start()
             self._started.append(job)
             self._is_started.set()
             assert job.wait(END_S), "a call is lost"
@@ -94,12 +100,12 @@ class Caller:
         finally:
             self._is_started.set()
 
-    def submit(self, *, stream: bool) -> list[lh.Results] | None:
+    def submit(self, context: lh.Context, *, stream: bool) -> list[lh.Results] | None:
         case = self.case
         handles = []
         try:
             for prompt, params in zip(case.prompts, case.params, strict=True):
-                handle = self._context.submit(
+                handle = context.submit(
                     prompt, params=params, seed=case.seed, stream=stream
                 )
                 handles.append(handle)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
 from cases import POISON, check_number_failed, is_impossible
 from kinds import HERDS
-from running import END_S
+from running import run_case
 
 if TYPE_CHECKING:
     from cases import Case
@@ -35,7 +34,14 @@ def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
         if not is_impossible(prompt):
             known[prompt] = alone(world, case.herd, prompt)
     with world.checked(kind, case.herd, []) as context:
-        results = _run(world, kind, case, context)
+        results = run_case(
+            world.faults,
+            kind,
+            case,
+            lambda: lh.start_classify(
+                context, case.prompts, LABELS, space=False, on_error=case.on_error
+            ),
+        )
         n_struck = world.faults.n_struck if case.fault else 0
         tally.struck_scored += n_struck > 0
         if results is None:
@@ -49,36 +55,6 @@ def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
             if prompt in known and results.finish_reasons[i] == "stop":
                 _check_equal(case.herd, known[prompt], results.logprobs[i])
         check_number_failed(kind, [case], len(failed), results.errors)
-
-
-def _run(
-    world: World, kind: Kind, case: Case, context: lh.Context
-) -> lh.ClassifyResults | None:
-    """None: the call raised what it may."""
-    jobs: list[lh.Job[Any]] = []
-    is_started = threading.Event()
-
-    def cancel() -> None:
-        is_started.wait()
-        for job in jobs:
-            job.cancel()
-
-    hook: dict[str, Any] = {}
-    if case.cancel_at is not None:
-        hook = {"hook": cancel, "hook_at": case.cancel_at}
-    with world.faults.armed(case.fault, **hook):
-        try:
-            job = lh.start_classify(
-                context, case.prompts, LABELS, space=False, on_error=case.on_error
-            )
-            jobs.append(job)
-            is_started.set()
-            assert job.wait(END_S), "a call is lost"
-            return job.results()
-        except kind.raises:
-            return None
-        finally:
-            is_started.set()
 
 
 def _is_failed_by_fault(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -39,7 +39,7 @@ WRONG: tuple[tuple[str, object], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A request with its expected answer.
 
@@ -47,15 +47,19 @@ class Asked:
         kind: Kind of the request, for the report.
         path: Path of the endpoint.
         body: Body of the request.
-        read: Function that returns what is compared from status and body of an answer.
+        read: Function that returns what is compared from the body of an answer.
         expected: Values of the library's answer, in the same form.
     """
 
     kind: str
     path: str
     body: dict[str, Any]
-    read: Callable[[int, bytes], object]
+    read: Callable[[bytes], object]
     expected: object
+
+    def streamed(self, kind: str, read: Callable[[bytes], object]) -> Asked:
+        """Return the same request for a stream."""
+        return replace(self, kind=kind, body={**self.body, "stream": True}, read=read)
 
 
 def make_requests(model: lh.Model) -> list[Asked]:
@@ -76,24 +80,19 @@ def make_requests(model: lh.Model) -> list[Asked]:
     return made
 
 
-def _generate(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
+def _generate(
+    context: lh.Context, prompt: str, settings: dict[str, Any], kind: str = "prompts"
+) -> Asked:
     text = lh.generate(context, prompt, **settings).text
     body = {"prompt": prompt, **settings}
-    return Asked(
-        kind="prompts", path="/generate", body=body, read=_one, expected=(200, text)
-    )
+    return Asked(kind, "/generate", body, lambda content: _json(content)["text"], text)
 
 
 def _stream(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
-    asked = _generate(context, prompt, settings)
-    body = {**asked.body, "stream": True}
-    return Asked(
-        kind="streams",
-        path=asked.path,
-        body=body,
-        read=_pieces,
-        expected=asked.expected,
-    )
+    def read(content: bytes) -> str:
+        return "".join(event.get("text", "") for event in _events(content))
+
+    return _generate(context, prompt, settings).streamed("streams", read)
 
 
 def _constrained(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
@@ -101,15 +100,7 @@ def _constrained(context: lh.Context, prompt: str, settings: dict[str, Any]) -> 
     if settings["temperature"] == 0:
         form = {"choices": _LABELS} if settings["seed"] % 2 else {"regex": "[a-z]{3,9}"}
     own = {**settings, **form, "max_tokens": 40}
-    text = lh.generate(context, prompt, **own).text
-    body = {"prompt": prompt, **own}
-    return Asked(
-        kind="answers in a form",
-        path="/generate",
-        body=body,
-        read=_one,
-        expected=(200, text),
-    )
+    return _generate(context, prompt, own, "answers in a form")
 
 
 def _chat(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
@@ -117,82 +108,54 @@ def _chat(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
     text = lh.generate(context, messages, chat=True, **settings).text
     body = {"messages": messages, "model": "soak", **settings}
 
-    def read(status: int, content: bytes) -> object:
-        return status, json.loads(content)["choices"][0]["message"]["content"]
+    def read(content: bytes) -> object:
+        return _json(content)["choices"][0]["message"]["content"]
 
-    return Asked(kind="chats", path=_CHAT, body=body, read=read, expected=(200, text))
+    return Asked("chats", _CHAT, body, read, text)
 
 
 def _chat_stream(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
-    asked = _chat(context, prompt, settings)
+    def read(content: bytes) -> str:
+        choices = (choice for chunk in _events(content) for choice in chunk["choices"])
+        return "".join(choice["delta"].get("content") or "" for choice in choices)
 
-    def read(status: int, content: bytes) -> object:
-        chunks = _events(content)
-        return status, "".join(
-            choice["delta"].get("content") or ""
-            for chunk in chunks
-            for choice in chunk["choices"]
-        )
-
-    return Asked(
-        kind="streamed chats",
-        path=_CHAT,
-        body={**asked.body, "stream": True},
-        read=read,
-        expected=asked.expected,
-    )
+    return _chat(context, prompt, settings).streamed("streamed chats", read)
 
 
 def _several(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
     own = {**settings, "temperature": 0.9}
-    found = lh.generate_parallel(context, [prompt, prompt[1:]], n=3, **own)
-    texts = [each.text for row in found.samples for each in row]
-    body = {"prompt": [prompt, prompt[1:]], "n": 3, **settings, "temperature": 0.9}
+    prompts = [prompt, prompt[1:]]
+    results = lh.generate_parallel(context, prompts, n=3, **own)
+    texts = [sample.text for samples in results.samples for sample in samples]
 
-    def read(status: int, content: bytes) -> object:
-        return status, [each["text"] for each in json.loads(content)["choices"]]
+    def read(content: bytes) -> object:
+        return [choice["text"] for choice in _json(content)["choices"]]
 
-    return Asked(
-        kind="lists of prompts with samples",
-        path=_COMPLETION,
-        body=body,
-        read=read,
-        expected=(200, texts),
-    )
+    kind = "lists of prompts with samples"
+    return Asked(kind, _COMPLETION, {"prompt": prompts, "n": 3, **own}, read, texts)
 
 
 def _classify(context: lh.Context, prompt: str, _settings: dict[str, Any]) -> Asked:
-    found = lh.classify_parallel(context, [prompt], _LABELS)
-    expected = [float(value) for value in found.logprobs[0]]
+    results = lh.classify_parallel(context, [prompt], _LABELS)
+    body = {"prompts": [prompt], "labels": _LABELS}
 
-    def read(status: int, content: bytes) -> object:
-        (row,) = json.loads(content)["data"]
-        return status, [row["logprobs"][name] for name in _LABELS]
+    def read(content: bytes) -> object:
+        (row,) = _json(content)["data"]
+        return [row["logprobs"][name] for name in _LABELS]
 
-    return Asked(
-        kind="labels",
-        path="/v1/classify",
-        body={"prompts": [prompt], "labels": _LABELS},
-        read=read,
-        expected=(200, expected),
-    )
+    return Asked("labels", "/v1/classify", body, read, results.logprobs[0].tolist())
 
 
 def _score(context: lh.Context, prompt: str, _settings: dict[str, Any]) -> Asked:
-    found = lh.score_parallel(context, [prompt], [[" the sea", " a stone"]])
-    expected = [each.token_logprobs.tolist() for each in found.continuations[0] or ()]
+    body = {"prompts": [prompt], "continuations": [[" the sea", " a stone"]]}
+    (scores,) = lh.score_parallel(context, **body).continuations
 
-    def read(status: int, content: bytes) -> object:
-        (row,) = json.loads(content)["data"]
-        return status, [each["token_logprobs"] for each in row["continuations"]]
+    def read(content: bytes) -> object:
+        (row,) = _json(content)["data"]
+        return [score["token_logprobs"] for score in row["continuations"]]
 
-    return Asked(
-        kind="scores",
-        path="/v1/score",
-        body={"prompts": [prompt], "continuations": [[" the sea", " a stone"]]},
-        read=read,
-        expected=(200, expected),
-    )
+    expected = [score.token_logprobs.tolist() for score in scores or ()]
+    return Asked("scores", "/v1/score", body, read, expected)
 
 
 _KINDS = (
@@ -202,14 +165,7 @@ _KINDS = (
     (_classify, _several),
     (_score, _stream),
 )
-
-
-def _one(status: int, content: bytes) -> object:
-    return status, json.loads(content)["text"]
-
-
-def _pieces(status: int, content: bytes) -> object:
-    return status, "".join(each.get("text", "") for each in _events(content))
+_json = json.loads
 
 
 def _events(content: bytes) -> list[dict[str, Any]]:

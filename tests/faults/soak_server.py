@@ -121,10 +121,10 @@ class Client:
             status, content = self._http.post(asked.path, asked.body)
             self.did[asked.kind] += 1
             try:
-                found = asked.read(status, content)
+                found = status, asked.read(content)
             except (LookupError, ValueError, TypeError) as error:
                 found = error
-            if found != asked.expected:
+            if found != (200, asked.expected):
                 text = f"{asked.kind}: {asked.body!r}\n  found    {found!r}\n  expected "
                 self.problems.append(f"{text}{asked.expected!r} (status {status})")
 

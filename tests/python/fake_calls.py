@@ -9,11 +9,12 @@ from fake_engine import N_VOCAB, answer, text_of
 from llamaherd import SamplingParams
 from llamaherd.engine.core.outcome import Finish
 from llamaherd.engine.core.request import Request
+from llamaherd.engine.core.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from llamaherd.engine.core.results import Result
+    from llamaherd.calls.run.handle import Handle
 
 
 def request(
@@ -43,3 +44,14 @@ def assert_right(result: Result, asked: Request) -> None:
     assert result.tokens == tokens
     assert result.text == text_of(tokens)
     assert result.finish_reason == ("length" if finish is Finish.LENGTH else "stop")
+
+
+def assert_all_right(
+    results: Iterable[Result | Handle],
+    asked: Iterable[Request] | Callable[[int], Request],
+) -> None:
+    """Check the results of requests, or of requests that a function makes by index."""
+    results = list(results)
+    requests = map(asked, range(len(results))) if callable(asked) else asked
+    for result, one in zip(results, requests, strict=True):
+        assert_right(result if isinstance(result, Result) else result.result(60), one)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fake_calls import assert_right, request
+from fake_calls import assert_all_right, request
 from fake_engine import FakeSizing
 from llamaherd import ContextError
 from llamaherd.engine.loop.loop import Loop
@@ -88,15 +88,24 @@ def run_all(loop: Loop, asked: list[Request]) -> None:
     """Submit requests at the same time, and check their results."""
     with loop._lock:
         handles = [submit(loop, one) for one in asked]
-    for one, handle in zip(asked, handles, strict=True):
-        assert_right(handle.result(60), one)
+    assert_all_right(handles, asked)
+
+
+def run_forties(loop: Loop, one: Callable[[int], Request], *starts: int) -> None:
+    """Run 40 requests at the same time, one after another for each start."""
+    for start in starts or (0,):
+        run_all(loop, [one(start + i) for i in range(40)])
+
+
+def planned(sizes: Sizes | None = None, n_cells: int = CELLS) -> tuple[Loop, Planning]:
+    """Return a loop on a fake engine that is planned as for a model."""
+    sizing = Planning(sizes, n_cells)
+    return Loop(sizing), sizing
 
 
 def in_pool(n_cells: int = CELLS) -> tuple[Loop, Planning]:
     """Return a loop whose single prompts use a pool."""
-    sizing = Planning(n_cells=n_cells)
-    loop = Loop(sizing)
-    run_all(loop, [coding(i) for i in range(40)])
-    run_all(loop, [coding(40 + i) for i in range(40)])
+    loop, sizing = planned(n_cells=n_cells)
+    run_forties(loop, coding, 0, 40)
     assert sizing.layouts == ["per_sequence", "unified"]
     return loop, sizing

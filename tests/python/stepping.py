@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from fake_calls import assert_right
+from fake_calls import assert_all_right
 from fake_engine import FakeEngine, make_loop
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.handle import Handle
@@ -77,5 +77,4 @@ def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> No
             threading.Event().wait(0.001)
         all_in.set()
         for run, each in zip(runs, calls, strict=True):
-            for asked, result in zip(each, run.result(), strict=True):
-                assert_right(result, asked)
+            assert_all_right(run.result(), each)

@@ -149,24 +149,11 @@ _NO_STOP = {
         "labels are scored, not generated: stop texts do not apply",
     ),
 }
-_NO_SAMPLES = {
-    "score": "continuations are given, so none are sampled",
-    "CLI": "a row has one answer",
-    "HTTP": "a request of /generate has one answer",
-}
+_NO_SAMPLES = {"score": "continuations are given, so none are sampled"}
 _WHOLE_CALLS = "a cluster runs whole calls and refuses streams"
-_NOT_STREAMED = {
-    **dict.fromkeys(
-        ("classify", "score", "annotate"), "all scores are returned together"
-    ),
-    "R": "R gets only complete answers",
-    "CLI": "a table is written, not streamed",
-}
-_NO_JOURNAL = {"HTTP": "the server has no journal"}
-_NOT_CANCELLED = {
-    "R": "Ctrl-C is tested separately, in separate processes",
-    "CLI": "Ctrl-C is tested separately, in separate processes",
-}
+_NOT_STREAMED = dict.fromkeys(
+    ("classify", "score", "annotate"), "all scores are returned together"
+)
 _SHARED = "a beginning that all texts share, " * 20
 
 BEHAVIOURS = (
@@ -267,7 +254,6 @@ BEHAVIOURS = (
         does="journal",
         texts=("A #0", "B #3"),
         told=(CLOSED, Told("Ww", 1, False, "yes")),
-        lacks=_NO_JOURNAL,
     ),
     _one(
         "cancelled in its thought",
@@ -276,7 +262,7 @@ BEHAVIOURS = (
         does="cancel",
         thinking=ENDLESS,
         context="long",
-        lacks={**_NOT_CANCELLED, "Ray": _WHOLE_CALLS},
+        lacks={"Ray": _WHOLE_CALLS},
     ),
 )
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import llamaherd as lh
 import thinking_behaviours as data
-from served import Client, served
 from thinking_behaviours import CONTEXTS, Behaviour, Told
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ class Desk:
         self.path = data.write_model(folder / "model.gguf")
         self._open = ExitStack()
         self._contexts: dict[str, lh.Context] = {}
-        self._clients: dict[str, Client] = {}
         self._n_files = 0
 
     @cached_property
@@ -48,13 +46,6 @@ class Desk:
             made = lh.Context(self.model, n_threads=1, **CONTEXTS[name])
             self._contexts[name] = self._open.enter_context(made)
         return self._contexts[name]
-
-    def client(self, name: str) -> Client:
-        """Run a server on the context, and return a client."""
-        if name not in self._clients:
-            made = served(self.context(name))
-            self._clients[name] = self._open.enter_context(made)
-        return self._clients[name]
 
     @cached_property
     def cluster(self) -> Any:

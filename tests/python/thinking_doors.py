@@ -10,14 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from thinking_in_files import (
-    cli_ask,
-    cli_journal,
-    http_ask,
-    http_cancel,
-    http_pause,
-    http_stream,
-)
 from thinking_in_python import (
     FORMS,
     annotate,
@@ -29,16 +21,12 @@ from thinking_in_python import (
     scored,
     scorer,
 )
-from thinking_in_r import r_ask, r_journal, r_pause, r_samples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import llamaherd as lh
-    from thinking_desk import (
-        Ability,
-        Desk,
-    )
+    from thinking_desk import Ability, Desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +53,5 @@ DOORS = (
     Door("classify", scorer("classify", classify, classified), is_held=True),
     Door("score", scorer("score", score, scored), is_held=True),
     Door("annotate", scorer("annotate", annotate, annotated), is_held=True),
-    Door(
-        "R",
-        {"ask": r_ask, "pause": r_pause, "journal": r_journal, "samples": r_samples},
-    ),
-    Door("CLI", {"ask": cli_ask, "pause": cli_ask, "journal": cli_journal}),
-    Door(
-        "HTTP",
-        {
-            "ask": http_ask,
-            "pause": http_pause,
-            "stream": http_stream,
-            "cancel": http_cancel,
-        },
-    ),
     Door("Ray", generator("generate", lambda desk, _: desk.cluster)),
 )

@@ -223,7 +223,7 @@ class ClusterLoop(ThreadedLoop):
         )
 
     def hand_in(self, group: Group) -> None:
-        """See `GroupLoop`; a stream is an `ArgumentError`."""
+        """See `ThreadedLoop`; a stream is an `ArgumentError`."""
         shim.check_process()
         if self._problem:
             raise ContextError(self._problem)
@@ -244,7 +244,7 @@ class ClusterLoop(ThreadedLoop):
             self._works.append(work)
 
     def close(self) -> None:
-        """See `GroupLoop`; also ends the actors. In a forked child this does nothing."""
+        """Close the loop and end the actors. In a forked child this does nothing."""
         if shim.is_forked():
             return
         with self._lock:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
     from llamaherd.ray.config import Config
 
-Change = Literal["give_up", "stop"]  # methods of `GroupLoop`
+Change = Literal["give_up", "stop"]  # methods of `ThreadedLoop`
 
 
 def for_wire(request: Request) -> Request:

@@ -55,7 +55,7 @@ class EngineLoop(ThreadedLoop):
         )
 
     def hand_in(self, group: Group) -> None:
-        """See `GroupLoop`; a stream is an `ArgumentError`."""
+        """See `ThreadedLoop`; a stream is an `ArgumentError`."""
         shim.check_process()
         if group.is_watched:
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
@@ -68,7 +68,7 @@ class EngineLoop(ThreadedLoop):
             self._note(group)
 
     def close(self) -> None:
-        """See `GroupLoop`. In a forked child this does nothing."""
+        """See `ThreadedLoop`. In a forked child this does nothing."""
         if shim.is_forked():
             return
         with self._lock:

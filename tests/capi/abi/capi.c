@@ -9,6 +9,8 @@
 #include "check.h"
 #include "newrllama_capi.h"
 
+#define INVALID NEWRLLAMA_INVALID_ARGUMENT
+
 static const struct newrllama_parallel_params kGreedy = {16, 16,   1.0f, 0.0f,
                                                          0,  1.0f, 1234};
 
@@ -60,14 +62,12 @@ static void test_twenty_prompts(newrllama_model_handle model) {
   char **together, **again;
   char* stats = NULL;
   int i;
-  CHECK(newrllama_context_create(model, 1024, kThreads, 4, &ctx, NULL) ==
-        NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_context_create(model, 1024, kThreads, 4, &ctx, NULL));
   together = answer(ctx, kPrompts, 20, kGreedy);
   for (i = 0; i < 20; ++i) {
     newrllama_context_handle fresh = NULL;
     char** alone;
-    CHECK(newrllama_context_create(model, 1024, kThreads, 1, &fresh, NULL) ==
-          NEWRLLAMA_SUCCESS);
+    SUCCEEDS(newrllama_context_create(model, 1024, kThreads, 1, &fresh, NULL));
     alone = answer(fresh, kPrompts + i, 1, kGreedy);
     CHECK(strcmp(together[i], alone[0]) == 0);
     CHECK(strlen(alone[0]) > 0);
@@ -76,7 +76,7 @@ static void test_twenty_prompts(newrllama_model_handle model) {
   }
   again = answer(ctx, kPrompts, 20, kGreedy);
   CHECK(same(together, again, 20) == 20);
-  CHECK(newrllama_stats(ctx, &stats, NULL) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_stats(ctx, &stats, NULL));
   CHECK(strstr(stats, "20 prompts, 0 failed") != NULL);
   newrllama_free_string(stats);
   newrllama_free_string_array(together, 20);
@@ -96,7 +96,7 @@ static void test_failures_are_isolated(newrllama_model_handle model) {
   prompts[1] = long_prompt;
   prompts[2] = NULL;
   prompts[3] = kPrompts[1];
-  CHECK(newrllama_context_create(model, 512, 1, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_context_create(model, 512, 1, 4, &ctx, NULL));
   results = answer(ctx, prompts, 4, kGreedy);
   CHECK(strncmp(results[1], "[ERROR] the prompt has", 22) == 0);
   CHECK(strncmp(results[2], "[ERROR] ", 8) == 0);
@@ -114,8 +114,8 @@ static void test_small_pool(newrllama_model_handle model) {
   struct newrllama_parallel_params params = kGreedy;
   char **tight, **roomy;
   params.max_tokens = 100;
-  CHECK(newrllama_context_create(model, 256, 1, 8, &small, NULL) == NEWRLLAMA_SUCCESS);
-  CHECK(newrllama_context_create(model, 2048, 1, 1, &large, NULL) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_context_create(model, 256, 1, 8, &small, NULL));
+  SUCCEEDS(newrllama_context_create(model, 2048, 1, 1, &large, NULL));
   tight = answer(small, kPrompts, 8, params);
   roomy = answer(large, kPrompts, 8, params);
   CHECK(same(tight, roomy, 8) == 8);
@@ -132,8 +132,8 @@ static void test_sampling(newrllama_model_handle model) {
   params.temperature = 0.8f;
   params.repeat_last_n = 64;
   params.penalty_repeat = 1.1f;
-  CHECK(newrllama_context_create(model, 1024, 1, 4, &four, NULL) == NEWRLLAMA_SUCCESS);
-  CHECK(newrllama_context_create(model, 1024, 1, 1, &one, NULL) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_context_create(model, 1024, 1, 4, &four, NULL));
+  SUCCEEDS(newrllama_context_create(model, 1024, 1, 1, &one, NULL));
   a = answer(four, kPrompts, 6, params);
   b = answer(one, kPrompts, 6, params);
   CHECK(same(a, b, 6) == 6);
@@ -166,7 +166,7 @@ static void test_five_callers(newrllama_model_handle model) {
   struct caller callers[5];
   char** expected;
   int i;
-  CHECK(newrllama_context_create(model, 1024, 1, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_context_create(model, 1024, 1, 4, &ctx, NULL));
   expected = answer(ctx, kPrompts, 20, kGreedy);
   for (i = 0; i < 5; ++i) {
     callers[i].ctx = ctx;
@@ -202,7 +202,7 @@ static void test_abort(newrllama_model_handle model) {
   params.max_tokens = 2000;
   params.penalty_repeat = 1.3f;
   params.repeat_last_n = -1;
-  CHECK(newrllama_context_create(model, 8192, 1, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_context_create(model, 8192, 1, 4, &ctx, NULL));
   pthread_create(&thread, NULL, abort_soon, ctx);
   clock_gettime(CLOCK_MONOTONIC, &start);
   CHECK(newrllama_generate_parallel(ctx, kPrompts, 20, &params, &results, &message) ==
@@ -227,26 +227,24 @@ static void test_text(newrllama_model_handle model) {
   size_t n = 0;
   char* text = NULL;
   const char* message = NULL;
-  CHECK(newrllama_tokenize(model, "Hello, w\xC3\xB6rld!", false, &tokens, &n, &message) ==
-        NEWRLLAMA_SUCCESS);
+  SUCCEEDS(
+      newrllama_tokenize(model, "Hello, w\xC3\xB6rld!", false, &tokens, &n, &message));
   CHECK(n > 3);
-  CHECK(newrllama_detokenize(model, tokens, n, &text, &message) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_detokenize(model, tokens, n, &text, &message));
   CHECK(strcmp(text, "Hello, w\xC3\xB6rld!") == 0);
   newrllama_free_string(text);
   newrllama_free_tokens(tokens);
-  CHECK(newrllama_apply_chat_template(model, NULL, chat, 2, true, &text, &message) ==
-        NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_apply_chat_template(model, NULL, chat, 2, true, &text, &message));
   CHECK(strstr(text, "<|im_start|>user\nWhat is \xEF\xB7\x90<|im_end|>\xEF\xB7\x91?") !=
         NULL);
   newrllama_free_string(text);
   tokens = NULL;
-  CHECK(newrllama_tokenize(model, "", false, &tokens, &n, &message) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_tokenize(model, "", false, &tokens, &n, &message));
   CHECK(n == 0);
   newrllama_free_tokens(tokens);
   tokens = malloc(sizeof(int32_t));
   tokens[0] = 1 << 30;
-  CHECK(newrllama_detokenize(model, tokens, 1, &text, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
+  REFUSES(newrllama_detokenize(model, tokens, 1, &text, &message));
   CHECK(strstr(message, "tokens[0] is 1073741824") != NULL);
   free(tokens);
 }
@@ -286,32 +284,22 @@ static void test_bad_input(newrllama_model_handle model, const char* this_progra
   CHECK(none == NULL);
   CHECK(newrllama_model_load(this_program, 0, true, false, &none, &message) ==
         NEWRLLAMA_MODEL_ERROR);
-  CHECK(newrllama_model_load(NULL, 0, true, false, &none, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
+  REFUSES(newrllama_model_load(NULL, 0, true, false, &none, &message));
   CHECK(strstr(message, "model_path") != NULL);
-  CHECK(newrllama_context_create(NULL, 512, 2, 4, &ctx, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
-  CHECK(newrllama_context_create(model, 512, 2, 0, &ctx, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
-  CHECK(newrllama_context_create(model, 512, 2, 257, &ctx, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
+  REFUSES(newrllama_context_create(NULL, 512, 2, 4, &ctx, &message));
+  REFUSES(newrllama_context_create(model, 512, 2, 0, &ctx, &message));
+  REFUSES(newrllama_context_create(model, 512, 2, 257, &ctx, &message));
   CHECK(strstr(message, "n_seq_max") != NULL && strstr(message, "257") != NULL);
-  CHECK(newrllama_context_create(model, -5, 2, 4, &ctx, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
+  REFUSES(newrllama_context_create(model, -5, 2, 4, &ctx, &message));
   CHECK(strstr(message, "n_ctx") != NULL && strstr(message, "-5") != NULL);
-  CHECK(newrllama_context_create(model, 256, 2, 2, &ctx, NULL) == NEWRLLAMA_SUCCESS);
-  CHECK(newrllama_generate_parallel(ctx, kPrompts, 0, &params, &results, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
+  SUCCEEDS(newrllama_context_create(model, 256, 2, 2, &ctx, NULL));
+  REFUSES(newrllama_generate_parallel(ctx, kPrompts, 0, &params, &results, &message));
   CHECK(strstr(message, "n_prompts") != NULL);
-  CHECK(newrllama_generate_parallel(ctx, NULL, 3, &params, &results, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
-  CHECK(newrllama_generate_parallel(ctx, kPrompts, 3, NULL, &results, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
-  CHECK(newrllama_generate_parallel(NULL, kPrompts, 3, &params, &results, &message) ==
-        NEWRLLAMA_INVALID_ARGUMENT);
+  REFUSES(newrllama_generate_parallel(ctx, NULL, 3, &params, &results, &message));
+  REFUSES(newrllama_generate_parallel(ctx, kPrompts, 3, NULL, &results, &message));
+  REFUSES(newrllama_generate_parallel(NULL, kPrompts, 3, &params, &results, &message));
   params.temperature = (float)NAN;
-  CHECK(newrllama_generate_parallel(ctx, kPrompts, 1, &params, &results, &message) ==
-        NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_generate_parallel(ctx, kPrompts, 1, &params, &results, &message));
   CHECK(strstr(results[0], "[ERROR] temperature") == results[0]);
   newrllama_free_string_array(results, 1);
   newrllama_free_string_array(NULL, 3);
@@ -332,7 +320,7 @@ int main(int argc, char** argv) {
             "LLAMAHERD_TEST_SMOLLM2 must name the model file; see `make models`\n");
     return 2;
   }
-  CHECK(newrllama_backend_init(&message) == NEWRLLAMA_SUCCESS);
+  SUCCEEDS(newrllama_backend_init(&message));
   if (newrllama_model_load(path, 0, true, false, &model, &message) != NEWRLLAMA_SUCCESS) {
     fprintf(stderr, "%s\n", message);
     return 2;

@@ -7,6 +7,8 @@
 #include "gpu.h"
 #include "llamaherd.h"
 
+#define INVALID LH_INVALID_ARGUMENT
+
 enum { kMost = 64, kTop = 16 };
 
 static lh_error error;
@@ -14,8 +16,8 @@ static lh_error error;
 /* Writes the tokens of a prompt in the model's chat format. Returns their number. */
 static int32_t prompt_tokens(const lh_model* model, const char* text, int32_t* tokens) {
   int32_t n = 0;
-  CHECK(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost, &n,
-                           &error) == LH_OK);
+  SUCCEEDS(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost, &n,
+                              &error));
   return n;
 }
 
@@ -60,7 +62,7 @@ static int32_t run_all(lh_engine* engine) {
   lh_run_default_params(&params);
   params.max_time_ms = 50;
   do {
-    CHECK(lh_engine_run(engine, &params, events, kMost, &result, &error) == LH_OK);
+    SUCCEEDS(lh_engine_run(engine, &params, events, kMost, &result, &error));
     n_events += result.n_events;
   } while (result.n_active > 0);
   return n_events;
@@ -71,12 +73,12 @@ static void answer(lh_engine* engine, const lh_model* model, const char* text,
                    const lh_sampling_params* sampling, int32_t max_tokens, char* out) {
   lh_client_info info;
   out[0] = '\0';
-  CHECK(submit(engine, model, 1, text, sampling, max_tokens, -1) == LH_OK);
+  SUCCEEDS(submit(engine, model, 1, text, sampling, max_tokens, -1));
   CHECK(run_all(engine) == 1);
-  CHECK(lh_client_get(engine, 1, &info, &error) == LH_OK);
+  SUCCEEDS(lh_client_get(engine, 1, &info, &error));
   CHECK(info.state == LH_STATE_FINISHED && info.n_generated <= max_tokens);
   snprintf(out, 512, "%s", info.text);
-  CHECK(lh_client_release(engine, 1, &error) == LH_OK);
+  SUCCEEDS(lh_client_release(engine, 1, &error));
 }
 
 /* ---- library, model, texts --------------------------------------------------------- */
@@ -103,13 +105,13 @@ static void test_model_info(lh_model* model) {
   lh_model_info info;
   char key[256], value[256], text[16];
   int32_t i, key_size, value_size, is_named = 0;
-  CHECK(lh_model_get_info(model, &info, &error) == LH_OK);
+  SUCCEEDS(lh_model_get_info(model, &info, &error));
   CHECK(info.n_vocab == 49152 && info.n_layer == 30 && info.n_embd == 576);
   CHECK(info.n_swa == 0 && !info.is_recurrent && !info.is_hybrid);
   CHECK(!info.has_encoder && info.has_decoder);
   CHECK(info.bos == 1 && info.eos == 2 && info.sep == -1);
   CHECK(info.size_bytes > 80000000 && info.n_params > 100000000);
-  CHECK(lh_model_get_info(NULL, &info, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_model_get_info(NULL, &info, &error));
   CHECK(strcmp(error.message, "model must not be NULL") == 0);
   for (i = 0; i < lh_model_n_meta(model); ++i) {
     const int32_t status =
@@ -125,8 +127,8 @@ static void test_model_info(lh_model* model) {
   CHECK(lh_model_meta(model, 0, text, text, 2, &key_size, &value_size, &error) ==
         LH_NO_SPACE);
   CHECK(key_size > 2);
-  CHECK(lh_model_meta(model, lh_model_n_meta(model), key, value, sizeof(key), &key_size,
-                      &value_size, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_model_meta(model, lh_model_n_meta(model), key, value, sizeof(key), &key_size,
+                        &value_size, &error));
   CHECK(lh_model_n_meta(NULL) == 0);
   CHECK(strstr(lh_model_chat_template(model), "<|im_start|>") != NULL);
   CHECK(lh_model_chat_template(NULL) == NULL);
@@ -147,41 +149,33 @@ static void test_texts(lh_model* model) {
   const int32_t size = (int32_t)strlen(kText);
   int32_t plain[kMost], parsed[kMost], n_plain = 0, n_parsed = 0, n = 0;
   char text[128];
-  CHECK(lh_tokenize(model, kText, size, 0, 1, parsed, kMost, &n_parsed, &error) == LH_OK);
-  CHECK(lh_tokenize(model, kText, size, 0, 0, plain, kMost, &n_plain, &error) == LH_OK);
+  SUCCEEDS(lh_tokenize(model, kText, size, 0, 1, parsed, kMost, &n_parsed, &error));
+  SUCCEEDS(lh_tokenize(model, kText, size, 0, 0, plain, kMost, &n_plain, &error));
   CHECK(n_plain > n_parsed);
   CHECK(lh_tokenize(model, kText, size, 0, 0, plain, 2, &n, &error) == LH_NO_SPACE);
   CHECK(n == n_plain);
-  CHECK(lh_tokenize(model, NULL, size, 0, 0, plain, kMost, &n, &error) ==
-        LH_INVALID_ARGUMENT);
-  CHECK(lh_tokenize(model, kText, -1, 0, 0, plain, kMost, &n, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_tokenize(model, NULL, size, 0, 0, plain, kMost, &n, &error));
+  REFUSES(lh_tokenize(model, kText, -1, 0, 0, plain, kMost, &n, &error));
   CHECK(lh_tokenize(model, NULL, 0, 0, 0, plain, kMost, &n, &error) == LH_OK && n == 0);
 
-  CHECK(lh_detokenize(model, plain, n_plain, 0, 1, text, sizeof(text), &n, &error) ==
-        LH_OK);
+  SUCCEEDS(lh_detokenize(model, plain, n_plain, 0, 1, text, sizeof(text), &n, &error));
   CHECK(n == size && memcmp(text, kText, (size_t)n) == 0);
   /* Special tokens have no text unless the caller requests their text. */
-  CHECK(lh_detokenize(model, parsed, n_parsed, 0, 0, text, sizeof(text), &n, &error) ==
-        LH_OK);
+  SUCCEEDS(lh_detokenize(model, parsed, n_parsed, 0, 0, text, sizeof(text), &n, &error));
   CHECK(n == size - 10);
   CHECK(lh_detokenize(model, plain, n_plain, 0, 1, text, 3, &n, &error) == LH_NO_SPACE);
   CHECK(n == size);
   plain[1] = 49152;
-  CHECK(lh_detokenize(model, plain, 2, 0, 0, text, sizeof(text), &n, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_detokenize(model, plain, 2, 0, 0, text, sizeof(text), &n, &error));
   CHECK(strstr(error.message, "tokens[1] is 49152") != NULL);
-  CHECK(lh_detokenize(model, NULL, 1, 0, 0, text, sizeof(text), &n, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_detokenize(model, NULL, 1, 0, 0, text, sizeof(text), &n, &error));
 
   /* Marked text is never parsed. */
-  CHECK(lh_mark_literals(model, kText, size, text, sizeof(text), &n, &error) == LH_OK);
+  SUCCEEDS(lh_mark_literals(model, kText, size, text, sizeof(text), &n, &error));
   CHECK(n == size + 6);
-  CHECK(lh_tokenize_prompt(model, text, n, -1, parsed, kMost, &n_parsed, &error) ==
-        LH_OK);
+  SUCCEEDS(lh_tokenize_prompt(model, text, n, -1, parsed, kMost, &n_parsed, &error));
   for (n = 0; n < n_parsed; ++n) CHECK(parsed[n] != 2);
-  CHECK(lh_tokenize_prompt(model, text, 3, 7, parsed, kMost, &n, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_tokenize_prompt(model, text, 3, 7, parsed, kMost, &n, &error));
 }
 
 /* A prefix that two prompts share becomes a node. */
@@ -189,14 +183,14 @@ static void test_prefix_tree(void) {
   const int32_t tokens[] = {1, 2, 3, 4, 1, 2, 3, 5, 6, 9};
   const int64_t offsets[] = {0, 4, 9, 10};
   int32_t order[3], node_of[3], parent[3], length[3], prompt[3], n_nodes = 0;
-  CHECK(lh_prefix_tree(tokens, offsets, 3, 2, order, node_of, parent, length, prompt,
-                       &n_nodes, &error) == LH_OK);
+  SUCCEEDS(lh_prefix_tree(tokens, offsets, 3, 2, order, node_of, parent, length, prompt,
+                          &n_nodes, &error));
   CHECK(n_nodes == 1 && length[0] == 3 && parent[0] == -1 && prompt[0] < 2);
   CHECK(node_of[0] == 0 && node_of[1] == 0 && node_of[2] == -1);
-  CHECK(lh_prefix_tree(NULL, offsets, 3, 2, order, node_of, parent, length, prompt,
-                       &n_nodes, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_prefix_tree(tokens, offsets, -1, 2, order, node_of, parent, length, prompt,
-                       &n_nodes, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_prefix_tree(NULL, offsets, 3, 2, order, node_of, parent, length, prompt,
+                         &n_nodes, &error));
+  REFUSES(lh_prefix_tree(tokens, offsets, -1, 2, order, node_of, parent, length, prompt,
+                         &n_nodes, &error));
 }
 
 /* ---- engine ------------------------------------------------------------------------ */
@@ -206,13 +200,13 @@ static void test_engine_parameters(lh_model* model) {
   lh_engine_params params;
   lh_engine_default_params(&params);
   params.n_batch = 0;
-  CHECK(lh_engine_new(model, &params, &engine, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_engine_new(model, &params, &engine, &error));
   CHECK(strstr(error.message, "n_batch") != NULL && engine == NULL);
-  CHECK(lh_engine_new(NULL, &params, &engine, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_engine_new(model, NULL, &engine, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_engine_new(NULL, &params, &engine, &error));
+  REFUSES(lh_engine_new(model, NULL, &engine, &error));
   lh_engine_default_params(&params);
   params.deterministic = 1;
-  CHECK(lh_engine_new(model, &params, &engine, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_engine_new(model, &params, &engine, &error));
   CHECK(strstr(error.message, "deterministic needs") != NULL);
   /* libllama creates no context with quantized values but without flash attention. */
   lh_engine_default_params(&params);
@@ -233,32 +227,31 @@ static void test_life_of_requests(lh_model* model) {
   lh_sampling_default_params(&greedy);
   answer(engine, model, "The capital of France is Paris, and", &greedy, 8, alone);
   CHECK(strlen(alone) > 4);
-  CHECK(lh_engine_get_stats(engine, -1, &stats, &error) == LH_OK);
+  SUCCEEDS(lh_engine_get_stats(engine, -1, &stats, &error));
   CHECK(stats.n_cells_max > 4);
   CHECK(stats.n_generated >= 1 && stats.n_generated <= 8);
 
   /* Forks a held prefix twice, then pauses and resumes one of the forks. */
-  CHECK(submit(engine, model, 100, "The capital of France", NULL, 0, -1) == LH_OK);
+  SUCCEEDS(submit(engine, model, 100, "The capital of France", NULL, 0, -1));
   CHECK(run_all(engine) == 1);
-  CHECK(lh_client_get(engine, 100, &client, &error) == LH_OK);
+  SUCCEEDS(lh_client_get(engine, 100, &client, &error));
   CHECK(client.state == LH_STATE_HELD && client.n_generated == 0);
-  CHECK(submit(engine, model, 1, "The capital of France is Paris, and", &greedy, 8,
-               100) == LH_OK);
-  CHECK(submit(engine, model, 2, "The capital of France was", &greedy, 200, 100) ==
-        LH_OK);
-  CHECK(submit(engine, model, 2, "twice", &greedy, 8, -1) == LH_INVALID_ARGUMENT);
-  CHECK(lh_client_pause(engine, 1, &error) == LH_OK);
-  CHECK(lh_client_get(engine, 1, &client, &error) == LH_OK);
+  SUCCEEDS(
+      submit(engine, model, 1, "The capital of France is Paris, and", &greedy, 8, 100));
+  SUCCEEDS(submit(engine, model, 2, "The capital of France was", &greedy, 200, 100));
+  REFUSES(submit(engine, model, 2, "twice", &greedy, 8, -1));
+  SUCCEEDS(lh_client_pause(engine, 1, &error));
+  SUCCEEDS(lh_client_get(engine, 1, &client, &error));
   CHECK(client.state == LH_STATE_PAUSED && client.n_reused > 2);
-  CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
+  SUCCEEDS(lh_engine_get_info(engine, &info, &error));
   CHECK(info.n_seq_max == 4 && info.n_ctx >= 1024 && info.n_seq_used == 2);
-  CHECK(lh_client_set_priority(engine, 1, 3, &error) == LH_OK);
-  CHECK(lh_client_resume(engine, 1, &error) == LH_OK);
-  CHECK(lh_client_end(engine, 2, LH_FINISH_ERROR, "not wanted", &error) == LH_OK);
+  SUCCEEDS(lh_client_set_priority(engine, 1, 3, &error));
+  SUCCEEDS(lh_client_resume(engine, 1, &error));
+  SUCCEEDS(lh_client_end(engine, 2, LH_FINISH_ERROR, "not wanted", &error));
   run_all(engine);
-  CHECK(lh_client_get(engine, 1, &client, &error) == LH_OK);
+  SUCCEEDS(lh_client_get(engine, 1, &client, &error));
   CHECK(strcmp(client.text, alone) == 0);
-  CHECK(lh_client_get(engine, 2, &client, &error) == LH_OK);
+  SUCCEEDS(lh_client_get(engine, 2, &client, &error));
   CHECK(client.state == LH_STATE_FAILED && strcmp(client.message, "not wanted") == 0);
   CHECK(lh_engine_seq_pos_max(engine, 5) == -1);
   CHECK(lh_client_release(engine, 7, &error) == LH_NOT_FOUND);
@@ -266,8 +259,8 @@ static void test_life_of_requests(lh_model* model) {
   CHECK(lh_client_resume(engine, 7, &error) == LH_NOT_FOUND);
   CHECK(lh_client_set_priority(engine, 7, 3, &error) == LH_NOT_FOUND);
   CHECK(lh_client_get(engine, 7, &client, &error) == LH_NOT_FOUND);
-  CHECK(lh_engine_reset(engine, &error) == LH_OK);
-  CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
+  SUCCEEDS(lh_engine_reset(engine, &error));
+  SUCCEEDS(lh_engine_get_info(engine, &info, &error));
   CHECK(info.n_cells_used == 0 && info.n_seq_used == 0);
   lh_engine_free(engine);
 }
@@ -280,16 +273,16 @@ static void test_abort_and_bad_runs(lh_model* model) {
   int64_t events[2];
   lh_run_default_params(&params);
   lh_sampling_default_params(&greedy);
-  CHECK(submit(engine, model, 1, "One", &greedy, 1, -1) == LH_OK);
+  SUCCEEDS(submit(engine, model, 1, "One", &greedy, 1, -1));
   lh_engine_abort(engine, 1);
   CHECK(lh_engine_run(engine, &params, events, 2, &result, &error) == LH_ABORTED);
   CHECK(result.n_steps == 0 && result.n_events == 0);
   lh_engine_abort(engine, 0);
   lh_engine_abort(NULL, 1);
-  CHECK(lh_engine_run(engine, NULL, events, 2, &result, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_engine_run(engine, &params, events, 2, NULL, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_engine_run(NULL, &params, events, 2, &result, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_engine_run(engine, &params, events, 2, &result, &error) == LH_OK);
+  REFUSES(lh_engine_run(engine, NULL, events, 2, &result, &error));
+  REFUSES(lh_engine_run(engine, &params, events, 2, NULL, &error));
+  REFUSES(lh_engine_run(NULL, &params, events, 2, &result, &error));
+  SUCCEEDS(lh_engine_run(engine, &params, events, 2, &result, &error));
   CHECK(result.n_events == 1 && events[0] == 1);
   lh_engine_free(engine);
 }
@@ -331,7 +324,7 @@ static void test_choices(lh_model* model) {
   sampling.n_choices = 4;
   sampling.choices = kChoices;
   sampling.choice_size = kSizes;
-  CHECK(lh_sampling_check(model, &sampling, &error) == LH_OK);
+  SUCCEEDS(lh_sampling_check(model, &sampling, &error));
   answer(engine, model, "The capital of France is", &sampling, 14, text);
   CHECK(strcmp(text, "Paris") == 0);
   answer(engine, model, "He lives in New York. Where does he live? In", &sampling, 14,
@@ -342,11 +335,11 @@ static void test_choices(lh_model* model) {
   sampling.n_choices = 2;
   sampling.choices = kChoices + 1;
   sampling.choice_size = kSizes + 1;
-  CHECK(submit(engine, model, 1, "The city is", &sampling, 1, -1) == LH_OK);
+  SUCCEEDS(submit(engine, model, 1, "The city is", &sampling, 1, -1));
   CHECK(run_all(engine) == 1 && lh_client_get(engine, 1, &info, &error) == LH_OK);
   CHECK(info.finish == LH_FINISH_LENGTH && info.complete == 0);
   sampling.grammar = "root ::= \"a\"";
-  CHECK(lh_sampling_check(model, &sampling, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_sampling_check(model, &sampling, &error));
   sampling.n_choices = 0;
   sampling.grammar = "yes";
   CHECK(lh_sampling_check(model, &sampling, &error) == LH_SAMPLER_ERROR);

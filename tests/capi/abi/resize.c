@@ -9,6 +9,8 @@
 #include "check.h"
 #include "llamaherd.h"
 
+#define INVALID LH_INVALID_ARGUMENT
+
 enum { kMost = 64, kLength = 30, kPrompts = 4, kStreams = 8 };
 
 static const char* const kTexts[kPrompts] = {
@@ -55,8 +57,8 @@ static void submit(lh_engine* engine, const lh_model* model, int64_t id) {
   request.tokens = tokens;
   request.max_tokens = kLength;
   request.sampling = &sampling;
-  CHECK(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost,
-                           &request.n_tokens, &error) == LH_OK);
+  SUCCEEDS(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost,
+                              &request.n_tokens, &error));
   CHECK(check_ok(lh_engine_submit(engine, &request, &error)));
 }
 
@@ -88,10 +90,10 @@ static void answer_alone(lh_model* model, const lh_engine_params* params) {
   for (id = 0; id < kPrompts; ++id) {
     submit(engine, model, id);
     run(engine, 0);
-    CHECK(lh_client_get(engine, id, &info, &error) == LH_OK);
+    SUCCEEDS(lh_client_get(engine, id, &info, &error));
     CHECK(info.n_generated == kLength);
     memcpy(alone[id], info.tokens, sizeof(alone[id]));
-    CHECK(lh_client_release(engine, id, &error) == LH_OK);
+    SUCCEEDS(lh_client_release(engine, id, &error));
   }
   lh_engine_free(engine);
 }
@@ -107,23 +109,23 @@ static void test_resize(lh_model* model, const lh_engine_params* before,
   CHECK(check_ok(lh_engine_new(model, before, &engine, &error)));
   for (id = 0; id < kPrompts; ++id) submit(engine, model, id);
   run(engine, 15);
-  CHECK(lh_engine_resize(engine, after, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_engine_resize(engine, after, &error));
   CHECK(strstr(error.message, "4 are running") != NULL);
-  for (id = 0; id < kPrompts; ++id) CHECK(lh_client_pause(engine, id, &error) == LH_OK);
+  for (id = 0; id < kPrompts; ++id) SUCCEEDS(lh_client_pause(engine, id, &error));
   CHECK(check_ok(lh_engine_resize(engine, after, &error)));
-  CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
+  SUCCEEDS(lh_engine_get_info(engine, &info, &error));
   CHECK(info.n_ctx >= after->n_ctx && info.n_seq_max == after->n_seq_max);
   CHECK(info.n_cells_used == 0 && info.n_seq_used == 0);
-  CHECK(lh_engine_get_stats(engine, -1, &stats, &error) == LH_OK);
+  SUCCEEDS(lh_engine_get_stats(engine, -1, &stats, &error));
   n_prefill = stats.n_prefill;
   for (id = 0; id < kPrompts; ++id) {
     CHECK(check_ok(lh_client_resume(engine, id, &error)));
   }
   run(engine, 0);
-  CHECK(lh_engine_get_stats(engine, -1, &stats, &error) == LH_OK);
+  SUCCEEDS(lh_engine_get_stats(engine, -1, &stats, &error));
   CHECK((stats.n_prefill == n_prefill) == keeps);
   for (id = 0; id < kPrompts; ++id) {
-    CHECK(lh_client_get(engine, id, &client, &error) == LH_OK);
+    SUCCEEDS(lh_client_get(engine, id, &client, &error));
     CHECK(client.state == LH_STATE_FINISHED && client.n_generated == kLength);
     if (before->deterministic) CHECK(is_as_alone(engine, id));
   }
@@ -146,7 +148,7 @@ static void test_cancel(lh_model* model, const lh_engine_params* params) {
     for (id = 1 - round % 2; id < kPrompts; id += 2) {
       CHECK(is_as_alone(engine, id));
     }
-    CHECK(lh_engine_reset(engine, &error) == LH_OK);
+    SUCCEEDS(lh_engine_reset(engine, &error));
   }
   lh_engine_free(engine);
 }
@@ -163,11 +165,11 @@ static void test_failure(lh_model* model) {
   CHECK(check_ok(lh_engine_new(model, &params, &engine, &error)));
   submit(engine, model, 0);
   run(engine, 5);
-  CHECK(lh_client_pause(engine, 0, &error) == LH_OK);
+  SUCCEEDS(lh_client_pause(engine, 0, &error));
   CHECK(lh_engine_resize(engine, &bad, &error) == LH_CONTEXT_ERROR);
-  CHECK(lh_engine_resize(engine, NULL, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_engine_resize(NULL, &params, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
+  REFUSES(lh_engine_resize(engine, NULL, &error));
+  REFUSES(lh_engine_resize(NULL, &params, &error));
+  SUCCEEDS(lh_engine_get_info(engine, &info, &error));
   CHECK(info.n_ctx == params.n_ctx && info.n_seq_max == kStreams);
   CHECK(check_ok(lh_client_resume(engine, 0, &error)));
   run(engine, 0);

@@ -68,3 +68,16 @@ TEST_CASE("the log keeps libllama's lines instead of printing them") {
   for (int i = 0; i < 1000; ++i) callback(GGML_LOG_LEVEL_WARN, "again\n", data);
   CHECK(lh::log_drain(1 << 20).size() == 256 * 6);
 }
+
+TEST_CASE("a libllama of another commit is recognized") {
+  CHECK(lh::is_same_commit("0c1e5705", "0c1e570"));
+  CHECK(lh::is_same_commit("0c1e570", "0c1e570"));
+  CHECK(lh::is_same_commit("0c1e570-dirty", "0c1e570"));
+  CHECK(lh::is_same_commit("0c1e570-dirty", "0c1e5705aa"));
+  CHECK(lh::is_same_commit("anything", ""));
+  CHECK_FALSE(lh::is_same_commit("0c1e57", "0c1e570"));
+  CHECK_FALSE(lh::is_same_commit("0c1e571", "0c1e5705aa"));
+  CHECK_FALSE(lh::is_same_commit("1c1e5705", "0c1e570"));
+  CHECK_FALSE(lh::is_same_commit("unknown", "0c1e570"));
+  CHECK_NOTHROW(lh::check_library());
+}

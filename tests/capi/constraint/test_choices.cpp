@@ -11,6 +11,7 @@
 #include "sampler.hpp"
 
 using toy::Request;
+using toy::Texts;
 
 namespace {
 
@@ -24,8 +25,7 @@ struct Answer {
 template <class Change>
 Answer answer(int32_t max_tokens, Change&& change,
               const std::string& prompt = "hello there") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   Request request(1, toy::tokens(prompt), max_tokens);
   change(request);
   toy::submit(f.engine, request);
@@ -34,24 +34,6 @@ Answer answer(int32_t max_tokens, Change&& change,
   CHECK(static_cast<size_t>(info.n_text) == std::string(info.text).size());
   return {info, info.text, info.message};
 }
-
-// Memory for the choices of a request.
-struct Texts {
-  explicit Texts(std::vector<std::string> all) : texts(std::move(all)) {
-    for (const std::string& text : texts) {
-      pointers.push_back(text.c_str());
-      sizes.push_back(static_cast<int32_t>(text.size()));
-    }
-  }
-  void put(lh_sampling_params& p) const {
-    p.n_choices = static_cast<int32_t>(texts.size());
-    p.choices = pointers.data();
-    p.choice_size = sizes.data();
-  }
-  std::vector<std::string> texts;
-  std::vector<const char*> pointers;
-  std::vector<int32_t> sizes;
-};
 
 std::string reason(const std::vector<std::string>& texts) {
   try {
@@ -132,8 +114,6 @@ TEST_CASE("an answer is complete where it came to its own end") {
 }
 
 TEST_CASE("a stop text ends an answer well only where its grammar does") {
-  const char* const stop[] = {";", "|-"};
-  const int32_t size[] = {1, 2};
   struct Case {
     const char* gbnf;
     const char* text;
@@ -153,9 +133,7 @@ TEST_CASE("a stop text ends an answer well only where its grammar does") {
     const Answer a = answer(9, [&](Request& r) {
       r.sampling.grammar = c.gbnf;
       r.sampling.ignore_eos = 1;
-      r.native.stop = stop;
-      r.native.stop_size = size;
-      r.native.n_stop = 2;
+      r.stop({";", "|-"});
     });
     CHECK(a.text == c.text);
     CHECK(a.info.finish == LH_FINISH_STOP);
@@ -251,8 +229,7 @@ TEST_CASE("whatever does not go on to a longer choice ends one that is whole") {
 }
 
 TEST_CASE("a choice is told when it is known, without the space before it") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   const Texts texts({"abcdef", "abxdef", "abzdef"});
   Request request(1, kHello, 4);
   texts.put(request.sampling);
@@ -336,8 +313,7 @@ TEST_CASE("the most probable choice is the one that all paths are weighed for") 
     const lh::Choices choices(std::make_shared<const lh::Choices::Texts>(list), *model);
     const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices.tokens().size()),
                         choices.tokens().data(), choices.parents().data()};
-    Fixture f;
-    fake::settings().eos_share = 0;
+    Endless f;
     Request scored(1, toy::tokens(prompt), 4);
     scored.native.score = &tree;
     toy::submit(f.engine, scored);

@@ -313,11 +313,7 @@ TEST_CASE("what comes before a stop text is looked at by itself") {
   failure = {};
   Fixture f(512, 4, false);
   Request request = asked(0, "ab!cd");
-  const char* stop[] = {"!"};
-  const int32_t size[] = {1};
-  request.native.stop = stop;
-  request.native.stop_size = size;
-  request.native.n_stop = 1;
+  request.stop({"!"});
   toy::submit(f.engine, request);
   toy::run_all(f.engine);
   CHECK(f.text(0) == "ab");

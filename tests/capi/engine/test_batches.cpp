@@ -42,8 +42,7 @@ struct ShortPrompts {
 
 TEST_CASE("long prompts are fed in chunks beside decoding clients") {
   for (const bool unified : {true, false}) {
-    Fixture f(512, 4, unified);
-    fake::settings().eos_share = 0;
+    Endless f(512, 4, unified);
     toy::submit(f.engine, Request(1, kHello, 40));
     toy::run(f.engine, 1);
     const std::vector<int32_t> prompt = toy::tokens(std::string(100, 'x'));
@@ -63,8 +62,7 @@ TEST_CASE("long prompts are fed in chunks beside decoding clients") {
 }
 
 TEST_CASE("the last tokens of short prompts get their logits in one batch") {
-  Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
+  Endless f(512, 4, false);
   toy::submit(f.engine, Request(1, toy::tokens("a"), 5));
   toy::submit(f.engine, Request(2, toy::tokens("abc"), 5));
   toy::submit(f.engine, Request(3, toy::tokens("abcdef"), 5));
@@ -121,8 +119,7 @@ TEST_CASE("new prefixes are sorted, too") {
 }
 
 TEST_CASE("new prompts whose answers may last longer come first") {
-  Fixture f(512, 3, false);
-  fake::settings().eos_share = 0;
+  Endless f(512, 3, false);
   std::vector<int32_t> order;
   record_order(order);
   for (int64_t id = 0; id < 3; ++id) {
@@ -202,8 +199,7 @@ TEST_CASE("a long part of a prompt is computed by itself") {
 }
 
 TEST_CASE("answers move into the places of those that ended") {
-  Fixture f(1024, 6, false);
-  fake::settings().eos_share = 0;
+  Endless f(1024, 6, false);
   const auto prompt = [](int64_t id) {
     return toy::tokens(std::string(static_cast<size_t>(id) + 1, 'x'));
   };
@@ -233,8 +229,7 @@ TEST_CASE("answers move into the places of those that ended") {
 }
 
 TEST_CASE("an answer that cannot be copied stays where it is") {
-  Fixture f(512, 3, false);
-  fake::settings().eos_share = 0;
+  Endless f(512, 3, false);
   for (int64_t id = 0; id < 3; ++id) {
     toy::submit(f.engine, Request(id, kHello, 60));
   }

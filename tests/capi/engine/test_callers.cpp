@@ -43,8 +43,7 @@ struct Reader {
 }  // namespace
 
 TEST_CASE("a wake ends the next run after its first step, once") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 100));
   f.engine.wake();
   f.engine.wake();
@@ -57,8 +56,7 @@ TEST_CASE("a wake ends the next run after its first step, once") {
 }
 
 TEST_CASE("a wake from another thread ends a run after the step it is at") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 100));
   fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
     // The run now holds the engine's lock.
@@ -75,8 +73,7 @@ TEST_CASE("a wake from another thread ends a run after the step it is at") {
 
 TEST_CASE("the first token of a watched request is an event, and only that") {
   for (const bool unified : {true, false}) {
-    Fixture f(512, 4, unified);
-    fake::settings().eos_share = 0;
+    Endless f(512, 4, unified);
     toy::submit(f.engine, Request(1, toy::tokens(std::string(40, 'x')), 10).watch());
     toy::submit(f.engine, Request(2, kHello, 5));
     const toy::Ran first = toy::run(f.engine);
@@ -95,8 +92,7 @@ TEST_CASE("the first token of a watched request is an event, and only that") {
 TEST_CASE("the first token of a watched prompt does not wait for another batch") {
   for (const bool has_another : {false, true}) {
     for (const int32_t priority : {0, 1}) {
-      Fixture f(512, 4, false);
-      fake::settings().eos_share = 0;
+      Endless f(512, 4, false);
       toy::submit(f.engine, Request(1, kHello, 20));
       toy::run(f.engine, 2);
       toy::submit(f.engine,
@@ -162,8 +158,7 @@ TEST_CASE("a prefix whose priority is raised comes before older prompts") {
 }
 
 TEST_CASE("drafts are of those requests that may have them") {
-  Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
+  Endless f(512, 4, false);
   fake::settings().repeat_share = 1;
   for (int64_t id = 0; id < 4; ++id) {
     toy::submit(f.engine,
@@ -178,8 +173,7 @@ TEST_CASE("drafts are of those requests that may have them") {
 TEST_CASE("an answer read in pieces is the whole answer") {
   for (int64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    Fixture f(512, 2);
-    fake::settings().eos_share = 0;
+    Endless f(512, 2);
     const auto prompt = toy::tokens("read " + std::to_string(seed));
     toy::submit(f.engine, Request(1, prompt, 60));
     Reader plain;
@@ -191,17 +185,7 @@ TEST_CASE("an answer read in pieces is the whole answer") {
     const std::string middle = plain.text.substr(plain.text.size() / 2, 6);
     const std::vector<std::string> stops = {middle, plain.text.substr(5, 4) + "\n\n!",
                                             middle.substr(1) + "?"};
-    std::vector<const char*> texts;
-    std::vector<int32_t> sizes;
-    for (const std::string& stop : stops) {
-      texts.push_back(stop.c_str());
-      sizes.push_back(static_cast<int32_t>(stop.size()));
-    }
-    Request stopped(2, prompt, 60);
-    stopped.native.stop = texts.data();
-    stopped.native.stop_size = sizes.data();
-    stopped.native.n_stop = static_cast<int32_t>(stops.size());
-    f.engine.submit(stopped.native);
+    toy::submit(f.engine, Request(2, prompt, 60).stop(stops));
     Reader cut;
     cut.read_all(f.engine, 2);
     CHECK(f.engine.get(2).finish == LH_FINISH_STOP);
@@ -214,13 +198,7 @@ TEST_CASE("an answer read in pieces is the whole answer") {
 
 TEST_CASE("the text of choices comes at their end") {
   Fixture f;
-  const char* choices[] = {"yes", "yellow", "no"};
-  const int32_t sizes[] = {3, 6, 2};
-  Request request(1, kHello, 8);
-  request.sampling.n_choices = 3;
-  request.sampling.choices = choices;
-  request.sampling.choice_size = sizes;
-  toy::submit(f.engine, request);
+  toy::submit(f.engine, Request(1, kHello, 8).choose({"yes", "yellow", "no"}));
   toy::run(f.engine, 1);
   if (f.engine.get(1).state == LH_STATE_DECODE) CHECK(f.engine.read(1, 0, 0).n_text == 0);
   Reader reader;
@@ -229,8 +207,7 @@ TEST_CASE("the text of choices comes at their end") {
 }
 
 TEST_CASE("what an answer does not have cannot be read on from") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 20));
   toy::run(f.engine, 5);
   const lh_piece all = f.engine.read(1, 0, 0);

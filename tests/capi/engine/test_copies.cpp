@@ -13,12 +13,6 @@ namespace {
 const std::vector<int32_t> kFull = toy::tokens("all of a whole codebook");
 const std::vector<int32_t> kShort = toy::tokens("cut");
 
-std::vector<int32_t> operator+(std::vector<int32_t> a, const std::string& b) {
-  const auto tokens = toy::tokens(b);
-  a.insert(a.end(), tokens.begin(), tokens.end());
-  return a;
-}
-
 void hold(lh_engine& engine, int64_t id, const std::vector<int32_t>& prefix) {
   toy::submit(engine, Request(id, prefix, 0));
   toy::run(engine);
@@ -28,8 +22,7 @@ void hold(lh_engine& engine, int64_t id, const std::vector<int32_t>& prefix) {
 
 TEST_CASE("pause saves the cells and resume brings them back") {
   for (const bool fail_state : {false, true}) {
-    Fixture f;
-    fake::settings().eos_share = 0;
+    Endless f;
     fake::settings().fail_state = fail_state;  // the whole sequence is then computed
                                                // again
     toy::submit(f.engine, Request(1, kHello, 20));
@@ -53,8 +46,7 @@ TEST_CASE("pause saves the cells and resume brings them back") {
 
 TEST_CASE("a sequence that is mostly empty is copied at once, unless that fails") {
   for (const bool fail_state : {false, true}) {
-    Fixture f(128, 4, false);
-    fake::settings().eos_share = 0;
+    Endless f(128, 4, false);
     fake::settings().fail_state = fail_state;
     hold(f.engine, 100, kShort);
     toy::submit(f.engine, Request(1, kShort + "!", 12).fork_from(100));
@@ -68,8 +60,7 @@ TEST_CASE("a sequence that is mostly empty is copied at once, unless that fails"
 }
 
 TEST_CASE("copies of a prefix read it once, and anew when it is another one's turn") {
-  Fixture f(160, 5, false);
-  fake::settings().eos_share = 0;
+  Endless f(160, 5, false);
   const auto other = toy::tokens("one");
   hold(f.engine, 100, kShort);
   hold(f.engine, 101, other);
@@ -95,8 +86,7 @@ TEST_CASE("copies of a prefix read it once, and anew when it is another one's tu
 }
 
 TEST_CASE("a client paused before a copy between streams ran loses nothing") {
-  Fixture f(128, 4, false);
-  fake::settings().eos_share = 0;
+  Endless f(128, 4, false);
   hold(f.engine, 100, kFull);
   toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
   f.engine.pause(1);
@@ -108,8 +98,7 @@ TEST_CASE("a client paused before a copy between streams ran loses nothing") {
 }
 
 TEST_CASE("what comes back does not go where a copy has yet to be made from") {
-  Fixture f(64, 2, false);
-  fake::settings().eos_share = 0;
+  Endless f(64, 2, false);
   toy::submit(f.engine, Request(2, kHello, 12));
   toy::run(f.engine, 3);
   f.engine.pause(2);
@@ -123,8 +112,7 @@ TEST_CASE("what comes back does not go where a copy has yet to be made from") {
 }
 
 TEST_CASE("a state is not copied to where another copy has yet to be made from") {
-  Fixture f(96, 3, false);
-  fake::settings().eos_share = 0;
+  Endless f(96, 3, false);
   hold(f.engine, 100, kFull);
   hold(f.engine, 101, kShort);
   toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
@@ -136,8 +124,7 @@ TEST_CASE("a state is not copied to where another copy has yet to be made from")
 }
 
 TEST_CASE("resume without room says so and changes nothing") {
-  Fixture f(16, 4);
-  fake::settings().eos_share = 0;
+  Endless f(16, 4);
   toy::submit(f.engine, Request(1, kHello, 5));
   toy::run(f.engine, 3);
   f.engine.pause(1);

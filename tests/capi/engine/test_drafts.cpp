@@ -1,8 +1,8 @@
 // Tests of draft tokens in repetitive text, which are computed together.
 #include <doctest/doctest.h>
 
+#include "answer.hpp"
 #include "engine_fixture.hpp"
-#include "prompt_lookup.hpp"
 
 using toy::Request;
 

@@ -48,8 +48,7 @@ TEST_CASE("clients decode together and each gets what it gets alone") {
 }
 
 TEST_CASE("max_tokens counts exactly; a sequence id is free as soon as its client ends") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 1));
   toy::submit(f.engine, Request(2, kHello, 5));
   CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
@@ -73,8 +72,7 @@ TEST_CASE("the end-of-generation token ends a client and is not in its text") {
 }
 
 TEST_CASE("a client may be submitted while others run") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 30));
   CHECK(toy::run(f.engine, 10).result.n_active == 1);
   toy::submit(f.engine, Request(2, toy::tokens("later"), 30));
@@ -85,8 +83,7 @@ TEST_CASE("a client may be submitted while others run") {
 
 TEST_CASE("a held prefix is computed once and forked") {
   for (const bool unified : {true, false}) {
-    Fixture f(512, 4, unified);
-    fake::settings().eos_share = 0;
+    Endless f(512, 4, unified);
     const std::string codebook(50, 'c');
     toy::submit(f.engine, Request(100, toy::tokens(codebook), 0));
     CHECK(toy::run(f.engine).events == std::vector<int64_t>{100});
@@ -127,8 +124,7 @@ TEST_CASE("fork_from must be held and must be a prefix of the prompt") {
 
 TEST_CASE("prompts that are equal fork from all of it and draw from its logits") {
   for (const bool unified : {true, false}) {
-    Fixture f(512, 4, unified);
-    fake::settings().eos_share = 0;
+    Endless f(512, 4, unified);
     toy::submit(f.engine, Request(100, kHello, 0).whole());
     CHECK(toy::run(f.engine).events == std::vector<int64_t>{100});
     toy::submit(f.engine, Request(1, kHello, 8).fork_from(100).watch());
@@ -153,8 +149,7 @@ TEST_CASE("prompts that are equal fork from all of it and draw from its logits")
 }
 
 TEST_CASE("what was forked whole and paused before its first token draws it later") {
-  Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
+  Endless f(512, 4, false);
   toy::submit(f.engine, Request(100, kHello, 0).whole());
   toy::run(f.engine);
   toy::submit(f.engine, Request(1, kHello, 8).fork_from(100));
@@ -175,8 +170,7 @@ TEST_CASE("no prefix forks from one of the same tokens") {
 }
 
 TEST_CASE("a time limit gives control back after a step") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   fake::settings().decode_ms = 5;
   toy::submit(f.engine, Request(1, kHello, 100));
   lh_run_params params{};
@@ -190,8 +184,7 @@ TEST_CASE("a time limit gives control back after a step") {
 }
 
 TEST_CASE("cancelling keeps the text so far") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 50));
   toy::run(f.engine, 10);
   f.engine.end(1, LH_FINISH_CANCELLED, nullptr);
@@ -204,25 +197,17 @@ TEST_CASE("cancelling keeps the text so far") {
 }
 
 TEST_CASE("stop texts end a client before them") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   const std::string whole = fake::answer(kHello, 30);
   const std::string stop_text = whole.substr(whole.size() / 2, 3);
-  const char* stops[] = {stop_text.c_str()};
-  const int32_t sizes[] = {static_cast<int32_t>(stop_text.size())};
-  Request request(1, kHello, 30);
-  request.native.stop = stops;
-  request.native.stop_size = sizes;
-  request.native.n_stop = 1;
-  f.engine.submit(request.native);
+  toy::submit(f.engine, Request(1, kHello, 30).stop({stop_text}));
   toy::run_all(f.engine);
   CHECK(f.engine.get(1).finish == LH_FINISH_STOP);
   CHECK(f.text(1) == whole.substr(0, whole.find(stop_text)));
 }
 
 TEST_CASE("stop tokens end a client before them, not within min_tokens") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   const std::vector<int32_t> all = plain_tokens(f, 30);
   const int32_t stop = all[12];
   const auto first =
@@ -252,22 +237,17 @@ TEST_CASE("stop tokens end a client before them, not within min_tokens") {
 }
 
 TEST_CASE("stop texts that are complete within min_tokens do not end a client") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   const std::vector<int32_t> all = plain_tokens(f, 30);
   const auto at = std::find_if(all.begin(), all.end(),
                                [](int32_t token) { return token > 0 && token < 0x80; });
   REQUIRE(at != all.end());
   const auto n = static_cast<int32_t>(at - all.begin()) + 1;  // ends with the stop text
   const std::string text(1, static_cast<char>(*at));
-  const char* const stops[] = {text.c_str()};
-  const int32_t size[] = {1};
   for (const int32_t least : {0, n - 1, n}) {
     CAPTURE(least);
     Request request(1, kHello, 30);
-    request.native.stop = stops;
-    request.native.stop_size = size;
-    request.native.n_stop = 1;
+    request.stop({text});
     request.sampling.min_tokens = least;
     f.engine.submit(request.native);
     toy::run_all(f.engine);
@@ -292,13 +272,7 @@ TEST_CASE("bad requests are refused with a reason and leave no trace") {
   Request hot(2, kHello, 5);
   hot.sampling.temperature = -INFINITY;
   CHECK_THROWS_AS(toy::submit(f.engine, hot), lh::Error);
-  Request stops(2, kHello, 5);
-  const char* texts[] = {"x"};
-  const int32_t empty[] = {0};
-  stops.native.stop = texts;
-  stops.native.stop_size = empty;
-  stops.native.n_stop = 1;
-  CHECK_THROWS_AS(f.engine.submit(stops.native), lh::Error);
+  CHECK_THROWS_AS(toy::submit(f.engine, Request(2, kHello, 5).stop({""})), lh::Error);
   CHECK(f.engine.info().n_seq_used == 1);
   const std::vector<int64_t> unknown = {77};
   CHECK_THROWS_AS(toy::run(f.engine, 1, &unknown), lh::Error);

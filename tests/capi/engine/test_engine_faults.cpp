@@ -25,8 +25,7 @@ TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") 
   for (const bool recurrent : {false, true}) {
     for (const Fault fault :
          {Fault::kNoSlot, Fault::kInvalid, Fault::kFatal, Fault::kThrow}) {
-      Fixture f(256, 4, true, recurrent);
-      fake::settings().eos_share = 0;
+      Endless f(256, 4, true, recurrent);
       fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
         return n == 3 || n == 4 ? fault : Fault::kNone;
       };
@@ -87,8 +86,7 @@ TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
 }
 
 TEST_CASE("a step goes beyond where states were lost, so that who is guilty shows") {
-  Fixture f(256, 4, true, true);
-  fake::settings().eos_share = 0;
+  Endless f(256, 4, true, true);
   const std::vector<int32_t> prompt(80, 'x');  // three batches
   toy::submit(f.engine, Request(1, prompt, 10));
   toy::submit(f.engine, Request(2, kHello, 10));
@@ -146,8 +144,7 @@ TEST_CASE("logits that are no numbers or missing fail their client only") {
 }
 
 TEST_CASE("abort ends a run inside a decode; afterwards it goes on where it was") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 10));
   toy::run(f.engine, 3);
   fake::settings().decode_ms = 3'600'000;
@@ -165,8 +162,7 @@ TEST_CASE("abort ends a run inside a decode; afterwards it goes on where it was"
 }
 
 TEST_CASE("an abort that nobody asked for is a failed decode") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 10));
   fake::settings().fault = [](int64_t, const std::vector<int32_t>&) {
     return fake::Fault::kAbort;

@@ -86,11 +86,7 @@ TEST_CASE("max_tokens and stop texts cut what must come as well") {
   Fixture f(512, 4, false);
   Request request(0, distinct_prompt(0), kLongest);
   request.sampling.grammar = kGrammar;
-  const char* stop[] = {"swer"};
-  const int32_t size[] = {4};
-  request.native.stop = stop;
-  request.native.stop_size = size;
-  request.native.n_stop = 1;
+  request.stop({"swer"});
   toy::submit(f.engine, request);
   toy::run_all(f.engine);
   CHECK(f.text(0) == "the an");
@@ -159,8 +155,7 @@ TEST_CASE("the deterministic mode computes them as it computes prompts") {
 
 TEST_CASE("drafts and what must come go together") {
   for (const bool draft : {false, true}) {
-    Fixture f(1024, 4, false);
-    fake::settings().eos_share = 0;
+    Endless f(1024, 4, false);
     for (int64_t id = 0; id < 2; ++id) {
       Request request(id, distinct_prompt(id), 90);
       request.sampling.grammar = "root ::= (\"again and again the same \" [a-b])+";

@@ -12,12 +12,6 @@ namespace {
 
 const std::vector<int32_t> kRules = toy::tokens("the rules of the text: ");
 
-std::vector<int32_t> operator+(std::vector<int32_t> a, const std::string& b) {
-  const auto tokens = toy::tokens(b);
-  a.insert(a.end(), tokens.begin(), tokens.end());
-  return a;
-}
-
 // Runs a request of at most 6 tokens, which keeps its cells.
 void ask(Fixture& f, Request request) {
   toy::submit(f.engine, request.keep());
@@ -33,8 +27,7 @@ std::vector<int32_t> kept(Fixture& f, int64_t id) {
 
 TEST_CASE("a request continues the cells that another one has kept") {
   for (const bool unified : {true, false}) {
-    Fixture f(256, 4, unified);
-    fake::settings().eos_share = 0;
+    Endless f(256, 4, unified);
     ask(f, Request(1, kRules + "one", 6));
     CHECK(f.engine.info().n_seq_used == 1);
     const auto tokens = kept(f, 1);
@@ -64,8 +57,7 @@ TEST_CASE("a request continues the cells that another one has kept") {
 
 TEST_CASE("a prefix copies kept cells; in a pool it takes them over") {
   for (const bool unified : {true, false}) {
-    Fixture f(256, 4, unified);
-    fake::settings().eos_share = 0;
+    Endless f(256, 4, unified);
     ask(f, Request(1, kRules + "one", 6));
     const auto n_rules = static_cast<int32_t>(kRules.size());
     const auto prefix = kRules + "tw";
@@ -111,8 +103,7 @@ TEST_CASE("requests that are cancelled, or keep nothing, give their cells back")
 }
 
 TEST_CASE("a pool does not truncate the cells of a prefix") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(100, kRules, 0));
   toy::run(f.engine);
   ask(f, Request(1, kRules + "one", 6).fork_from(100));
@@ -133,8 +124,7 @@ TEST_CASE("a pool does not truncate the cells of a prefix") {
 }
 
 TEST_CASE("recurrent states are continued as a whole") {
-  Fixture f(256, 4, true, true);
-  fake::settings().eos_share = 0;
+  Endless f(256, 4, true, true);
   ask(f, Request(1, kRules + "one", 6));
   const lh_client_info info = f.engine.get(1);
   CHECK(info.least_kept == info.n_kept);
@@ -149,8 +139,7 @@ TEST_CASE("a resize moves kept cells and held prefixes, or says that they are lo
     for (const bool is_larger : {true, false}) {
       CAPTURE(unified);
       CAPTURE(is_larger);
-      Fixture f(512, 4, unified);
-      fake::settings().eos_share = 0;
+      Endless f(512, 4, unified);
       ask(f, Request(1, kRules + "one", 6));
       toy::submit(f.engine, Request(100, kRules, 0));
       toy::run(f.engine);

@@ -92,8 +92,7 @@ TEST_CASE("states of a model with long and short factors stay on their side") {
 }
 
 TEST_CASE("what runs is in the way of a resize") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(100, kHello, 0));
   toy::run(f.engine);
   toy::submit(f.engine, Request(1, toy::tokens("hello you"), 20).fork_from(100));

@@ -194,8 +194,7 @@ TEST_CASE("what requests take adds up to their calls', and that to all") {
 
 TEST_CASE("a failed decode counts for the calls that were in the batch") {
   for (const bool recurrent : {false, true}) {
-    Fixture f(256, 4, true, recurrent);
-    fake::settings().eos_share = 0;
+    Endless f(256, 4, true, recurrent);
     toy::submit(f.engine, Request(1, kHello, 10).of_call(1));
     toy::submit(f.engine, Request(2, kHello, 10).of_call(1));
     toy::submit(f.engine, Request(3, kHello, 10).of_call(2));
@@ -214,8 +213,7 @@ TEST_CASE("a failed decode counts for the calls that were in the batch") {
 }
 
 TEST_CASE("a call is forgotten, whoever of it is left") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   toy::submit(f.engine, Request(1, kHello, 10).of_call(5));
   toy::run(f.engine, 3);
   CHECK(f.engine.stats(5).n_generated == 3);

@@ -327,8 +327,7 @@ TEST_CASE("a thought without a budget is closed in the prompt, without a row") {
 }
 
 TEST_CASE("no token is computed twice, and forced tokens take one step") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   Thinking thinking;
   thinking.budget = 5;
   toy::Request request(1, kHello, 4);
@@ -351,8 +350,7 @@ TEST_CASE("no token is computed twice, and forced tokens take one step") {
 TEST_CASE("a score behind a thought is that of a prompt with the thought") {
   for (const bool is_recurrent : {false, true}) {
     for (const bool is_open : {true, false}) {
-      Fixture f(256, 4, true, is_recurrent);
-      fake::settings().eos_share = 0;
+      Endless f(256, 4, true, is_recurrent);
       Thinking thinking;
       thinking.budget = 6;
       thinking.is_open = is_open;
@@ -384,17 +382,12 @@ TEST_CASE("a score behind a thought is that of a prompt with the thought") {
 }
 
 TEST_CASE("a request cancelled inside its thought keeps the thought alone") {
-  Fixture f;
-  fake::settings().eos_share = 0;
+  Endless f;
   Thinking thinking;
   thinking.budget = 50;
-  const char* choices[] = {"ab", "cd"};
-  const int32_t sizes[] = {2, 2};
   toy::Request request(1, kHello, 4);
   request.native.thinking = thinking.get();
-  request.sampling.n_choices = 2;
-  request.sampling.choices = choices;
-  request.sampling.choice_size = sizes;
+  request.choose({"ab", "cd"});
   f.engine.submit(request.native);
   request.native.id = 2;
   f.engine.submit(request.native);
@@ -415,8 +408,7 @@ TEST_CASE("a request cancelled inside its thought keeps the thought alone") {
 
 TEST_CASE("samples of a whole prefix begin their thoughts from its logits") {
   for (const bool unified : {true, false}) {
-    Fixture f(8 * 128, 8, unified);
-    fake::settings().eos_share = 0;
+    Endless f(8 * 128, 8, unified);
     toy::submit(f.engine, toy::Request(9, kHello, 0).whole());
     toy::run_all(f.engine);
     Thinking open;
@@ -468,8 +460,7 @@ TEST_CASE("the budget of a thought counts as tokens to come when streams are cho
   // tokens.
   for (const bool is_cancelled : {false, true}) {
     INFO("cancelled: ", is_cancelled);
-    Fixture f(512, 3, false);
-    fake::settings().eos_share = 0;
+    Endless f(512, 3, false);
     std::vector<int32_t> order;
     fake::settings().fault = [&order](int64_t, const std::vector<int32_t>& ids) {
       order = ids;

@@ -15,7 +15,6 @@
 #include "ggml.h"
 #include "gguf.h"
 #include "gguf_check.hpp"
-#include "gguf_missing.hpp"
 #include "guard.hpp"
 #include "has.hpp"
 

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "adapters.hpp"
 #include "fake_llama.hpp"
 #include "ggml.h"
 #include "gguf.h"
 #include "guard.hpp"
 #include "has.hpp"
-#include "lora_check.hpp"
 #include "toy.hpp"
 
 namespace {

@@ -9,6 +9,8 @@
 #include "gpu.h"
 #include "llamaherd.h"
 
+#define INVALID LH_INVALID_ARGUMENT
+
 enum { kTexts = 4, kMostTokens = 1024, kMostEmbd = 1024 };
 
 static const char* const kText[kTexts] = {
@@ -36,8 +38,8 @@ static void make_tokens(const lh_model* model) {
   for (int32_t i = 0; i < kTexts; ++i) {
     int32_t n = 0;
     const int32_t begin = (int32_t)offsets[i];
-    CHECK(lh_tokenize(model, kText[i], (int32_t)strlen(kText[i]), 1, 0, tokens + begin,
-                      kMostTokens - begin, &n, NULL) == LH_OK);
+    SUCCEEDS(lh_tokenize(model, kText[i], (int32_t)strlen(kText[i]), 1, 0, tokens + begin,
+                         kMostTokens - begin, &n, NULL));
     offsets[i + 1] = offsets[i] + n;
   }
 }
@@ -62,15 +64,15 @@ static lh_embedder* make(const lh_model* model, int32_t pooling, int32_t n_batch
  * of n_batch tokens. */
 static void test_vectors(const lh_model* model, int32_t pooling, int32_t n_batch) {
   lh_model_info info;
-  CHECK(lh_model_get_info(model, &info, &error) == LH_OK);
+  SUCCEEDS(lh_model_get_info(model, &info, &error));
   const int32_t n = info.n_embd_out;
   lh_embedder* embedder = make(model, pooling, n_batch);
-  CHECK(lh_embedder_run(embedder, tokens, offsets, kTexts, vectors, &error) == LH_OK);
+  SUCCEEDS(lh_embedder_run(embedder, tokens, offsets, kTexts, vectors, &error));
   for (int32_t i = 0; i < kTexts; ++i) {
     CHECK(fabs(dot(vectors + i * n, vectors + i * n, n) - 1) < 1e-4);
     const int64_t own[2] = {0, offsets[i + 1] - offsets[i]};
     float alone[kMostEmbd];
-    CHECK(lh_embedder_run(embedder, tokens + offsets[i], own, 1, alone, &error) == LH_OK);
+    SUCCEEDS(lh_embedder_run(embedder, tokens + offsets[i], own, 1, alone, &error));
     CHECK(dot(vectors + i * n, alone, n) > 0.999);
   }
   if (pooling == LH_POOLING_MEAN) {
@@ -82,35 +84,30 @@ static void test_vectors(const lh_model* model, int32_t pooling, int32_t n_batch
 static void test_bad_arguments(const lh_model* model) {
   lh_embedder* embedder = NULL;
   lh_embedder_params params = {sizeof(params), LH_POOLING_MEAN, 1, 128, 128, kTexts, 2};
-  CHECK(lh_embedder_new(NULL, &params, &embedder, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_embedder_new(model, &params, NULL, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_embedder_new(NULL, &params, &embedder, &error));
+  REFUSES(lh_embedder_new(model, &params, NULL, &error));
   params.pooling = 4;
-  CHECK(lh_embedder_new(model, &params, &embedder, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_embedder_new(model, &params, &embedder, &error));
   CHECK(embedder == NULL);
   embedder = make(model, LH_POOLING_MEAN, 128);
-  CHECK(lh_embedder_run(embedder, NULL, offsets, 1, vectors, &error) ==
-        LH_INVALID_ARGUMENT);
-  CHECK(lh_embedder_run(embedder, tokens, offsets, kTexts + 1, vectors, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_embedder_run(embedder, NULL, offsets, 1, vectors, &error));
+  REFUSES(lh_embedder_run(embedder, tokens, offsets, kTexts + 1, vectors, &error));
   const int64_t empty[2] = {0, 0};
-  CHECK(lh_embedder_run(embedder, tokens, empty, 1, vectors, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_embedder_run(embedder, tokens, empty, 1, vectors, &error));
   CHECK(strstr(error.message, "text 0 must have 1 to") != NULL);
   const int64_t many[2] = {0, 129};
-  CHECK(lh_embedder_run(embedder, tokens, many, 1, vectors, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_embedder_run(embedder, tokens, many, 1, vectors, &error));
   const int32_t unknown[1] = {1 << 24};
   const int64_t one[2] = {0, 1};
-  CHECK(lh_embedder_run(embedder, unknown, one, 1, vectors, &error) ==
-        LH_INVALID_ARGUMENT);
+  REFUSES(lh_embedder_run(embedder, unknown, one, 1, vectors, &error));
   CHECK(strstr(error.message, "not in the vocabulary") != NULL);
   /* The embedder still works after all errors. After an abort it fails until the abort is
    * revoked. */
-  CHECK(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error) == LH_OK);
+  SUCCEEDS(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error));
   lh_embedder_abort(embedder, 1);
   CHECK(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error) == LH_ABORTED);
   lh_embedder_abort(embedder, 0);
-  CHECK(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error) == LH_OK);
+  SUCCEEDS(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error));
   lh_embedder_abort(NULL, 1);
   lh_embedder_free(embedder);
   lh_embedder_free(NULL);

@@ -8,6 +8,8 @@
 #include "check.h"
 #include "llamaherd.h"
 
+#define INVALID LH_INVALID_ARGUMENT
+
 enum { kQ8_0 = 7, kNoType = 5000, kTokens = 100 };
 
 static lh_model* load(const char* path) {
@@ -26,8 +28,8 @@ static void make_tokens(const lh_model* model, int32_t* tokens) {
   const char* text =
       "The river rises in the hills, and on its way to the sea it turns nine mills.";
   int32_t n = 0;
-  CHECK(lh_tokenize(model, text, (int32_t)strlen(text), 0, 0, tokens, kTokens, &n,
-                    NULL) == LH_OK);
+  SUCCEEDS(
+      lh_tokenize(model, text, (int32_t)strlen(text), 0, 0, tokens, kTokens, &n, NULL));
   for (int32_t i = n; i < kTokens; ++i) tokens[i] = tokens[i - n];
 }
 
@@ -37,15 +39,15 @@ static lh_comparison_result compare(const lh_model* base, const lh_model* other)
   lh_comparison_result result;
   make_tokens(base, tokens);
   memset(&result, 0, sizeof(result));
-  CHECK(lh_comparison_new(base, other, 2, &comparison, NULL) == LH_OK);
-  CHECK(lh_comparison_get(comparison, &result, NULL) == LH_INVALID_ARGUMENT);
-  CHECK(lh_comparison_add(comparison, tokens, kTokens, NULL) == LH_OK);
-  CHECK(lh_comparison_get(comparison, &result, NULL) == LH_OK);
+  SUCCEEDS(lh_comparison_new(base, other, 2, &comparison, NULL));
+  REFUSES(lh_comparison_get(comparison, &result, NULL));
+  SUCCEEDS(lh_comparison_add(comparison, tokens, kTokens, NULL));
+  SUCCEEDS(lh_comparison_get(comparison, &result, NULL));
   CHECK(result.n_tokens == kTokens / 2);
   /* Each chunk is computed separately: the same chunk again changes no average. */
   lh_comparison_result again;
-  CHECK(lh_comparison_add(comparison, tokens, kTokens, NULL) == LH_OK);
-  CHECK(lh_comparison_get(comparison, &again, NULL) == LH_OK);
+  SUCCEEDS(lh_comparison_add(comparison, tokens, kTokens, NULL));
+  SUCCEEDS(lh_comparison_get(comparison, &again, NULL));
   CHECK(again.n_tokens == kTokens);
   CHECK(fabs(again.mean_kl - result.mean_kl) < 1e-9);
   CHECK(fabs(again.base_perplexity - result.base_perplexity) < 1e-6);
@@ -62,7 +64,7 @@ static void test_itself(const lh_model* model) {
 }
 
 static void test_requantized(const lh_model* model, const char* path, const char* out) {
-  CHECK(lh_model_quantize(path, out, kQ8_0, 2, NULL) == LH_OK);
+  SUCCEEDS(lh_model_quantize(path, out, kQ8_0, 2, NULL));
   lh_model* other = load(out);
   CHECK(remove(out) == 0);
   const lh_comparison_result result = compare(model, other);
@@ -76,27 +78,27 @@ static void test_bad_arguments(const lh_model* model, const char* path, const ch
   int32_t tokens[kTokens] = {0};
   lh_comparison* comparison = NULL;
   lh_error error;
-  CHECK(lh_model_quantize(path, path, kQ8_0, 2, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_model_quantize(NULL, out, kQ8_0, 2, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_model_quantize(path, out, kNoType, 2, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_model_quantize(path, path, kQ8_0, 2, &error));
+  REFUSES(lh_model_quantize(NULL, out, kQ8_0, 2, &error));
+  REFUSES(lh_model_quantize(path, out, kNoType, 2, &error));
   CHECK(strstr(error.message, "5000") != NULL);
   CHECK(lh_model_quantize("no/such.gguf", out, kQ8_0, 2, &error) == LH_MODEL_ERROR);
   CHECK(strstr(error.message, "no/such.gguf") != NULL);
   CHECK(lh_model_quantize(path, "no/such/out.gguf", kQ8_0, 2, &error) == LH_MODEL_ERROR);
-  CHECK(lh_comparison_new(model, NULL, 2, &comparison, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_comparison_new(model, model, 2, NULL, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_comparison_new(model, model, 2, &comparison, &error) == LH_OK);
-  CHECK(lh_comparison_add(comparison, tokens, 1, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_comparison_add(comparison, tokens, 257, &error) == LH_INVALID_ARGUMENT);
-  CHECK(lh_comparison_add(comparison, NULL, 2, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_comparison_new(model, NULL, 2, &comparison, &error));
+  REFUSES(lh_comparison_new(model, model, 2, NULL, &error));
+  SUCCEEDS(lh_comparison_new(model, model, 2, &comparison, &error));
+  REFUSES(lh_comparison_add(comparison, tokens, 1, &error));
+  REFUSES(lh_comparison_add(comparison, tokens, 257, &error));
+  REFUSES(lh_comparison_add(comparison, NULL, 2, &error));
   tokens[1] = -1;
-  CHECK(lh_comparison_add(comparison, tokens, 3, &error) == LH_INVALID_ARGUMENT);
+  REFUSES(lh_comparison_add(comparison, tokens, 3, &error));
   CHECK(strstr(error.message, "tokens[1] is -1") != NULL);
   tokens[1] = 0;
   lh_comparison_abort(comparison, 1);
   CHECK(lh_comparison_add(comparison, tokens, 3, &error) == LH_ABORTED);
   lh_comparison_abort(comparison, 0);
-  CHECK(lh_comparison_add(comparison, tokens, 3, &error) == LH_OK);
+  SUCCEEDS(lh_comparison_add(comparison, tokens, 3, &error));
   lh_comparison_free(comparison);
   lh_comparison_free(NULL);
   lh_comparison_abort(NULL, 1);

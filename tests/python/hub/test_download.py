@@ -20,7 +20,7 @@ import llamaherd as lh
 import pytest
 from hub_server import COMMIT, Hub, serving, sha256
 from llamaherd.engine.hub import download, fetch, web
-from llamaherd.engine.hub.progress import Cancelled, FetchOptions
+from llamaherd.engine.hub.progress import Cancelled, FetchMeter, FetchOptions
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
@@ -386,13 +386,14 @@ def test_two_who_want_the_same_get_one_file(hub: Hub) -> None:
 
 def test_a_cancelled_download_is_kept(hub: Hub, cache: Path) -> None:
     seen: list[int] = []
-    options = FetchOptions(
-        cache=cache,
-        step=lambda n, _total: seen.append(n),
-        is_cancelled=lambda: len(seen) > 1,
-    )
+
+    def step(n_done: int, _total: int | None) -> None:
+        seen.append(n_done)
+        meter.is_cancelled = len(seen) > 1
+
+    meter = FetchMeter(step)
     with pytest.raises(Cancelled):
-        fetch.fetch(f"{SOURCE}:Q8_0", options)
+        fetch.fetch(f"{SOURCE}:Q8_0", FetchOptions(cache=cache, meter=meter))
     hub.requests.clear()
     assert get(f"{SOURCE}:Q8_0").read_bytes() == Q8
     assert hub.gets()[0]["range"] == f"bytes={seen[-1]}-"

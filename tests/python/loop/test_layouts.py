@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import request
 from llamaherd import PromptError
-from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import AT_ONCE, N_LATEST
 from llamaherd.engine.memory.plan import Sizes
-from planning import CODEBOOK, Planning, coding, in_pool, other, run_all
+from planning import CODEBOOK, coding, in_pool, other, planned, run_all, run_forties
 from stepping import submit
 
 if TYPE_CHECKING:
@@ -26,22 +25,20 @@ def test_prompts_that_continue_one_long_prefix_share_a_pool() -> None:
     # and for one prompt of the length of a stream.
     assert loop.plan.n_ctx < 400 + (40 + 8) * 20 + 1024 + 256
     n_before = sizing.engine.numbers["n_prefill"]
-    run_all(loop, [coding(80 + i) for i in range(40)])
+    run_forties(loop, coding, 80)
     assert sizing.engine.numbers["n_prefill"] == n_before + 40 * 12
 
 
 def test_prompts_that_fill_all_slots_at_once_share_their_prefix() -> None:
-    sizing = Planning(Sizes(kv_layout="per_sequence"))
-    loop = Loop(sizing)
-    run_all(loop, [coding(i) for i in range(40)])
+    loop, sizing = planned(Sizes(kv_layout="per_sequence"))
+    run_forties(loop, coding)
     assert loop.plan.n_hold > 0
     assert sizing.engine.numbers["n_prefill"] < 40 * 12 + 3 * len(CODEBOOK)
 
 
 @pytest.mark.parametrize("n_at_once", [1, AT_ONCE - 1])
 def test_few_prompts_at_once_keep_their_own_cells(n_at_once: int) -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     for start in range(0, 20 * n_at_once, n_at_once):
         run_all(loop, [coding(start + i) for i in range(n_at_once)])
     assert sizing.layouts == ["per_sequence"]
@@ -58,10 +55,8 @@ def test_few_prompts_at_once_keep_their_own_cells(n_at_once: int) -> None:
     ],
 )
 def test_other_prompts_keep_their_own_cells(one: Callable[[int], Request]) -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
-    for start in range(0, 200, 40):
-        run_all(loop, [one(start + i) for i in range(40)])
+    loop, sizing = planned()
+    run_forties(loop, one, *range(0, 200, 40))
     assert sizing.layouts == ["per_sequence"]
 
 
@@ -74,36 +69,31 @@ def test_other_prompts_keep_their_own_cells(one: Callable[[int], Request]) -> No
     ],
 )
 def test_a_fixed_layout_stays(sizes: Sizes, layout: str) -> None:
-    sizing = Planning(sizes)
-    loop = Loop(sizing)
+    loop, sizing = planned(sizes)
     for one in (coding, other, coding):
-        for start in (0, 40):
-            run_all(loop, [one(start + i) for i in range(40)])
+        run_forties(loop, one, 0, 40)
     assert sizing.layouts == [layout]
 
 
 def test_a_fixed_number_of_cells_stays() -> None:
-    sizing = Planning(Sizes(n_ctx=4096))
-    loop = Loop(sizing)
+    loop, sizing = planned(Sizes(n_ctx=4096))
     for one in (coding, other):
         for start in (0, 40):
-            run_all(loop, [one(start + i) for i in range(40)])
+            run_forties(loop, one, start)
             assert loop.plan.n_ctx <= 4096
     run_all(loop, [other(0, 4000), *(coding(i) for i in range(40))])
     assert sizing.layouts[:3] == ["per_sequence", "unified", "per_sequence"]
 
 
 def test_a_pool_is_left_for_other_prompts() -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     run_all(loop, [other(0, 900)])
-    for start in (0, 40):
-        run_all(loop, [coding(start + i) for i in range(40)])
+    run_forties(loop, coding, 0, 40)
     assert loop.plan.kv_layout == "unified"
-    run_all(loop, [other(i) for i in range(40)])
+    run_forties(loop, other)
     assert loop.plan.kv_layout == "per_sequence"
     assert loop.plan.n_ctx_seq >= 908
-    run_all(loop, [other(40 + i) for i in range(40)])
+    run_forties(loop, other, 40)
     assert sizing.layouts == ["per_sequence", "unified", "per_sequence"]
 
 
@@ -115,12 +105,10 @@ def test_other_prompts_one_after_the_other_stay_in_a_pool() -> None:
 
 
 def test_a_pool_has_room_for_a_prompt_that_fitted_into_a_stream() -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     longest = other(0, 2000)
     run_all(loop, [longest])
-    for start in (0, 40):
-        run_all(loop, [coding(start + i) for i in range(40)])
+    run_forties(loop, coding, 0, 40)
     assert loop.plan.kv_layout == "unified"
     n_sizes = len(sizing.engine.sizes)
     run_all(loop, [longest, *(coding(80 + i) for i in range(40))])
@@ -149,8 +137,7 @@ def test_a_pool_takes_every_prompt_that_streams_take(*, is_busy: bool) -> None:
 
 @pytest.mark.long(reason="random schedules on many layouts")
 def test_prompts_that_alternate_change_the_layout_ever_more_rarely() -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     n_cycles = 40
     for cycle in range(n_cycles):
         for one in (coding, other):
@@ -162,9 +149,8 @@ def test_prompts_that_alternate_change_the_layout_ever_more_rarely() -> None:
 
 def test_a_pool_that_was_used_for_long_is_used_again_soon() -> None:
     loop, _ = in_pool()
-    for start in range(80, 1200, 40):
-        run_all(loop, [coding(start + i) for i in range(40)])
-    run_all(loop, [other(i) for i in range(40)])
+    run_forties(loop, coding, *range(80, 1200, 40))
+    run_forties(loop, other)
     assert loop.plan.kv_layout == "per_sequence"
     run_all(loop, [coding(i) for i in range(N_LATEST)])
     run_all(loop, [coding(i) for i in range(N_LATEST)])
@@ -176,9 +162,8 @@ def test_without_memory_for_the_other_layout_nothing_changes(layout: str) -> Non
     if layout == "unified":
         loop, sizing = in_pool()
     else:
-        sizing = Planning()
-        loop = Loop(sizing)
-        run_all(loop, [other(i) for i in range(40)])
+        loop, sizing = planned()
+        run_forties(loop, other)
     sizing.most_bytes = 0
     for start in (100, 140, 180):
         one = other if layout == "unified" else coding

@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_calls import assert_right, long_request, request
+from fake_calls import assert_all_right, assert_right, long_request, request
 from fake_engine import answer
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.handle import Handle
-from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import AT_ONCE
-from planning import CELLS, CODEBOOK, Planning, coding, in_pool, other, run_all
+from planning import CELLS, CODEBOOK, coding, in_pool, other, planned, run_all
 from stepping import submit
 from waiting import wait_until
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
 def test_the_layout_changes_while_prompts_come_without_end() -> None:
     """Answers that run end first, so that none of them computes the codebook again."""
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     handles = []
 
     def come(_: int) -> None:
@@ -41,8 +39,7 @@ def test_the_layout_changes_while_prompts_come_without_end() -> None:
         handles.append(submit(loop, coding(0)))
     while len(handles) < 200:
         threading.Event().wait(0.001)
-    for i, handle in enumerate(handles):
-        assert_right(handle.result(60), coding(i))
+    assert_all_right(handles, coding)
     assert sizing.layouts == ["per_sequence", "unified"]
     forks = [
         tokens for tokens in sizing.engine.paused if len(tokens) == len(CODEBOOK) + 12
@@ -64,15 +61,13 @@ def test_a_call_in_a_pool_of_single_prompts_ends_the_pool() -> None:
         while len(loop._groups) + len(loop._arrived) < 2:
             threading.Event().wait(0.001)
         may_run.set()
-        for one, result in zip(asked, call.result(), strict=True):
-            assert_right(result, one)
+        assert_all_right(call.result(), asked)
     assert_right(single.result(60), coding(90))
     assert sizing.layouts == ["per_sequence", "unified", "per_sequence"]
 
 
 def test_a_pool_of_a_call_stays_while_the_call_runs() -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     asked = [coding(i, 10) for i in range(300)]
     call = Call(asked, seed=1)
     handles = []
@@ -85,16 +80,13 @@ def test_a_pool_of_a_call_stays_while_the_call_runs() -> None:
 
     layouts: set[str] = set()
     sizing.before_run = come
-    for one, result in zip(asked, call.run(loop), strict=True):
-        assert_right(result, one)
-    for i, handle in enumerate(handles):
-        assert_right(handle.result(60), other(i))
+    assert_all_right(call.run(loop), asked)
+    assert_all_right(handles, other)
     assert layouts == {"unified"}
 
 
 def test_a_long_answer_without_the_prefix_is_paused() -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     handles = []
 
     def come(n_runs: int) -> None:
@@ -104,15 +96,13 @@ def test_a_long_answer_without_the_prefix_is_paused() -> None:
     asked = long_request(7)
     sizing.before_run = come
     assert_right(submit(loop, asked).result(60), asked)
-    for i, handle in enumerate(handles):
-        assert_right(handle.result(60), coding(i))
+    assert_all_right(handles, coding)
     assert sizing.layouts == ["per_sequence", "unified"]
     assert tuple(asked.tokens) in sizing.engine.paused
 
 
 def test_requests_do_not_wait_for_a_long_answer_with_the_prefix() -> None:
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     long_one = next(
         one for one in (coding(i, 200) for i in range(400)) if len(answer(one)[0]) == 200
     )
@@ -133,8 +123,7 @@ def test_requests_do_not_wait_for_a_long_answer_with_the_prefix() -> None:
     handle = submit(loop, long_one)
     handle.add_done_callback(ended)
     assert_right(handle.result(60), long_one)
-    for i, each in enumerate(handles):
-        assert_right(each.result(60), coding(i))
+    assert_all_right(handles, coding)
     wait_until(lambda: bool(at_end))  # callbacks run after the result is there
     assert at_end == [(["per_sequence"], 80)]
 
@@ -167,8 +156,7 @@ def test_callers_of_all_kinds_get_the_right_answers_while_layouts_change(
     n_cells: int,
 ) -> None:
     rng = random.Random(11)
-    sizing = Planning(n_cells=n_cells)
-    loop = Loop(sizing)
+    loop, sizing = planned(n_cells=n_cells)
     pending: list[Pending] = []
     with ThreadPoolExecutor(8) as pool:
         for i in range(900):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from fake_calls import assert_right, long_request
+from fake_calls import assert_all_right, assert_right, long_request
 from fake_engine import answer, logprobs_of, thought_of
 from llamaherd import ContextClosedError, ContextError, GenerationError
 from llamaherd.calls.run.call import Call
@@ -16,7 +16,7 @@ from llamaherd.engine.core.errors import NativeError
 from llamaherd.engine.core.request import ThoughtStage
 from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import N_LATEST
-from planning import CODEBOOK, Planning, coding, other, run_all
+from planning import CODEBOOK, Planning, coding, other, planned, run_all, run_forties
 from stepping import submit
 from waiting import wait_until
 
@@ -74,8 +74,7 @@ def test_each_kind_gets_its_answers_in_all_layouts(
     made: Callable[[Request], Request], options: dict[str, object]
 ) -> None:
     """The answers equal those of a fixed layout, which do not depend on the layout."""
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     waiting = [made(one(i)) for one in (coding, other) for i in range(150)]
     running: list[tuple[Request, Handle]] = []
 
@@ -98,8 +97,7 @@ def test_each_kind_gets_its_answers_in_all_layouts(
 
 def test_a_long_thought_counts_as_a_long_answer() -> None:
     """No request waits for the end of a long thought that continues the codebook."""
-    sizing = Planning()
-    loop = Loop(sizing)
+    loop, sizing = planned()
     run_all(loop, [other(i, 1000) for i in range(40)])  # many long streams
     run_all(loop, [coding(i, 2) for i in (400, 401)])  # they reveal the prefix
     long_one = thinking(coding(7, 20), budget=400)
@@ -179,8 +177,7 @@ def test_a_call_may_arrive_while_answers_end_before_the_change(
             wait_until(lambda: any(not group.is_alone for group in list(arrived)))
 
         Draining(call).check()
-        for one, result in zip(asked, calls[0].result(60), strict=True):
-            assert_right(result, one)
+        assert_all_right(calls[0].result(60), asked)
 
 
 def test_requests_may_be_cancelled_while_answers_end_before_the_change() -> None:
@@ -313,8 +310,7 @@ class Losing(Planning):
 def test_requests_end_if_the_engine_is_lost_and_later_ones_get_a_new_engine() -> None:
     sizing = Losing()
     loop = Loop(sizing)
-    run_all(loop, [coding(i) for i in range(40)])
-    run_all(loop, [coding(40 + i) for i in range(40)])
+    run_forties(loop, coding, 0, 40)
     with loop._lock:
         handles = [submit(loop, other(i)) for i in range(40)]
     for handle in handles:
@@ -335,8 +331,7 @@ def test_requests_end_if_the_engine_is_lost_and_later_ones_get_a_new_engine() ->
     asked = [long_request(n) for n in range(40)]
     for one, result in zip(asked, Call(asked, seed=1).run(loop), strict=True):
         assert_right(result, one)
-    for i, handle in enumerate(singles):
-        assert_right(handle.result(60), coding(i))
+    assert_all_right(singles, coding)
     assert set(at_end) == {STREAMS}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_calls import assert_right, long_request, request
+from fake_calls import assert_all_right, assert_right, long_request, request
 from fake_engine import FakeEngine, answer, make_loop
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.loop.group import Group
@@ -38,8 +38,7 @@ def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:
     places: list[int] = []
     engine.before_run = come
     results = Call(prompts, seed=1).run(loop)
-    for asked, result in zip(prompts, results, strict=True):
-        assert_right(result, asked)
+    assert_all_right(results, prompts)
     for n_runs, place in zip((4, 12), places, strict=True):
         # One slot may be free at that moment, and it may be this call's turn.
         assert engine.started.index((900 + n_runs,)) <= place + 1
@@ -69,8 +68,7 @@ def test_a_priority_takes_a_slot_and_gives_it_back() -> None:
     ran: list[int] = []
     engine.before_run = come
     results = Call(prompts, seed=1).run(loop)
-    for asked, result in zip(prompts, results, strict=True):
-        assert_right(result, asked)
+    assert_all_right(results, prompts)
     assert_right(handles[0].result(60), urgent)
     assert engine.started.index((999, 5)) == ran[0]  # before anything else
     assert len(engine.paused) == 1  # the one that came last
@@ -158,8 +156,7 @@ def test_cancelling_one_call_leaves_the_other_alone() -> None:
     with ThreadPoolExecutor(2) as pool:
         ended, whole = list(pool.map(lambda call: call.run(loop), (first, second)))
     assert "cancelled" in ended.finish_reasons
-    for asked, result in zip(second.requests, whole, strict=True):
-        assert_right(result, asked)
+    assert_all_right(whole, second.requests)
     assert loop.wait(60)
     assert not engine.slots
 
@@ -262,8 +259,7 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
             threading.Event().wait(0.001)
         both.set()
         assert one.result().finish_reasons == ["cancelled"] * 4
-        for asked, result in zip(second.requests, two.result(), strict=True):
-            assert_right(result, asked)
+        assert_all_right(two.result(), second.requests)
     assert engine.numbers["n_prefill"] == 200 + 4
     assert loop.wait(60)
     assert not engine.numbers_of
@@ -298,8 +294,7 @@ def test_changes_do_not_abort_a_prefix_that_others_need(change: str) -> None:
         singles += [submit(loop, long_request(100 + i)) for i in range(12)]
         engine.before_run = disturb
         all_in.set()
-        for asked, result in zip(call.requests, results.result(), strict=True):
-            assert_right(result, asked)
+        assert_all_right(results.result(), call.requests)
     assert aborted == [False] * 12
     assert loop.wait(60)
 
@@ -347,8 +342,7 @@ def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
         engine.before_run = lambda n_runs: n_runs == 4 and first.cancel()
         both_wait.set()
         assert one.result().finish_reasons == ["cancelled"] * 4
-        for asked, result in zip(second.requests, two.result(), strict=True):
-            assert_right(result, asked)
+        assert_all_right(two.result(), second.requests)
     assert_right(running.result(60), long_request())
 
 

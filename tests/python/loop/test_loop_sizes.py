@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_calls import assert_right, long_request, request
+from fake_calls import assert_all_right, assert_right, long_request, request
 from fake_engine import N_VOCAB, FakeEngine, FakeSizing, answer, text_of
 from llamaherd import ContextClosedError, ContextError, GenerationError, PromptError
 from llamaherd.calls.run.call import Call
@@ -66,10 +66,8 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
     assert_right(submit(loop, asked).result(60), asked)
     more = [request([i, 5], 20) for i in range(30)]
     results = Call(more, seed=1).run(loop)
-    for one, result in zip(more, results, strict=True):
-        assert_right(result, one)
-    for i, handle in enumerate(running):
-        assert_right(handle.result(60), long_request(i))
+    assert_all_right(results, more)
+    assert_all_right(running, long_request)
     with pytest.raises(PromptError, match="more than the 1000 that one prompt may have"):
         submit(loop, request([4] * 1200)).result(60)
     assert sizing.engine.sizes  # the cache has grown in place
@@ -147,8 +145,7 @@ def test_prefixes_without_a_hold_slot_in_the_new_cache_wait_or_are_skipped(
     shared = [request([6 + i % 2] * 500 + [i], 5) for i in range(8)]
     results = Call(shared, seed=1).run(loop)
     assert sizing.engine.sizes
-    for one, result in zip(shared, results, strict=True):
-        assert_right(result, one)
+    assert_all_right(results, shared)
     assert_right(handles[0].result(60), request([4] * 700, 10))
     assert loop.load.n_running == loop.load.n_waiting == 0
 
@@ -182,11 +179,9 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call.run, loop)
         is_answered.wait(60)
-        for one, result in zip(shared.requests, shared.run(loop), strict=True):
-            assert_right(result, one)
+        assert_all_right(shared.run(loop), shared.requests)
         assert sizing.engine.sizes  # they need one
-        for one, result in zip(call.requests, running.result(), strict=True):
-            assert_right(result, one)
+        assert_all_right(running.result(), call.requests)
     assert_right(single[0].result(60), request([5] * 20))
 
 
@@ -343,8 +338,7 @@ def test_on_error_stop_ends_only_its_own_call() -> None:
         failed, fine = pool.submit(bad.run, loop), pool.submit(good.run, loop)
         with pytest.raises(GenerationError):
             failed.result()
-        for asked, result in zip(good.requests, fine.result(), strict=True):
-            assert_right(result, asked)
+        assert_all_right(fine.result(), good.requests)
 
 
 @pytest.mark.more(reason="random schedules on many layouts", cases=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_calls import assert_right, long_request, request
+from fake_calls import assert_all_right, assert_right, long_request, request
 from fake_engine import FakeEngine, FakeSizing, answer, make_loop
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,8 +71,7 @@ def test_a_prefix_whose_state_was_lost_is_computed_once_more() -> None:
     engine.before_run = fail
     asked = [request([1] * 200 + [50 + i], 3) for i in range(40)]
     call = Call(asked, seed=1)
-    for one, result in zip(asked, call.run(loop), strict=True):
-        assert_right(result, one)
+    assert_all_right(call.run(loop), asked)
     assert engine.numbers["n_lost"] == 1
     # The prefix twice, the own tokens of each prompt, and two prompts that were running.
     assert engine.numbers["n_prefill"] <= 2 * 200 + 40 + 2 * 201
@@ -141,8 +140,7 @@ def test_caches_of_other_sizes_do_not_delay_a_prompt_forever(*, is_call: bool) -
         asked = [request([7] * 201, 3)]
         results = [submit(loop, asked[0]).result(60)]
     is_done.append(True)
-    for one, result in zip(asked, results, strict=True):
-        assert_right(result, one)
+    assert_all_right(results, asked)
     assert sizing.engine.n_runs < n_most
     assert loop.wait(60)
     assert all(handle.done() for handle in handles)
@@ -251,8 +249,7 @@ def test_every_call_ends_while_others_come_and_go_without_end(
     adversary.is_over = True
     for handle in adversary.handles:
         handle.cancel()
-    for one, result in zip(asked, results, strict=True):
-        assert_right(result, one)
+    assert_all_right(results, asked)
     assert results.stats.n_prefill_tokens <= 2 * sum(len(one.tokens) for one in asked)
     assert loop.wait(60)
     assert not engine.numbers_of

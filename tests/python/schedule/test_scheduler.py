@@ -15,214 +15,192 @@ from llamaherd.engine.schedule.queue import MOST_PASSED, Queue
 from llamaherd.engine.schedule.scheduler import Kind, Limits, Scheduler
 
 
+class Bench:
+    """A scheduler whose calls a test adds and whose actions it carries out."""
+
+    def __init__(self, n_slots: int, n_hold: int, n_cells: int | None = None) -> None:
+        self.cache = PrefixCache()
+        limits = Limits(n_slots=n_slots, n_hold=n_hold, n_cells=n_cells)
+        self.scheduler = Scheduler(limits, self.cache)
+
+    def add(self, call: int, *clients: Client) -> None:
+        for client in clients:
+            if client.is_prefix:
+                self.cache.insert(client)
+        self.scheduler.add(Queue(call, list(clients)))
+
+    def started(self, n_cells_taken: int = 0) -> list[Client]:
+        return [action.client for action in self.scheduler.admit(n_cells_taken)]
+
+    def hold(self, *prefixes: Client) -> None:
+        """Check that each prefix starts alone, and hold it."""
+        for each in prefixes:
+            assert self.started() == [each]
+            self.scheduler.held(each)
+
+
+def prefix(
+    id_: int,
+    call: int,
+    tokens: list[int],
+    parent: Client | None = None,
+    *,
+    n: int = 1,
+    priority: int = 0,
+) -> Client:
+    """Create a prefix that n clients continue."""
+    asked = request(tokens, 0, priority=priority)
+    return Client(id=id_, call=call, request=asked, parent=parent, n_unsubmitted=n)
+
+
+def prompt(
+    id_: int,
+    call: int,
+    tokens: list[int],
+    parent: Client | None = None,
+    *,
+    priority: int = 0,
+    index: int = 0,
+) -> Client:
+    asked = request(tokens, priority=priority)
+    return Client(id=id_, call=call, index=index, request=asked, parent=parent)
+
+
 def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=1, n_hold=1, n_cells=500), cache)
-    stem = [1] * 100
-    prefix = Client(id=0, call=0, request=request(stem, 0), n_unsubmitted=2)
-    first = request([*stem, 2], priority=1)
-    own = Client(id=1, call=0, index=0, request=first, parent=prefix)
-    other = Client(id=2, call=1, index=0, request=request([*stem, 4]), parent=prefix)
-    cache.insert(prefix)
-    scheduler.add(Queue(0, [prefix, own]))
-    scheduler.add(Queue(1, [other]))
-    assert [action.client for action in scheduler.admit(0)] == [prefix]
-    scheduler.held(prefix)
-    assert [action.client for action in scheduler.admit(100)] == [own]
+    bench = Bench(1, 1, 500)
+    stem = prefix(0, 0, [1] * 100, n=2)
+    own = prompt(1, 0, [1] * 100 + [2], stem, priority=1)
+    bench.add(0, stem, own)
+    bench.add(1, prompt(2, 1, [1] * 100 + [4], stem))
+    bench.hold(stem)
+    assert bench.started(100) == [own]
     # The prefix must be computed again for the other call, which is then removed.
-    action = scheduler.make_room()
-    assert (action.kind, action.client) == (Kind.RELEASE, prefix)
-    assert not scheduler.remove(1)
-    scheduler.ended(own)
-    assert not scheduler.admit(0)
+    action = bench.scheduler.make_room()
+    assert (action.kind, action.client) == (Kind.RELEASE, stem)
+    assert not bench.scheduler.remove(1)
+    bench.scheduler.ended(own)
+    assert not bench.started()
 
 
-def nested(n_calls: int) -> tuple[Scheduler, Client, Client, list[Client]]:
+def nested(n_calls: int) -> tuple[Bench, Client, Client, list[Client]]:
     """Create a prefix, a longer prefix, and for each call a prompt that continues it."""
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=4, n_hold=4, n_cells=None), cache)
-    outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=1)
-    inner = Client(
-        id=1,
-        call=0,
-        request=request([1] * 80, 0),
-        parent=outer,
-        n_unsubmitted=n_calls,
-    )
-    prompts = [
-        Client(id=2 + i, call=i, index=0, request=request([1] * 80 + [i]), parent=inner)
-        for i in range(n_calls)
-    ]
-    for prefix in (outer, inner):
-        cache.insert(prefix)
-    for i, prompt in enumerate(prompts):
-        own = [outer, inner, prompt] if i == 0 else [prompt]
-        scheduler.add(Queue(i, own))
-    return scheduler, outer, inner, prompts
-
-
-def started(scheduler: Scheduler) -> list[Client]:
-    return [action.client for action in scheduler.admit(0)]
+    bench = Bench(4, 4)
+    outer = prefix(0, 0, [1] * 50)
+    inner = prefix(1, 0, [1] * 80, outer, n=n_calls)
+    prompts = [prompt(2 + i, i, [1] * 80 + [i], inner) for i in range(n_calls)]
+    for i, one in enumerate(prompts):
+        bench.add(i, *([outer, inner] if i == 0 else []), one)
+    return bench, outer, inner, prompts
 
 
 def test_prefixes_are_handed_from_call_to_call() -> None:
-    scheduler, outer, inner, prompts = nested(3)
-    assert not scheduler.remove(0)
-    assert not scheduler.remove(1)
-    assert started(scheduler) == [outer]
-    scheduler.held(outer)
-    assert started(scheduler) == [inner]
-    scheduler.held(inner)
-    assert started(scheduler) == [prompts[2]]
+    bench, outer, inner, prompts = nested(3)
+    assert not bench.scheduler.remove(0)
+    assert not bench.scheduler.remove(1)
+    bench.hold(outer, inner)
+    assert bench.started() == [prompts[2]]
 
 
 def test_a_call_that_starts_no_more_prompts_leaves_its_prefixes_to_others() -> None:
-    scheduler, outer, inner, prompts = nested(2)
-    scheduler.stop(0)
-    assert started(scheduler) == [outer]
-    scheduler.held(outer)
-    assert started(scheduler) == [inner]
-    scheduler.held(inner)
-    assert started(scheduler) == [prompts[1]]
+    bench, outer, inner, prompts = nested(2)
+    bench.scheduler.stop(0)
+    bench.hold(outer, inner)
+    assert bench.started() == [prompts[1]]
 
 
 def test_a_new_call_takes_prefixes_over_that_nobody_else_starts() -> None:
-    scheduler, outer, inner, prompts = nested(1)
-    scheduler.stop(0)
-    assert not started(scheduler)
-    new = Client(id=9, call=9, index=0, request=request([1] * 81), parent=inner)
+    bench, outer, inner, prompts = nested(1)
+    bench.scheduler.stop(0)
+    assert not bench.started()
+    new = prompt(9, 9, [1] * 81, inner)
     inner.n_unsubmitted += 1
-    scheduler.add(Queue(9, [new]))
-    assert started(scheduler) == [outer]
-    scheduler.held(outer)
-    assert started(scheduler) == [inner]
-    scheduler.held(inner)
-    assert started(scheduler) == [new]
+    bench.add(9, new)
+    bench.hold(outer, inner)
+    assert bench.started() == [new]
     assert prompts[0].state is State.WAITING
 
 
 def test_urgent_calls_that_are_cancelled_leave_a_prefix_as_it_was() -> None:
-    scheduler, outer, inner, prompts = nested(2)
+    bench, outer, inner, prompts = nested(2)
     for call in range(10, 20):
-        asked = request([1] * 80 + [call], priority=call)
-        urgent = Client(id=call, call=call, index=0, request=asked, parent=inner)
         inner.n_unsubmitted += 1
-        scheduler.add(Queue(call, [urgent]))
+        bench.add(call, prompt(call, call, [1] * 80 + [call], inner, priority=call))
         assert inner.call == outer.call == call
-        assert not scheduler.remove(call)
+        assert not bench.scheduler.remove(call)
     assert inner.call == outer.call == 0
-    queue = scheduler._turns[0]
+    queue = bench.scheduler._turns[0]
     assert len(queue.clients) == 3
     assert [len(heap) for heap in queue._prefixes.values()] == [1]
     assert list(outer.dependents) == [inner]
     assert [c for c in inner.dependents if c.state is State.WAITING] == prompts
-    assert started(scheduler) == [outer]
-    scheduler.held(outer)
-    assert started(scheduler) == [inner]
-    scheduler.held(inner)
-    assert started(scheduler) == prompts
+    bench.hold(outer, inner)
+    assert bench.started() == prompts
 
 
 def test_a_prefix_is_handed_over_whose_own_one_is_gone() -> None:
-    scheduler, outer, inner, prompts = nested(2)
-    assert started(scheduler) == [outer]
-    scheduler.held(outer)
-    scheduler.lost([outer])  # `inner` was ready
-    assert not scheduler.remove(0)
-    assert started(scheduler) == [outer]
-    scheduler.held(outer)
-    assert started(scheduler) == [inner]
-    scheduler.held(inner)
-    assert started(scheduler) == [prompts[1]]
+    bench, outer, inner, prompts = nested(2)
+    bench.hold(outer)
+    bench.scheduler.lost([outer])  # `inner` was ready
+    assert not bench.scheduler.remove(0)
+    bench.hold(outer, inner)
+    assert bench.started() == [prompts[1]]
 
 
 def test_a_prefix_that_finds_no_place_is_done_without() -> None:
     """If the prefix that it continues were released for it, both would wait forever."""
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=2, n_hold=1, n_cells=None), cache)
-    outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=2)
-    first = Client(id=1, call=0, index=0, request=request([1] * 51), parent=outer)
-    cache.insert(outer)
-    scheduler.add(Queue(0, [outer, first]))
-    assert started(scheduler) == [outer]
-    inner = Client(
-        id=2, call=1, request=request([1] * 80, 0), parent=outer, n_unsubmitted=1
-    )
-    second = Client(id=3, call=1, index=0, request=request([1] * 81), parent=inner)
-    cache.insert(inner)
-    scheduler.add(Queue(1, [inner, second]))
-    scheduler.held(outer)
-    assert started(scheduler) == [first]
-    scheduler.ended(first)
-    (action,) = scheduler.admit(0)
+    bench = Bench(2, 1)
+    outer = prefix(0, 0, [1] * 50, n=2)
+    first = prompt(1, 0, [1] * 51, outer)
+    bench.add(0, outer, first)
+    assert bench.started() == [outer]
+    inner = prefix(2, 1, [1] * 80, outer)
+    second = prompt(3, 1, [1] * 81, inner)
+    bench.add(1, inner, second)
+    bench.scheduler.held(outer)
+    assert bench.started() == [first]
+    bench.scheduler.ended(first)
+    (action,) = bench.scheduler.admit(0)
     assert (action.client, action.fork_from) == (second, outer.id)
-    assert cache.n_idle == 1  # the outer prefix, which no client needs any more
+    assert bench.cache.n_idle == 1  # the outer prefix, which no client needs any more
 
 
 def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=4, n_hold=1, n_cells=None), cache)
-    other = Client(id=0, call=0, request=request([7] * 50, 0), n_unsubmitted=1)
-    outer = Client(id=1, call=1, request=request([1] * 50, 0), n_unsubmitted=1)
-    for call, prefix in enumerate((other, outer)):
-        tokens = [*prefix.request.tokens, 2]
-        prompt = Client(
-            id=10 + call, call=call, index=0, request=request(tokens), parent=prefix
-        )
-        cache.insert(prefix)
-        scheduler.add(Queue(call, [prefix, prompt]))
-    inner = Client(id=2, call=2, request=request([1] * 80, 0), parent=outer)
+    bench = Bench(4, 1)
+    other, outer = prefix(0, 0, [7] * 50), prefix(1, 1, [1] * 50)
+    for call, each in enumerate((other, outer)):
+        bench.add(call, each, prompt(10 + call, call, [*each.request.tokens, 2], each))
+    inner = prefix(2, 2, [1] * 80, outer, n=0)
     assert (outer.n_levels, inner.n_levels) == (2, 1)
     assert (outer.depth, inner.depth) == (1, 2)
-    actions = scheduler.admit(0)  # one slot never suffices for two levels
+    actions = bench.scheduler.admit(0)  # one slot never suffices for two levels
     assert [action.client.id for action in actions] == [other.id, 11]
     assert actions[1].fork_from is None
-    scheduler.held(other)
-    assert [client.id for client in started(scheduler)] == [10]
+    bench.scheduler.held(other)
+    assert [client.id for client in bench.started()] == [10]
 
 
 def test_a_prefix_has_the_highest_priority_of_the_prompts_that_continue_it() -> None:
     """Prompts of a middle priority must not come first (priority inversion)."""
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=1, n_hold=2, n_cells=None), cache)
-    outer = Client(
-        id=0, call=0, request=request([1] * 50, 0, priority=-1), n_unsubmitted=1
-    )
-    inner = Client(
-        id=1,
-        call=0,
-        request=request([1] * 80, 0, priority=-1),
-        parent=outer,
-        n_unsubmitted=2,
-    )
-    low = request([1] * 80 + [2], priority=-1)
-    lowest = Client(id=2, call=0, index=0, request=low, parent=inner)
-    for prefix in (outer, inner):
-        cache.insert(prefix)
-
-    def other(call: int) -> Queue:
-        prompt = Client(id=10 + call, call=call, index=0, request=request([call]))
-        return Queue(call, [prompt])
-
-    scheduler.add(other(5))
-    (first,) = started(scheduler)
-    scheduler.add(Queue(0, [outer, inner, lowest]))
-    urgent = Client(id=3, call=1, index=0, request=request([1] * 81), parent=inner)
-    scheduler.add(Queue(1, [urgent]))
-    begun = []
+    bench = Bench(1, 2)
+    outer = prefix(0, 0, [1] * 50, priority=-1)
+    inner = prefix(1, 0, [1] * 80, outer, n=2, priority=-1)
+    lowest = prompt(2, 0, [1] * 80 + [2], inner, priority=-1)
+    bench.add(5, prompt(15, 5, [5]))
+    (first,) = bench.started()
+    bench.add(0, outer, inner, lowest)
+    urgent = prompt(3, 1, [1] * 81, inner)
+    bench.add(1, urgent)
+    begun: list[Client] = []
     for call in range(6, 12):  # a prompt arrives whenever another one ends
-        scheduler.add(other(call))
-        scheduler.ended(first)
-        begun += (actions := started(scheduler))
-        for client in actions:
-            if client.is_prefix:
-                scheduler.held(client)
-            else:
-                first = client
-        begun += (more := started(scheduler))
-        for client in more:
-            if client.is_prefix:
-                scheduler.held(client)
+        bench.add(call, prompt(10 + call, call, [call]))
+        bench.scheduler.ended(first)
+        for _ in range(2):
+            begun += (clients := bench.started())
+            for client in clients:
+                if client.is_prefix:
+                    bench.scheduler.held(client)
+                else:
+                    first = client
         if urgent in begun:
             break
     assert urgent in begun
@@ -231,106 +209,73 @@ def test_a_prefix_has_the_highest_priority_of_the_prompts_that_continue_it() -> 
 
 
 def test_prefixes_that_need_few_hold_slots_do_not_pass_a_deep_one_forever() -> None:
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=40, n_hold=2, n_cells=None), cache)
+    bench = Bench(40, 2)
 
     def call_of(call: int) -> Client:
         """Add a call with one prefix; return this prefix."""
-        prefix = Client(
-            id=2 * call, call=call, request=request([call] * 50, 0), n_unsubmitted=1
-        )
-        tokens = [*prefix.request.tokens, 2]
-        prompt = Client(
-            id=2 * call + 1, call=call, index=0, request=request(tokens), parent=prefix
-        )
-        cache.insert(prefix)
-        scheduler.add(Queue(call, [prefix, prompt]))
-        return prefix
+        stem = prefix(2 * call, call, [call] * 50)
+        bench.add(call, stem, prompt(2 * call + 1, call, [call] * 50 + [2], stem))
+        return stem
 
     before = call_of(100)
-    assert started(scheduler) == [before]
-    outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=1)
-    inner = Client(
-        id=1, call=0, request=request([1] * 80, 0), parent=outer, n_unsubmitted=1
-    )
-    deep = Client(id=2, call=0, index=0, request=request([1] * 81), parent=inner)
-    for prefix in (outer, inner):
-        cache.insert(prefix)
-    scheduler.add(Queue(0, [outer, inner, deep]))
+    assert bench.started() == [before]
+    outer = prefix(0, 0, [1] * 50)
+    inner = prefix(1, 0, [1] * 80, outer)
+    deep = prompt(2, 0, [1] * 81, inner)
+    bench.add(0, outer, inner, deep)
     n_calls = 0
     while deep.state is State.WAITING:
         n_calls += 1
         assert n_calls <= 2 * MOST_PASSED
         after = call_of(100 + n_calls)  # one of two hold slots is always in use
-        scheduler.admit(0)
+        bench.started()
         if before.state is State.RUNNING:
-            scheduler.held(before)
-        for client in started(scheduler):
+            bench.scheduler.held(before)
+        for client in bench.started():
             if not client.is_prefix:
-                scheduler.ended(client)
+                bench.scheduler.ended(client)
         before = after if after.state is State.RUNNING else before
         if inner.state is State.RUNNING:
-            scheduler.held(inner)
-            scheduler.admit(0)
+            bench.scheduler.held(inner)
+            bench.started()
     assert n_calls >= MOST_PASSED
 
 
 def test_two_prefixes_do_not_replace_each_other_forever() -> None:
     """A call may take over prefixes, which all start before its prompts."""
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=2, n_hold=2, n_cells=100), cache)
-    stems = ([1] * 60, [2] * 60)
-    first, second = prefixes = [
-        Client(id=i, call=0, request=request(stem, 0), n_unsubmitted=1)
-        for i, stem in enumerate(stems)
-    ]
+    bench = Bench(2, 2, 100)
+    first, second = prefixes = [prefix(i, 0, [1 + i] * 60) for i in range(2)]
     prompts = [
-        Client(id=2 + i, call=0, index=i, request=request([*stem, 3]), parent=prefix)
-        for i, (stem, prefix) in enumerate(zip(stems, prefixes, strict=True))
+        prompt(2 + i, 0, [*stem.request.tokens, 3], stem, index=i)
+        for i, stem in enumerate(prefixes)
     ]
-    for prefix in prefixes:
-        cache.insert(prefix)
-    scheduler.add(Queue(0, [*prefixes, *prompts]))
-    assert started(scheduler) == [first]
-    scheduler.held(first)
-    assert [action.client for action in scheduler.admit(60)] == [second]
-    action = scheduler.make_room()
+    bench.add(0, *prefixes, *prompts)
+    bench.hold(first)
+    assert bench.started(60) == [second]
+    action = bench.scheduler.make_room()
     assert (action.kind, action.client) == (Kind.FAIL, second)
-    scheduler.ended(second)
-    starts = scheduler.admit(60)
-    assert [
-        (each.client, each.fork_from) for each in starts if each.client in prompts
-    ] == [
-        (prompts[0], first.id),
-        (prompts[1], None),
-    ]
+    bench.scheduler.ended(second)
+    starts = bench.scheduler.admit(60)
+    forks = [(each.client, each.fork_from) for each in starts if each.client in prompts]
+    assert forks == [(prompts[0], first.id), (prompts[1], None)]
 
 
 def test_states_are_saved_and_restored_before_forks_are_pending() -> None:
-    cache = PrefixCache()
-    scheduler = Scheduler(Limits(n_slots=2, n_hold=1, n_cells=None), cache)
-    prefix = Client(id=0, call=0, request=request([9] * 50, 0), n_unsubmitted=1)
-
-    def fork(id_: int, priority: int) -> Client:
-        asked = request([9] * 50 + [id_], priority=priority)
-        return Client(id=id_, call=id_, index=0, request=asked, parent=prefix)
-
-    cache.insert(prefix)
-    first = fork(1, 0)
-    first.call = 0
-    scheduler.add(Queue(0, [prefix, first]))
-    assert started(scheduler) == [prefix]
-    scheduler.held(prefix)
-    assert started(scheduler) == [first]
-    low = Client(id=2, call=2, index=0, request=request([2], priority=-1))
-    scheduler.add(Queue(2, [low]))
-    assert started(scheduler) == [low]
-    scheduler.pause(first, 51)
-    urgent = fork(3, 1)
-    prefix.n_unsubmitted += 1
-    cache.use(prefix)
-    scheduler.add(Queue(3, [urgent]))
-    assert [(action.kind, action.client) for action in scheduler.admit(0)] == [
+    bench = Bench(2, 1)
+    stem = prefix(0, 0, [9] * 50)
+    first = prompt(1, 0, [9] * 50 + [1], stem)
+    bench.add(0, stem, first)
+    bench.hold(stem)
+    assert bench.started() == [first]
+    low = prompt(2, 2, [2], priority=-1)
+    bench.add(2, low)
+    assert bench.started() == [low]
+    bench.scheduler.pause(first, 51)
+    urgent = prompt(3, 3, [9] * 50 + [3], stem, priority=1)
+    stem.n_unsubmitted += 1
+    bench.cache.use(stem)
+    bench.add(3, urgent)
+    assert [(action.kind, action.client) for action in bench.scheduler.admit(0)] == [
         (Kind.PAUSE, low),
         (Kind.RESUME, first),
         (Kind.SUBMIT, urgent),
@@ -339,21 +284,18 @@ def test_states_are_saved_and_restored_before_forks_are_pending() -> None:
 
 def test_claims_of_clients_that_leave_do_not_pile_up() -> None:
     """Clients that time out while a prefix waits would stay in memory."""
-    prefix = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=3)
-    stays = [
-        Client(id=1 + i, call=1 + i, request=request([1] * 51), parent=prefix)
-        for i in range(2)
-    ]
+    stem = prefix(0, 0, [1] * 50, n=3)
+    stays = [prompt(1 + i, 1 + i, [1] * 51, stem) for i in range(2)]
     for client in stays:
-        prefix.add_dependent(client, client.call)
-        prefix.add_dependent(client, client.call)
+        stem.add_dependent(client, client.call)
+        stem.add_dependent(client, client.call)
     for i in range(10, 1000):
-        leaves = Client(id=i, call=i, request=request([1] * 51), parent=prefix)
-        prefix.add_dependent(leaves, 0)
-        del prefix.dependents[leaves]
-    assert len(prefix.claims) < 40
-    assert min(prefix.claims)[3] is stays[1]
-    assert {claim[3] for claim in prefix.claims} >= set(stays)
+        leaves = prompt(i, i, [1] * 51, stem)
+        stem.add_dependent(leaves, 0)
+        del stem.dependents[leaves]
+    assert len(stem.claims) < 40
+    assert min(stem.claims)[3] is stays[1]
+    assert {claim[3] for claim in stem.claims} >= set(stays)
 
 
 REFUSAL = RunOutcome(status=Status.REFUSED, decode_code=-1, message="invalid batch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_calls import assert_right, request
+from fake_calls import assert_all_right, assert_right, request
 from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, make_loop, text_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,8 +213,7 @@ def test_what_a_pool_keeps_makes_room() -> None:
     # The same prefix is used again, and released when the answers need its cells.
     again = [request([1] * 100 + [500 + i], 180) for i in range(4)]
     results, _ = run(again, loop=loop)
-    for asked, result in zip(again, results, strict=True):
-        assert_right(result, asked)
+    assert_all_right(results, again)
 
 
 def test_nothing_is_kept_after_an_error() -> None:
@@ -278,8 +277,7 @@ def test_deep_prefixes_are_flattened() -> None:
     # Each prompt continues the prompt before it: 30 nested prefixes.
     requests = [request([*range(20 * (i + 1)), 999]) for i in range(30)]
     results, engine = run(requests, plan(n_slots=4))
-    for asked, result in zip(requests, results, strict=True):
-        assert_right(result, asked)
+    assert_all_right(results, requests)
     assert engine.numbers["n_prefill"] < sum(len(r.tokens) for r in requests)
 
 
@@ -295,8 +293,7 @@ def test_continuous_batching_takes_the_steps_that_the_work_needs() -> None:
 def test_too_small_a_pool_pauses_and_resumes() -> None:
     requests = [request([i] * 20, 100) for i in range(12)]
     results, engine = run(requests, plan(n_slots=12, n_cells=256))
-    for asked, result in zip(requests, results, strict=True):
-        assert_right(result, asked)
+    assert_all_right(results, requests)
     assert results.stats.n_pauses > 0
     # No token is computed twice.
     assert engine.numbers["n_prefill"] == 12 * 20
@@ -355,8 +352,7 @@ def test_on_error_return_finishes_what_runs() -> None:
     results, _ = run(requests, plan(n_slots=4), on_error="return")
     assert results.finish_reasons.count("error") == 1
     assert results.finish_reasons.count("cancelled") == 47
-    for asked, result in zip(requests[1:4], results[1:4], strict=True):
-        assert_right(result, asked)
+    assert_all_right(results[1:4], requests[1:4])
 
 
 def test_on_error_stop_raises_with_the_results() -> None:

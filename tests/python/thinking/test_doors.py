@@ -1,4 +1,4 @@
-"""Every behaviour of a model that thinks, in each interface (door) except Ray's."""
+"""Every behaviour of a model that thinks, in each kind of call."""
 
 from __future__ import annotations
 

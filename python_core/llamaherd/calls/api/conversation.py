@@ -32,13 +32,14 @@ from llamaherd.engine.core.errors import (
     code_of,
 )
 from llamaherd.engine.core.outcome import Finish, Output
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
-from llamaherd.engine.model.tokens import n_common_tokens
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping, Sequence
 
     from llamaherd.calls.api.turns import Reply, Turn
@@ -115,7 +116,7 @@ def make_question(
         text=text,
         request=fitted,
         prefix=options.prefix,
-        n_again=n_common_tokens(fitted.tokens, later),
+        n_again=n_common(fitted.tokens, later),
     )
 
 
@@ -166,7 +167,7 @@ def _request(
 
 def _tokens(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
-) -> Sequence[int]:
+) -> array[int]:
     """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
     (prompt,) = rendered(host.model, [messages], options)

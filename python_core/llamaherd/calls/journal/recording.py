@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import FinishReason, Results
     from llamaherd.engine.core.stats import Progress
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
     from llamaherd.engine.model.file import Lora, ModelFile
 
 
@@ -159,7 +159,7 @@ class RecordedCall:
         """Cancel the call, see `Call.cancel`."""
         self._call.cancel()
 
-    def run(self, loop: GroupLoop) -> Results:
+    def run(self, loop: ThreadedLoop) -> Results:
         """Run the call without prompts that have a stored answer, see `Call.run`."""
 
         def is_cancelled() -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.stats import ActorStats, RequestStats
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 
 def make_stats(
@@ -142,7 +142,7 @@ class Call:
         self._stats: dict[int, RequestStats] = {}
         self._recalled: set[int] = set()  # outputs known before the run
         self._on_output: Callable[[int, Output], None] | None = None
-        self._loop: GroupLoop | None = None  # None if the call is not running
+        self._loop: ThreadedLoop | None = None  # None if the call is not running
         self._group: Group | None = None
         self._groups: list[Group] = []  # current and earlier groups
         self._open: list[int] = []  # requests of the current group
@@ -195,7 +195,7 @@ class Call:
 
     def run(
         self,
-        loop: GroupLoop,
+        loop: ThreadedLoop,
         *,
         known: Mapping[int, Output] | None = None,
         on_output: Callable[[int, Output], None] | None = None,
@@ -210,7 +210,7 @@ class Call:
 
     def steps(
         self,
-        loop: GroupLoop,
+        loop: ThreadedLoop,
         *,
         known: Mapping[int, Output] | None = None,
         on_output: Callable[[int, Output], None] | None = None,
@@ -278,7 +278,7 @@ class Call:
                 self._finish(i, output)
         return self._n_done
 
-    def _run_group(self, loop: GroupLoop) -> Steps[None]:
+    def _run_group(self, loop: ThreadedLoop) -> Steps[None]:
         requests = [self._request(i) for i in self._open]
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)

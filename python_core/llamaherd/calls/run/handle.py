@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.core.stats import RequestStats
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 log = logging.getLogger(__name__)
 _SLICE_S = 0.05  # maximum delay until Ctrl-C is noticed
@@ -60,7 +60,7 @@ class Handle(ProcessBound):
 
     def __init__(
         self,
-        loop: GroupLoop,
+        loop: ThreadedLoop,
         request: Request,
         owner: object,
         *,
@@ -68,7 +68,7 @@ class Handle(ProcessBound):
         n_again: int = 0,
     ) -> None:
         # Set to None after the end, because a group keeps its engine alive.
-        self._loop: GroupLoop | None = loop
+        self._loop: ThreadedLoop | None = loop
         self._request = request
         self._changed = Condition()
         self._pieces: list[TextPiece] = []

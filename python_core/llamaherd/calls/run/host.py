@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import Load
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
     from llamaherd.engine.memory.plan import Plan
     from llamaherd.engine.model.file import Lora, ModelFile
     from llamaherd.engine.model.model import Model
@@ -51,7 +51,7 @@ class Host(ClosedByWith):
 
     @property
     @abstractmethod
-    def loop(self) -> GroupLoop:
+    def loop(self) -> ThreadedLoop:
         """Loop that runs the requests."""
 
     @property

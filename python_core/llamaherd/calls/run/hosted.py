@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import Progress
-    from llamaherd.engine.loop.group import Group, GroupLoop
+    from llamaherd.engine.loop.group import Group
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 
 _T = TypeVar("_T")
@@ -48,7 +49,7 @@ class LoopCall(Protocol[_T_co]):
         """Ends the call soon. Any thread may call this method."""
         ...
 
-    def run(self, loop: GroupLoop) -> _T_co:
+    def run(self, loop: ThreadedLoop) -> _T_co:
         """Answers the prompts."""
         ...
 
@@ -56,7 +57,7 @@ class LoopCall(Protocol[_T_co]):
 class GroupEnd:
     """End of a group of requests, for which a call waits between two steps."""
 
-    def __init__(self, loop: GroupLoop, group: Group) -> None:
+    def __init__(self, loop: ThreadedLoop, group: Group) -> None:
         self._loop = loop
         self._group = group
         self._lock = Lock()
@@ -110,7 +111,7 @@ Steps: TypeAlias = Generator[GroupEnd, None, _T]
 class Stepped(Protocol[_T_co]):
     """A call that can run in steps."""
 
-    def steps(self, loop: GroupLoop) -> Steps[_T_co]:
+    def steps(self, loop: ThreadedLoop) -> Steps[_T_co]:
         """Answer the prompts in steps, with the errors of `LoopCall.run`."""
         ...
 
@@ -190,7 +191,7 @@ def run_steps(steps: Steps[_T]) -> _T:
             return value
 
 
-def steps_of(call: LoopCall[_T], loop: GroupLoop) -> Steps[_T]:
+def steps_of(call: LoopCall[_T], loop: ThreadedLoop) -> Steps[_T]:
     """Return the steps of a call; a call without steps is one step, which may be long."""
     if isinstance(call, Stepped):
         results: _T = yield from call.steps(loop)
@@ -247,11 +248,11 @@ class Scoring(Generic[_R]):
         """End the call soon."""
         self._call.cancel()
 
-    def run(self, loop: GroupLoop) -> _R:
+    def run(self, loop: ThreadedLoop) -> _R:
         """Run the call."""
         return run_steps(self.steps(loop))
 
-    def steps(self, loop: GroupLoop) -> Steps[_R]:
+    def steps(self, loop: ThreadedLoop) -> Steps[_R]:
         """Run the call in steps, with the errors of `run`."""
         try:
             answers = yield from steps_of(self._call, loop)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.columns import CodedColumns
     from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.engine.core.stats import Stats
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 note = Notes("llamaherd.coding.annotation")
 # Number of prompts in a block; preparing them takes about a second. The next block is
@@ -110,7 +110,7 @@ class Coding(CallSequence):
             table = self._judged([])[1]
             with_columns(self._work.frame, _named(table, self._work))
 
-    def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
+    def run(self, loop: ThreadedLoop) -> Coded:  # noqa: ARG002 - it is the context's
         """Code the texts."""
         self._started_s = time.perf_counter()
         parts: list[Answers] = []

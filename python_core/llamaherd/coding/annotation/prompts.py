@@ -12,6 +12,7 @@ from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.coding.annotation.codebook import checked_codebook, shown_label
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.model.model import as_model
 from llamaherd.engine.model.tokens import prompt_tokens
@@ -226,9 +227,3 @@ def _rendered(model: Model, texts: Sequence[str], options: PromptOptions) -> lis
         if isinstance(each.prompt, Refused):
             raise ChatTemplateError(each.prompt.reason)
     return [str(each.prompt) for each in made]
-
-
-def n_common(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the length of the common prefix of two sequences."""
-    shorter = min(len(one), len(other))
-    return next((i for i in range(shorter) if one[i] != other[i]), shorter)

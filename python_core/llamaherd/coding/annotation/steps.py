@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.step_settings import StepModels
     from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.core.stats import Progress
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 note = Notes("llamaherd.coding.annotation")
 STEPS = ("model", "head", "unsure")  # values of the column "step"
@@ -172,7 +172,7 @@ class Steps(CallSequence):
         if not isinstance(self._work.frame, Mapping):
             self.nothing()
 
-    def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - each context has its own
+    def run(self, loop: ThreadedLoop) -> Coded:  # noqa: ARG002 - each context has its own
         """Code the texts."""
         self._started_s = time.perf_counter()
         settings = self._work.settings

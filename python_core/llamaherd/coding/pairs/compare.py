@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.pairs.comparison import PairComparison
     from llamaherd.coding.pairs.design import Design
     from llamaherd.engine.core.stats import ProgressOption
-    from llamaherd.engine.loop.group import GroupLoop
+    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 
 _LEAST = -700.0  # lower bound of log-probabilities, so that log-odds are finite
@@ -72,7 +72,7 @@ class PairRun(CallSequence):
         """Raise an error for invalid settings or labels, before any prompt runs."""
         self._call([])
 
-    def run(self, loop: GroupLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
+    def run(self, loop: ThreadedLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
         """Compare the pairs of all rounds."""
         self._started_s = time.perf_counter()
         try:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 class ListedWarning(UserWarning):
     """Several notes of one call, in one warning.
 
-    Args:
-        notes: The notes.
-
     Attributes:
         notes: The notes.
     """
@@ -146,11 +143,7 @@ def cut_note(n_cut: int, n: int) -> str:
 
 
 def warn_of_cut(results: Sequence[Result]) -> None:
-    """Warn of answers that `max_tokens` ended, also of those that failed under a schema.
-
-    Warns:
-        CutOffWarning: There are such answers.
-    """
+    """Warn of answers that `max_tokens` ended, also of failures under a schema."""
     is_cut = [
         result.finish_reason == "length" or result.error_code == "cut_off"
         for result in results

@@ -278,11 +278,7 @@ def no_list(value: object) -> str:
 
 
 def meant(name: object, names: Collection[str]) -> str:
-    """Return a suggestion for an unknown name, as the end of a message.
-
-    Returns:
-        "; did you mean 'this'?", or "" if no name is similar.
-    """
+    """Return a suggestion for an unknown name, as the end of a message."""
     # A longer name is not a typing error, and its comparison is slow.
     close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -62,16 +62,10 @@ class Option:
 
     Attributes:
         name: Name of the argument.
-        type: Type of the argument, as written in the declaration.
-        kind: Kind of its values.
         default: Default; `REQUIRED` if there is none. Defaults are not checked: they must
             be declared in normalized form.
         doc: Documentation. The first sentence is also the help of flags and fields.
-        interfaces: Interfaces that accept the option, see `INTERFACES`.
         native: True if the native library receives the value unchanged, under this name.
-        key: Name in run files.
-        openai: Name in requests of OpenAI's API.
-        idle: Conditions under which the option has no effect.
         flag: Words that the help of a command adds; None if no command has a flag for it.
         facts: Further facts, for the code of one task.
     """
@@ -118,10 +112,7 @@ def option(
     """Declare an option, a field of a class decorated with `declares`; see `Option`.
 
     Args:
-        default: Default. Only an option with the default None may be None.
         default_factory: Function that makes the default, in place of `default`.
-        key: Name in run files, if it differs.
-        openai: Name in requests of OpenAI's API, if it differs.
     """
     known: dict[str, object] = {
         "kind": kind,
@@ -190,18 +181,7 @@ class Options:
         arguments: Mapping[str, Any],
         **more: Any,  # noqa: ANN401 - of fields
     ) -> Self:
-        """Create options from the keyword arguments of a call.
-
-        Args:
-            names: Class of the keyword arguments that the call accepts.
-            arguments: The keyword arguments.
-            **more: Options that the call sets itself.
-
-        Raises:
-            TypeError: The call has no argument of this name, or the argument has the
-                wrong type.
-            ValueError: An argument is out of range.
-        """
+        """Create options from the keyword arguments of a call."""
         known = names.__annotations__
         options: dict[str, Any] = {}
         sampling: dict[str, Any] = {}

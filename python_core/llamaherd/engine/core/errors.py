@@ -81,11 +81,20 @@ KEPT = (
     "notebooks: sys.last_value.results)"
 )
 _Bad = TypeVar("_Bad", bound="BadArgumentError")
-_Error = TypeVar("_Error", bound="LlamaHerdError")
 
 
 class LlamaHerdError(Exception):
     """Base class of all errors of llamaherd."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _with_args, (type(self), self.args), vars(self)
+
+
+def _with_args(cls: type[LlamaHerdError], args: tuple[object, ...]) -> LlamaHerdError:
+    """Create an error whose attributes pickle then sets, without calling `__init__`."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    return error
 
 
 class BadArgumentError(LlamaHerdError):
@@ -99,10 +108,7 @@ class BadArgumentError(LlamaHerdError):
         argument: Argument or one of its elements; "" for an error about several
             arguments.
         place: Steps from `argument` to the element at fault: indices and names.
-        code: See below.
         form: Template of the message, with {name} and {problem}.
-        file: See below.
-        line: See below.
 
     Attributes:
         argument: Name of the argument.
@@ -184,13 +190,8 @@ class BadArgumentError(LlamaHerdError):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {**vars(self), "value": None}  # the caller's object may not be picklable
-        return _remade, (type(self), self.problem, self._fields()), state
-
-
-def _remade(cls: type[_Error], problem: str, fields: dict[str, Any]) -> _Error:
-    """Create an error from its pickled fields."""
-    return cls(problem, **fields)
+        make, args, state = super().__reduce__()
+        return make, args, {**state, "value": None}  # it may not be picklable
 
 
 class ArgumentError(BadArgumentError, ValueError):
@@ -239,12 +240,6 @@ class ContextClosedError(ContextError, ValueError):
 class ClusterError(ContextError, ConnectionError):
     """Ray is not installed, or the cluster is unreachable or too busy for an actor.
 
-    Args:
-        problem: See below.
-        code: See below.
-        argument: See below.
-        remedy: See below.
-
     Attributes:
         problem: Problem, without the argument and the remedy.
         code: "no_ray", "no_cluster", "unreachable", "not_ready" or "failed".
@@ -252,6 +247,9 @@ class ClusterError(ContextError, ConnectionError):
         remedy: Advice at the end of the message, in Python's terms; "" if `problem`
             contains the advice.
     """
+
+    if not TYPE_CHECKING:
+        __new__ = OSError.__new__  # RuntimeError's cannot make an OSError
 
     def __init__(
         self, problem: str, *, code: str = "failed", argument: str = "", remedy: str = ""
@@ -262,14 +260,6 @@ class ClusterError(ContextError, ConnectionError):
         self.code = code
         self.argument = argument
         self.remedy = remedy
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        fields = {
-            "code": self.code,
-            "argument": self.argument,
-            "remedy": self.remedy,
-        }
-        return _remade, (type(self), self.problem, fields), vars(self)
 
 
 class ChatTemplateError(LlamaHerdError, ValueError):
@@ -314,9 +304,6 @@ class NativeError(LlamaHerdError, RuntimeError):
         super().__init__(message)
         self.code = code
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.code), vars(self)
-
 
 class NoSpaceError(NativeError):
     """No free sequence id or KV cells at the moment."""
@@ -332,9 +319,6 @@ class SamplerError(NativeError, ValueError):
     def __init__(self, message: str, code: int, argument: str = "") -> None:
         super().__init__(message, code)
         self.argument = argument
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.code, self.argument), vars(self)
 
 
 class GenerationError(LlamaHerdError, RuntimeError):
@@ -356,9 +340,6 @@ class GenerationError(LlamaHerdError, RuntimeError):
         failed = (code for code in codes if code not in (None, CANCELLED.code))
         return next(failed, NO_CODE)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.results), vars(self)
-
 
 class PromptError(GenerationError):
     """A prompt cannot be run, for example because it is empty or too long."""
@@ -368,13 +349,6 @@ class ChatFullError(PromptError):
     """A conversation fills its context, so an answer has no cells.
 
     The conversation is not changed.
-
-    Args:
-        message: Message.
-        results: See `GenerationError`.
-        n_tokens: See below.
-        capacity: See below.
-        n_forget: See below.
 
     Attributes:
         n_tokens: Number of tokens of the conversation with the new question; 0 if it was
@@ -397,15 +371,6 @@ class ChatFullError(PromptError):
         self.n_tokens = n_tokens
         self.capacity = capacity
         self.n_forget = n_forget
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        fields = {
-            "results": self.results,
-            "n_tokens": self.n_tokens,
-            "capacity": self.capacity,
-            "n_forget": self.n_forget,
-        }
-        return _remade, (type(self), str(self), fields), vars(self)
 
 
 class AnswerError(GenerationError):
@@ -433,9 +398,6 @@ class Interrupted(KeyboardInterrupt):
         end_if_uncaught(Interrupted)
         super().__init__(f"interrupted; {KEPT}")
         self.results = results
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.results,), vars(self)
 
 
 # Tracebacks name the public classes as programs import them.

@@ -61,12 +61,7 @@ def forget(error: BaseException, call: int) -> None:
 
 
 def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
-    """Return the exception of a call that Ctrl-C ended.
-
-    Args:
-        error: Exception that ends the call. Results in it are those of a call inside of
-            this call, as in `keep`.
-    """
+    """Return the exception of a call that Ctrl-C ended."""
     interruption, inner = Interrupted(results), kept(error)
     if inner is not None:
         vars(interruption)["inner_results"] = inner

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum, IntEnum, auto
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from _typeshed import DataclassInstance
 
 
 PieceKind = Literal["thinking", "answer"]
@@ -67,12 +69,7 @@ class TextPiece(str):
 
 
 class PieceStream:
-    """Pieces of a request, to iterate over in a thread or in asyncio.
-
-    Args:
-        iterate: Function that returns an iterator over the pieces.
-        iterate_async: Function that returns an asynchronous iterator over the pieces.
-    """
+    """Pieces of a request, to iterate over in a thread or in asyncio."""
 
     def __init__(
         self,
@@ -141,8 +138,6 @@ class RunOutcome:
             failed.
         n_steps: Number of decoded batches.
         n_active: Number of requests that can take another step.
-        decode_code: Return value of llama_decode after `Status.REFUSED`.
-        message: Reason after `Status.REFUSED`.
     """
 
     status: Status
@@ -158,16 +153,19 @@ class RunOutcome:
         return self.status is Status.OK and not self.n_steps and not self.events
 
 
+_Sums = TypeVar("_Sums", bound="DataclassInstance")
+
+
+def sum_of(earlier: _Sums, later: _Sums, **others: object) -> _Sums:
+    """Return an object with the sum of each field, except the fields in `others`."""
+    names = (field.name for field in fields(earlier) if field.name not in others)
+    sums = {name: getattr(earlier, name) + getattr(later, name) for name in names}
+    return type(earlier)(**sums, **others)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Cost of a request. Requests share the time of a batch in proportion to tokens.
-
-    Attributes:
-        n_prefill: Number of decoded prompt tokens.
-        n_decode: Number of decoded generated tokens.
-        n_draft: Number of generated tokens that were drafted.
-        n_pauses: Number of times that the request was paused.
-    """
+    """Cost of a request. Requests share the time of a batch in proportion to tokens."""
 
     n_prefill: int = 0
     n_decode: int = 0
@@ -176,15 +174,8 @@ class Cost:
     prefill_s: float = 0.0
     decode_s: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            n_prefill=self.n_prefill + other.n_prefill,
-            n_decode=self.n_decode + other.n_decode,
-            n_draft=self.n_draft + other.n_draft,
-            n_pauses=self.n_pauses + other.n_pauses,
-            prefill_s=self.prefill_s + other.prefill_s,
-            decode_s=self.decode_s + other.decode_s,
-        )
+    def __add__(self, later: Cost) -> Cost:
+        return sum_of(self, later)
 
 
 NO_COST = Cost()
@@ -196,28 +187,12 @@ class Output:
 
     Attributes:
         text: Text that later tokens cannot change.
-        tokens: Generated tokens, without an end-of-generation token.
         n_reused: Number of prompt tokens forked from a held prefix.
-        message: Error message; "" without an error.
-        complete: Whether the answer ended by itself, see `Result`.
         is_rejected: Whether the request failed without being run.
-        cost: Cost of the request.
         first_token_s: Seconds from its submission to its first token; 0 if it has no
             token.
         scores: float64[n_nodes], log-probabilities of its tree's tokens; None if the
             request has no tree.
-        logprobs: float64[n_tokens], log-probabilities of the answer's tokens; None if not
-            requested.
-        top_logprobs: For each token, its most likely alternatives with their
-            log-probabilities, the most likely first.
-        ranks: For each token of a tree its rank among all tokens, 1 for the most likely
-            token; None for an answer, or without `top_logprobs`.
-        thinking: Text of the thought before the answer, which is not part of `text`; None
-            without a thought.
-        n_thinking_tokens: Number of tokens that the model wrote in the thought, its end
-            marker included.
-        thinking_complete: Whether the model ended the thought itself; False if it was
-            closed by force; None without a thought, or if the thought has not ended.
         n_prompt: Number of tokens of the prompt as an engine elsewhere counted them; None
             if the request has the tokens.
         n_generated: Number of generated tokens as an engine elsewhere counted them; None
@@ -267,10 +242,6 @@ class Piece:
         kind: "thinking" for a part of the thought; `n_bytes` then counts the thought's
             text, and `n_tokens` is unused.
         n_bytes: Length of the text so far, in bytes of UTF-8.
-        n_tokens: Number of tokens so far.
-        logprobs: float64[len(tokens)], log-probabilities of the tokens; None if not
-            requested.
-        top_logprobs: For each token, its most likely alternatives, see `Output`.
     """
 
     text: str
@@ -291,9 +262,6 @@ class Counts:
             states of held prefixes.
         n_cells_max: Maximum number of cells in use at once.
         n_clients: Number of the call's sequences in each batch, summed over all batches.
-        n_thinking: Number of tokens that models wrote in thoughts.
-        n_thoughts: Number of thoughts that have ended.
-        n_thoughts_closed: Number of thoughts that were closed by force.
     """
 
     n_prefill: int = 0

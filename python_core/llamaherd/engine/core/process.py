@@ -105,11 +105,7 @@ class ProcessBound:
     _instead: ClassVar[str] = "make one in each process, and send results"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to pickle or copy the object.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse to pickle or copy the object."""
         raise TypeError(
             f"a {type(self).__name__} cannot be pickled or copied: it belongs to the "
             f"process that made it; {self._instead}"

@@ -6,7 +6,7 @@ import hashlib
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from llamaherd.engine.core.errors import Failure
 from llamaherd.engine.core.sampling import SamplingParams
@@ -30,9 +30,6 @@ class Preparing:
     All steps of the work ask `check_wanted`: each text that is tokenized, each
     conversation that is rendered, each constraint that is compiled. A step itself is
     bounded and is not interrupted.
-
-    Attributes:
-        is_wanted: Whether somebody waits for the work; False after `end`.
     """
 
     def __init__(self) -> None:
@@ -115,12 +112,8 @@ class ChoicePaths(str):
     keys of a journal distinguish different trees.
 
     Attributes:
-        tokens: int32[n_nodes].
-        parents: int32[n_nodes], parent of each node, which has a smaller number than the
-            node; -1 if the parent is the prompt.
         choices: int32[n_nodes], index of the choice that ends at the node; -1 if no
             choice ends there.
-        depth: Number of tokens of the longest path.
     """
 
     __slots__ = ("choices", "depth", "parents", "tokens")
@@ -195,13 +188,9 @@ class Request:
             requests share. For a score, the depth of its tree.
         sampling: Settings of the sampler chain. Its `max_tokens`, `stop` and `seed` are
             replaced by the fields here.
-        stop: Texts that end the answer.
-        seed: Seed of the random generator, a uint32.
         text: Prompt as given; None if given as tokens.
         problem: Reason to fail the request without running it; "" without a reason.
         shape: Prepared schema of `sampling.schema`; None without a schema.
-        priority: Priority. Requests with a higher priority start first. If no slot is
-            free, a request with a lower priority is paused.
         is_whole: Whether a prefix is a complete prompt, so that its logits must be
             kept.
         tree: Tree of tokens to score; None to generate an answer.
@@ -269,6 +258,21 @@ def decisive(request: Request) -> dict[str, object]:
         for item in _DECISIVE
         if item.default is MISSING or values[item.name] != item.default
     }
+
+
+_Sequence = TypeVar("_Sequence", "array[int]", "list[int]", bytes, str)
+
+
+def n_common(a: _Sequence, b: _Sequence) -> int:
+    """Return the number of elements with which both sequences begin."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def too_long(request: Request, capacity: int, whose: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llamaherd.engine.core.outcome import sum_of
 from llamaherd.engine.core.phrases import percents
 from llamaherd.engine.core.progress import JobProgress, short
 
@@ -108,17 +109,8 @@ class RequestStats:
 
     def __add__(self, later: RequestStats) -> RequestStats:
         """Add the statistics of a retry; only the first waiting time counts."""
-        return RequestStats(
-            queue_s=self.queue_s,
-            first_token_s=self.first_token_s,
-            wall_s=self.wall_s + later.wall_s,
-            prefill_s=self.prefill_s + later.prefill_s,
-            decode_s=self.decode_s + later.decode_s,
-            n_prefill_tokens=self.n_prefill_tokens + later.n_prefill_tokens,
-            n_decode_tokens=self.n_decode_tokens + later.n_decode_tokens,
-            n_draft_tokens=self.n_draft_tokens + later.n_draft_tokens,
-            n_pauses=self.n_pauses + later.n_pauses,
-        )
+        waiting = {"queue_s": self.queue_s, "first_token_s": self.first_token_s}
+        return sum_of(self, later, **waiting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,16 +141,8 @@ class ActorStats:
 
     def __add__(self, later: ActorStats) -> ActorStats:
         """Add later statistics of the same actor."""
-        return ActorStats(
-            actor=self.actor,
-            node=later.node,
-            n_done=self.n_done + later.n_done,
-            n_prefill_tokens=self.n_prefill_tokens + later.n_prefill_tokens,
-            n_decode_tokens=self.n_decode_tokens + later.n_decode_tokens,
-            n_batches=self.n_batches + later.n_batches,
-            n_slots=max(self.n_slots, later.n_slots),
-            n_deaths=self.n_deaths + later.n_deaths,
-        )
+        n_slots = max(self.n_slots, later.n_slots)
+        return sum_of(self, later, actor=self.actor, node=later.node, n_slots=n_slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

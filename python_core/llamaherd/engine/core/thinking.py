@@ -76,9 +76,6 @@ def checked_thinking(name: Name, value: object) -> ThinkingWanted:
         value: None for the model's default, False for no thought, True for at most
             `DEFAULT_BUDGET` tokens, a number for at most this many tokens, a `Thinking`,
             or a mapping of its fields.
-
-    Returns:
-        None, False or a `Thinking`.
     """
     if value is None or isinstance(value, Thinking):
         return value

@@ -56,15 +56,12 @@ class FileRequest:
     """A file to download.
 
     Attributes:
-        url: Address of the file.
-        target: Path of the file to create.
         source: Source in the record beside the file.
         note: Further entries of the record.
         token: Access token, sent only to the host of `url`; excluded from `repr`.
         sha256: Expected SHA-256 in hexadecimal; None uses the hash that the server
             states, if any.
         size_bytes: Expected size in bytes; None uses the size that the server states.
-        replace: Whether to replace an existing file.
         is_whole: Whether the file is a whole model, so that its size is compared with
             the memory.
     """
@@ -98,7 +95,7 @@ def download(request: FileRequest, options: FetchOptions) -> Path:
         raise DownloadError(
             f"{note_path} is not the record of a download, which would replace it"
         )
-    options.say(f"Downloading {shown_url(request.url)} to {request.target}.")
+    options.meter.say(f"Downloading {shown_url(request.url)} to {request.target}.")
     request.target.parent.mkdir(parents=True, exist_ok=True)
     with _alone(request.part, options):
         if request.target.is_file() and not request.replace:
@@ -198,7 +195,7 @@ def _write(
         file.seek(n_there)
         n_done, n_checked = n_there, n_there
         for block in _content(response):
-            if options.is_cancelled():
+            if options.meter.is_cancelled:
                 raise Cancelled
             if n_done == 0 and not b"GGUF".startswith(block[:4]):
                 raise DownloadError(
@@ -215,7 +212,7 @@ def _write(
                 n_checked = n_done
             file.write(block)
             hasher.update(block)
-            options.step(n_done, size)
+            options.meter.step(n_done, size)
         file.flush()
         os.fsync(file.fileno())
     if size is not None and n_done < size:
@@ -364,7 +361,7 @@ def _failure(request: FileRequest, error: Exception, n_now: int) -> str:
 def _sleep(seconds: float, options: FetchOptions) -> None:
     """Sleep; raise Cancelled as soon as the download is cancelled."""
     end = time.monotonic() + seconds
-    while not options.is_cancelled():
+    while not options.meter.is_cancelled:
         left = end - time.monotonic()
         if left <= 0:
             return

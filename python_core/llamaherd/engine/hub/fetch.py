@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -24,7 +23,6 @@ from llamaherd.engine.hub.progress import (
     FetchMeter,
     FetchOptions,
     ProgressOption,
-    ProgressReporter,
 )
 from llamaherd.engine.hub.repository import checked_token, hub_file
 from llamaherd.engine.hub.sources import (
@@ -88,15 +86,14 @@ def download_model(
             message names a file that fits.
         DownloadError: The download failed, or the file has an unexpected content.
     """
-    with ProgressReporter(progress) as reporter:
+    with FetchMeter(progress) as meter:
         options = FetchOptions(
             cache=cache.cache_folder(cache_dir),
             token=checked_token(token),
             force=checks.flag("force", force),
             check_memory=checks.flag("check_memory", check_memory),
             sha256=_checked_sha256(sha256),
-            say=reporter.say,
-            step=reporter.step,
+            meter=meter,
         )
         return fetch(source, options)
 
@@ -112,12 +109,11 @@ def model_path(
     file = Path(path)
     if file.is_file():
         return file
-    with ProgressReporter(progress) as reporter:
+    with FetchMeter(progress) as meter:
         options = FetchOptions(
             cache=cache.model_cache_dir(),
             check_memory=check_memory,
-            say=reporter.say,
-            step=reporter.step,
+            meter=meter,
         )
         return fetch(path, options, name)
 
@@ -139,37 +135,23 @@ def fetch(source: object, options: FetchOptions, name: str = "source") -> Path:
 
 
 class FetchWork:
-    """Work of a `Job`: searches for a model's file and downloads it.
-
-    Args:
-        options: Options of the download. `say`, `step` and `is_cancelled` are
-            replaced.
-    """
+    """Work of a `Job`: searches for a model's file and downloads it."""
 
     problem = ""
 
     def __init__(
         self, source: object, options: FetchOptions, name: str = "source"
     ) -> None:
-        self._source = source
-        self._name = name
-        self._is_cancelled = False
-        self._meter = FetchMeter()
-        self._options = replace(
-            options,
-            say=self._meter.say,
-            step=self._meter.step,
-            is_cancelled=lambda: self._is_cancelled,
-        )
+        self._source, self._options, self._name = source, options, name
 
     @property
     def progress(self) -> FetchProgress:
         """Number of received bytes, and messages for the user."""
-        return self._meter.progress
+        return self._options.meter.progress
 
     def cancel(self) -> None:
         """Cancel the download after the current block; the received bytes are kept."""
-        self._is_cancelled = True
+        self._options.meter.is_cancelled = True
 
     def run(self) -> Path | None:
         """Find or download the file; return its path, or None if it was cancelled."""
@@ -194,7 +176,7 @@ def _web_file(url: str, options: FetchOptions) -> Path:
     if target.is_file() and is_its_own and not options.force:
         if options.sha256 is not None:
             cache.check_content(target, options.sha256)
-        options.say(f"Using {target}.")
+        options.meter.say(f"Using {target}.")
         return target
     options.check_may_download(shown_url(url))
     is_hub = urlsplit(url).netloc == urlsplit(repository.endpoint()).netloc
@@ -223,7 +205,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     if len(path.parts) == 1:
         matches = _named(path.name, options.cache)
         if matches is not None:
-            options.say(f"Using {matches}.")
+            options.meter.say(f"Using {matches}.")
             return matches
     kind = "a folder" if path.is_dir() else "no file"
     cached = sorted({model.name for model in cache.list_cached_models(options.cache)})

@@ -32,51 +32,12 @@ class Cancelled(Exception):  # noqa: N818 - a request, not an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchOptions:
-    """Settings of a download.
-
-    Attributes:
-        cache: Folder for downloads.
-        token: Access token of the caller; excluded from `repr`.
-        force: Whether to download a file that is already in the cache.
-        check_memory: Whether to refuse a model that does not fit into memory.
-        download: Whether to download a file that is not on this machine.
-        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
-        say: Function called with messages for the user.
-        step: Function called with the number of bytes received and the total, None if
-            unknown.
-        is_cancelled: Function called after each block; the download ends if it returns
-            True.
-    """
-
-    cache: Path
-    token: str | None = field(default=None, repr=False)
-    force: bool = False
-    check_memory: bool = True
-    download: bool = True
-    sha256: str | None = None
-    say: Callable[[str], object] = lambda _text: None
-    step: Callable[[int, int | None], object] = lambda _done, _total: None
-    is_cancelled: Callable[[], bool] = lambda: False
-
-    def check_may_download(self, source: str) -> None:
-        """Check that a file that is not on this machine may be downloaded."""
-        if not self.download:
-            raise ModelLoadError(
-                f"{source} is not on this machine; "
-                f"{words().fetch}{source}{words().fetched}"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchProgress(JobProgress):
     """Progress of a download.
 
     Attributes:
-        n_done: Bytes received.
         n_total: Size of the file; 0 if unknown.
         bytes_per_s: Speed since the download started; 0 before the first block.
-        messages: Messages for the user, oldest first.
     """
 
     n_done: int
@@ -93,9 +54,21 @@ class FetchProgress(JobProgress):
 
 
 class FetchMeter:
-    """Progress and messages of a download, recorded by a `Watch`."""
+    """Records the progress and the messages of a download, and reports them.
 
-    def __init__(self) -> None:
+    Args:
+        option: True shows a bar and messages on stderr; a function is called; False
+            records only.
+
+    Attributes:
+        is_cancelled: Set by any thread; the download then ends after its current block.
+    """
+
+    def __init__(self, option: ProgressOption = False) -> None:
+        check_option(option)
+        self.is_cancelled = False
+        self._option = option
+        self._bar = ProgressBar(leave=False)
         self._messages: list[str] = []
         self._first: tuple[float, int] | None = None  # time, bytes at the first step
         self._last = FetchProgress(n_done=0, n_total=0)
@@ -108,6 +81,8 @@ class FetchMeter:
     def say(self, text: str) -> None:
         """Record a message for the user."""
         self._messages.append(text)
+        if self._option is True:
+            say(text)
 
     def step(self, n_done: int, n_total: int | None) -> None:
         """Record the bytes received, and the total if known."""
@@ -120,36 +95,40 @@ class FetchMeter:
             n_total=n_total or 0,
             bytes_per_s=(n_done - n_before) / max(now - began_s, 0.001),
         )
-
-
-class ProgressReporter:
-    """Reports a download by a bar and messages, by calling a function, or not at all.
-
-    Args:
-        option: True shows a bar and messages on stderr; a function is called.
-    """
-
-    def __init__(self, option: ProgressOption) -> None:
-        check_option(option)
-        self._option = option
-        self._meter = FetchMeter()
-        self._bar = ProgressBar(leave=False)
-
-    def say(self, text: str) -> None:
-        """Print a message."""
-        if self._option is True:
-            say(text)
-
-    def step(self, n_done: int, n_total: int | None) -> None:
-        """Report the bytes received, and the total if known."""
         if callable(self._option):
             self._option(n_done, n_total)
         elif self._option:
-            self._meter.step(n_done, n_total)
-            self._bar.show(self._meter.progress)
+            self._bar.show(self._last)
 
-    def __enter__(self) -> ProgressReporter:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> FetchMeter:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
 
     def __exit__(self, *error: object) -> None:
         self._bar.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """Settings of a download.
+
+    Attributes:
+        token: Access token of the caller; excluded from `repr`.
+        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
+        meter: Receives progress and messages; it may cancel the download.
+    """
+
+    cache: Path
+    token: str | None = field(default=None, repr=False)
+    force: bool = False
+    check_memory: bool = True
+    download: bool = True
+    sha256: str | None = None
+    meter: FetchMeter = field(default_factory=FetchMeter)
+
+    def check_may_download(self, source: str) -> None:
+        """Check that a file that is not on this machine may be downloaded."""
+        if not self.download:
+            raise ModelLoadError(
+                f"{source} is not on this machine; "
+                f"{words().fetch}{source}{words().fetched}"
+            )

@@ -43,7 +43,6 @@ class RemoteFile:
     """A file of a repository.
 
     Attributes:
-        name: Path in the repository.
         size_bytes: Size in bytes; None if the hub does not state it.
         sha256: SHA-256 of the content in hexadecimal; None if the hub does not state it.
     """

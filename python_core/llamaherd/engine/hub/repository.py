@@ -31,12 +31,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """Content of a repository at one commit.
-
-    Attributes:
-        commit: Hash of the commit.
-        files: All files.
-    """
+    """Content of a repository at one commit."""
 
     commit: str
     files: tuple[RemoteFile, ...]
@@ -119,7 +114,7 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
             if cached is not None:
                 if options.sha256 is not None:
                     cache.check_content(cached, options.sha256)
-                options.say(f"Using {cached}.")
+                options.meter.say(f"Using {cached}.")
                 return cached
     options.check_may_download(str(what))
     there = _repository(what.repo, what.revision, options.token)
@@ -128,7 +123,7 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
     offer = quantizations.choose(str(what), offers, what.file_or_quantization, available)
     if what.file_or_quantization is None:
         others = ", ".join(str(o) for o in offers if o is not offer)
-        options.say(
+        options.meter.say(
             f"{what}: taking {offer}." + (f" There is also {others}." if others else "")
         )
     return _hub_files(what, there.commit, offer, folder, options)
@@ -251,11 +246,7 @@ def _file_url(repo: str, revision: str, name: str) -> str:
 
 
 def _in_hub_cache(repo: str, revision: str) -> tuple[Path, list[Path]]:
-    """Find the GGUF files of a repository in the cache of huggingface_hub.
-
-    Returns:
-        Folder of the repository and paths of the files.
-    """
+    """Find the GGUF files of a repository in the cache of huggingface_hub."""
     folder = cache.hub_cache() / f"models--{repo.replace('/', '--')}"
     commit = revision
     reference = folder / "refs" / revision

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.loop.sizing import LayoutChoice, Sizing
+    from llamaherd.engine.loop.sizing import LayoutChoice, NativeSizing
     from llamaherd.engine.memory.plan import Layout, Plan
 
 _WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number
@@ -24,7 +24,7 @@ _LONGEST_DRAIN = 128  # maximum number of tokens for whose computation other req
 
 
 def fit(
-    sizing: Sizing,
+    sizing: NativeSizing,
     runner: Runner | None,
     groups: Sequence[Group],
     choice: LayoutChoice,
@@ -34,12 +34,6 @@ def fit(
     Groups that fit are added at once. Otherwise all running requests are paused and
     continue in a KV cache of another size (docs/decisions/0036). Sequences become shorter
     only if their last such change delays no request any more, see `Delayed`.
-
-    Args:
-        runner: Current runner; None before the first group.
-        groups: New groups, at least one.
-
-    Returns: The current runner; for the first groups, a new runner.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
@@ -66,7 +60,7 @@ def fit(
 
 
 def _plan_for_idle(
-    sizing: Sizing, runner: Runner, groups: Sequence[Group]
+    sizing: NativeSizing, runner: Runner, groups: Sequence[Group]
 ) -> Plan | None:
     """Return another plan for groups that find no running request; None to keep it."""
     now = runner.plan
@@ -79,7 +73,7 @@ def _plan_for_idle(
 
 
 def _plan_for_busy(
-    sizing: Sizing, runner: Runner, groups: Sequence[Group]
+    sizing: NativeSizing, runner: Runner, groups: Sequence[Group]
 ) -> Plan | None:
     """Return another plan for running and new groups; None to keep the current plan."""
     every = [*runner.groups.values(), *groups]
@@ -97,7 +91,7 @@ def _plan_for_busy(
     return plan
 
 
-def change_layout(sizing: Sizing, runner: Runner, choice: LayoutChoice) -> None:
+def change_layout(sizing: NativeSizing, runner: Runner, choice: LayoutChoice) -> None:
     """Change the layout of a cache in use if the other layout suits better.
 
     Answers that continue a shared prefix end first, because otherwise the prefix would
@@ -119,7 +113,7 @@ def change_layout(sizing: Sizing, runner: Runner, choice: LayoutChoice) -> None:
 
 
 def _has_changed_layout(
-    sizing: Sizing, runner: Runner, groups: Sequence[Group], choice: LayoutChoice
+    sizing: NativeSizing, runner: Runner, groups: Sequence[Group], choice: LayoutChoice
 ) -> bool:
     """Change the layout if the other layout suits better; return whether it changed."""
     if choice.other_layout(sizing, runner.plan) is None:
@@ -163,7 +157,7 @@ def _is_worth(plan: Plan, target: Plan, groups: Sequence[Group]) -> bool:
 
 
 def _plan(
-    sizing: Sizing,
+    sizing: NativeSizing,
     groups: Sequence[Group],
     n_hold: int,
     layout: Layout | None = None,
@@ -205,7 +199,7 @@ def _has_all(larger: Plan, plan: Plan) -> bool:
 
 
 def _with_last_slots(
-    sizing: Sizing, work: Work, layout: Layout | None, plan: Plan
+    sizing: NativeSizing, work: Work, layout: Layout | None, plan: Plan
 ) -> Plan:
     """Return a plan with all slots if only a few slots more are possible, else `plan`.
 
@@ -222,7 +216,7 @@ def _with_last_slots(
     return plan
 
 
-def _for_both(sizing: Sizing, now: Plan, plan: Plan) -> Plan:
+def _for_both(sizing: NativeSizing, now: Plan, plan: Plan) -> Plan:
     """Return a plan that serves the work of two plans, or else the new plan.
 
     Otherwise calls of few long and of many short prompts, in turns, would create a new

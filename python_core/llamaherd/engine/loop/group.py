@@ -1,4 +1,4 @@
-"""Groups of requests that a caller submits together: prefix tree, listener, loop."""
+"""Groups of requests that a caller submits together: prefix tree, listener."""
 
 from __future__ import annotations
 
@@ -17,21 +17,16 @@ from llamaherd.engine.schedule.prefixes import PrefixTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from threading import Event
 
     from llamaherd.engine.core.outcome import Cost, Piece
     from llamaherd.engine.core.request import Request
-    from llamaherd.engine.core.stats import ActorStats, Load
+    from llamaherd.engine.core.stats import ActorStats
     from llamaherd.engine.loop.threads import Worker
     from llamaherd.engine.memory.plan import Plan
 
 
 def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
-    """Find the prefixes that prompts share, in O(total log n).
-
-    Args:
-        prompts: Prompts, each an int32[n_tokens].
-    """
+    """Find the prefixes that prompts share, in O(total log n)."""
     tokens = array("i")
     tokens.frombytes(b"".join(map(memoryview, prompts)))
     offsets = array("q", accumulate(map(len, prompts), initial=0))
@@ -212,62 +207,3 @@ class Group:
         self.is_over = True
         listener, self.listener = self.listener, _Nobody()
         listener.on_end(None if error is None else copied(error))
-
-
-class GroupLoop(Protocol):
-    """Protocol of a loop that runs groups of requests: `Loop`, or `ClusterLoop`."""
-
-    @property
-    def plan(self) -> Plan | None:
-        """Plan of the current KV cache; None before the first group."""
-        ...
-
-    @property
-    def load(self) -> Load:
-        """Return the number of running and waiting requests."""
-        ...
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether no more groups can be submitted."""
-        ...
-
-    def hand_in(self, group: Group) -> None:
-        """Submit a group of requests; its listener receives their outputs.
-
-        Raises:
-            ContextClosedError: The loop is closed.
-            ForkError: This process was forked.
-            RuntimeError: The interpreter is ending, or no thread can be started.
-        """
-
-    def give_up(self, group: Group) -> None:
-        """End a group soon; other groups continue."""
-
-    def stop(self, group: Group) -> None:
-        """Start no more requests of a group; running requests finish."""
-
-    def watch(self, group: Group) -> None:
-        """Start to send new parts of the group's answer to its listener."""
-
-    def why_lost(self, group: Group) -> MemoryError | None:
-        """Return the error of a group whose thread has ended; None if the thread runs.
-
-        A thread that ends regularly has ended all its groups before. The listener of the
-        group therefore never learns the end if it does not know it after this call.
-        """
-        ...
-
-    def wait_for(self, is_done: Event, group: Group) -> None:
-        """Wait for an event that the listener of a group sets.
-
-        Raises:
-            MemoryError: The thread that received the group died for lack of memory.
-            ForkError: This process was forked; the loop runs in its parent.
-        """
-
-    def settle(self) -> None:
-        """Wait until the thread has ended; return at once if it has work."""
-
-    def close(self) -> None:
-        """End all groups with ContextClosedError and free the memory."""

@@ -25,7 +25,7 @@ from llamaherd.engine.native import shim
 if TYPE_CHECKING:
     from llamaherd.engine.loop.group import Group
     from llamaherd.engine.loop.runner import Runner
-    from llamaherd.engine.loop.sizing import Sizing
+    from llamaherd.engine.loop.sizing import NativeSizing
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.memory.plan import Plan
 
@@ -38,7 +38,7 @@ class Loop(ThreadedLoop):
     The thread ends when there is no work. The engine exists until `close`.
     """
 
-    def __init__(self, sizing: Sizing) -> None:
+    def __init__(self, sizing: NativeSizing) -> None:
         super().__init__("context")
         self._sizing = sizing
         self._runner: Runner | None = None  # None before the first group
@@ -106,7 +106,7 @@ class Loop(ThreadedLoop):
         return [group for group in groups if not group.is_over]
 
     def hand_in(self, group: Group) -> None:
-        """Submit a group, see `GroupLoop`."""
+        """Submit a group, see `ThreadedLoop`."""
         shim.check_process()  # in a forked child process the lock may never be released
         with self._lock:
             self._check_open()

@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ContextError
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.memory.kv_cells import NO_BUFFERS, number_of
 from llamaherd.engine.memory.plan import (
@@ -23,7 +24,6 @@ from llamaherd.engine.memory.plan import (
 from llamaherd.engine.native.engine import EngineParams, NativeEngine
 from llamaherd.engine.native.shim import CELL_BLOCK
 from llamaherd.engine.schedule.engine import Limits
-from llamaherd.engine.schedule.prefixes import n_common
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,35 +52,6 @@ class Work:
     n_prefixes: int = 0
     n_shared: int = 0
     is_single: bool = False
-
-
-class Sizing(Protocol):
-    """Protocol: plans and creates engines.
-
-    Attributes:
-        n_sharing: Number of contexts that share the memory equally.
-        keeps_prefixes: Whether calls start from cells of earlier calls.
-    """
-
-    n_sharing: int
-    keeps_prefixes: bool
-
-    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
-        """Plan sizes for the work; use the given layout if it is not None."""
-
-    def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
-        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed.
-
-        Raises:
-            ContextError: Not enough memory.
-        """
-
-    def make(self, plan: Plan) -> Engine:
-        """Create an engine.
-
-        Raises:
-            ContextError: Not enough memory.
-        """
 
 
 def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
@@ -115,13 +86,14 @@ def fixed_memory(
 
 
 class NativeSizing:
-    """Sizing for a model.
+    """Plans and creates engines for a model.
 
     Args:
         model: Model, kept alive only by the engines.
 
     Attributes:
-        n_sharing: See `Sizing`, also for `keeps_prefixes`.
+        n_sharing: Number of contexts that share the memory equally.
+        keeps_prefixes: Whether calls start from cells of earlier calls.
     """
 
     def __init__(
@@ -176,7 +148,7 @@ class NativeSizing:
         return n_cache + buffers.of(n_cache // cell)
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
-        """Implement `Sizing`."""
+        """Plan sizes for the work; use the given layout if it is not None."""
         params = self._params  # a deterministic batch has one row for each sequence
         is_uniform = self._sizes.deterministic
         n_batch = params.n_ubatch if is_uniform else params.n_batch
@@ -201,7 +173,7 @@ class NativeSizing:
         return plan
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
-        """Implement `Sizing`."""
+        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed."""
         available = self._device.available_memory() + n_bytes_freed
         if plan.memory_bytes > available:
             raise ContextError(
@@ -212,7 +184,7 @@ class NativeSizing:
             )
 
     def make(self, plan: Plan) -> NativeEngine:
-        """Implement `Sizing`."""
+        """Create an engine; raise ContextError if memory does not suffice."""
         params = replace(
             self._params,
             n_ctx=plan.n_ctx,
@@ -311,12 +283,8 @@ class LayoutChoice:
         )
         self._last = request.tokens
 
-    def other_layout(self, sizing: Sizing, plan: Plan) -> Layout | None:
-        """Return the other layout if it suits the latest prompts better, else None.
-
-        Args:
-            sizing: Object that plans sizes; it keeps a layout that the user fixed.
-        """
+    def other_layout(self, sizing: NativeSizing, plan: Plan) -> Layout | None:
+        """Return the other layout if it suits the latest prompts better, else None."""
         if self._n_since < self._n_least:
             return None
         is_pool = plan.kv_layout == "unified"
@@ -328,7 +296,7 @@ class LayoutChoice:
         return None if layout == plan.kv_layout else layout
 
     def plan_other(
-        self, sizing: Sizing, plan: Plan, n_hold: int, needs: Sequence[int]
+        self, sizing: NativeSizing, plan: Plan, n_hold: int, needs: Sequence[int]
     ) -> Plan:
         """Return a plan with the layout that `other_layout` returned."""
         is_pool = plan.kv_layout == "per_sequence"

@@ -15,13 +15,7 @@ _EVERY_S = 0.02  # interval of reading the times of running requests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTime:
-    """Seconds that a slot was in use since the measurement began, by kind of use.
-
-    Attributes:
-        prefill_s: Time in which the slot's request computed tokens of its prompt.
-        decode_s: Time in which the request computed tokens of a thought or an answer.
-        waiting_s: Time in which the request was in no batch, for lack of space.
-    """
+    """Seconds that a slot was in use since the measurement began, by kind of use."""
 
     prefill_s: float = 0.0
     decode_s: float = 0.0
@@ -31,9 +25,6 @@ class SlotTime:
         """Add elapsed time, divided between prompt and answer like the time of batches.
 
         Without any time in batches, the elapsed time is waiting time.
-
-        Args:
-            seconds: Elapsed time.
         """
         computed_s = prefill_s + decode_s
         if computed_s <= 0:
@@ -82,11 +73,6 @@ class SlotWatch:
 
     Requests get the free slot with the lowest number; a paused request leaves its slot.
     The numbers are for display only: sequence ids of libllama differ from them.
-
-    Args:
-        read: Returns the times of a request in batches, for prompt and answer, in
-            seconds.
-        clock: Returns the time in seconds.
     """
 
     def __init__(

@@ -17,8 +17,10 @@ from llamaherd.engine.loop.threads import (
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
+    from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.group import Group
     from llamaherd.engine.loop.threads import Worker
+    from llamaherd.engine.memory.plan import Plan
 
 
 class ThreadedLoop(ABC):
@@ -38,12 +40,34 @@ class ThreadedLoop(ABC):
     # ---- any thread ----
 
     @property
+    @abstractmethod
+    def plan(self) -> Plan | None:
+        """Plan of the current KV cache; None before the first group."""
+
+    @property
+    @abstractmethod
+    def load(self) -> Load:
+        """Return the number of running and waiting requests."""
+
+    @abstractmethod
+    def hand_in(self, group: Group) -> None:
+        """Submit a group of requests; its listener receives their outputs."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all groups with ContextClosedError and free the memory."""
+
+    @property
     def is_closed(self) -> bool:
         """Whether no more groups can be submitted."""
         return self._is_closed
 
     def why_lost(self, group: Group) -> MemoryError | None:
-        """See `GroupLoop`."""
+        """Return the error of a group whose thread has ended; None if the thread runs.
+
+        A thread that ends regularly has ended all its groups before. The listener of the
+        group therefore never learns the end if it does not know it after this call.
+        """
         worker = group.worker
         if worker is None or not worker.is_over:
             return None
@@ -52,17 +76,17 @@ class ThreadedLoop(ABC):
         return MemoryError(f"the {self._name}'s thread ended because memory ran out")
 
     def give_up(self, group: Group) -> None:
-        """See `GroupLoop`."""
+        """End a group soon; other groups continue."""
         group.is_cancelled = True
         self._change(group)
 
     def stop(self, group: Group) -> None:
-        """See `GroupLoop`."""
+        """Start no more requests of a group; running requests finish."""
         group.is_stopping = True
         self._change(group)
 
     def watch(self, group: Group) -> None:
-        """See `GroupLoop`."""
+        """Start to send new parts of the group's answer to its listener."""
         if not group.is_watched:
             group.is_watched = True
             self._change(group)
@@ -76,7 +100,11 @@ class ThreadedLoop(ABC):
             self._change(group)
 
     def wait_for(self, is_done: Event, group: Group) -> None:
-        """See `GroupLoop`."""
+        """Wait for an event that the listener of a group sets.
+
+        Raises:
+            MemoryError: The thread that received the group died for lack of memory.
+        """
         if not is_done.is_set():
             check_may_wait()
         while not is_done.is_set():
@@ -95,7 +123,7 @@ class ThreadedLoop(ABC):
         return wait_for(self._has_left, timeout_s, self._worker)
 
     def settle(self) -> None:
-        """See `GroupLoop`.
+        """Wait until the thread has ended; return at once if it has work.
 
         R forks without Python's knowledge. A thread that waits for Python's lock at
         that moment does not exist in the child process. The child would wait forever
@@ -133,12 +161,7 @@ class ThreadedLoop(ABC):
         """
 
     def _check_open(self) -> None:
-        """Check that the loop accepts work.
-
-        Raises:
-            ContextClosedError: The loop is closed.
-            RuntimeError: The interpreter is ending.
-        """
+        """Check that the loop accepts work."""
         check_not_exiting()
         if self._is_closed:
             raise ContextClosedError(f"the {self._name} is closed")
@@ -150,11 +173,7 @@ class ThreadedLoop(ABC):
         return worker is None or worker.is_over or self._has_left.is_set()
 
     def _start(self) -> None:
-        """Starts the thread.
-
-        Raises:
-            RuntimeError: The interpreter is ending, or no thread can be started.
-        """
+        """Starts the thread."""
         self._worker = start_thread(self, self._run_as_loop)
         self._has_left.clear()  # the thread needs the lock to end
 

@@ -23,14 +23,7 @@ _ROWS_GPU = 8  # for more rows, ggml uses another kernel, with larger tiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Arguments of a model that determine which GPUs hold its layers.
-
-    Attributes:
-        n_gpu_layers: Number of layers in GPU memory; negative for all.
-        split_mode: "layer" or "row" for all GPUs, "none" for `main_gpu` alone.
-        main_gpu: Index of the GPU for split_mode "none".
-        tensor_split: Share of each GPU in any unit; None for shares by free memory.
-    """
+    """Arguments of a model that determine which GPUs hold its layers."""
 
     n_gpu_layers: int = 0
     split_mode: str = "layer"

@@ -38,8 +38,6 @@ class Sizes:
     """Sizes that the user fixed; None for a size to be planned.
 
     Attributes:
-        n_ctx: Total number of KV cells.
-        n_seq_max: Maximum number of prompts that run at once.
         deterministic: Whether all batches have the same shape, so that rounding is
             always the same.
     """

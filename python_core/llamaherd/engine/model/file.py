@@ -74,9 +74,6 @@ class ModelFile:
         Args:
             is_cancelled: Function called after each block; the computation ends if it
                 returns True.
-
-        Returns:
-            The hash; None if cancelled.
         """
         if self._sha256 is None:
             hashes = []
@@ -138,9 +135,7 @@ class Lora:
     """A LoRA adapter of a model.
 
     Attributes:
-        path: Path of its GGUF file.
         scale: Factor of the adapter.
-        file: Identity of the file.
     """
 
     path: Path

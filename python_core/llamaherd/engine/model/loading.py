@@ -128,15 +128,7 @@ def checked_placement(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
-    """Checked arguments of `Model` other than its files.
-
-    Attributes:
-        placement: Arguments for GPUs.
-        use_mmap: See `Model`.
-        use_mlock: See `Model`.
-        check_tensors: See `Model`.
-        check_memory: See `Model`.
-    """
+    """Checked arguments of `Model` other than its files."""
 
     placement: Placement
     use_mmap: bool
@@ -151,11 +143,7 @@ class LoadSettings:
 
 
 def checked_loading(loading: Mapping[str, Any]) -> LoadSettings:
-    """Check arguments of `Model` before a file is read.
-
-    Args:
-        loading: All arguments by name; arguments of files are ignored.
-    """
+    """Check arguments of `Model` before a file is read."""
     placement = checked_placement(
         checked_layers(loading["n_gpu_layers"]),
         loading["split_mode"],
@@ -294,8 +282,6 @@ class ModelHeader:
     """Metadata of a model file.
 
     Attributes:
-        metadata: Metadata as text, by key.
-        chat_template: Chat template; None without one.
         info: Sizes of the model. They do not show whether the model is an encoder.
     """
 

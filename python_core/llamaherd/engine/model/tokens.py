@@ -19,6 +19,7 @@ from llamaherd.engine.core.errors import (
     NativeError,
     TokenizeError,
 )
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.model.model import Model, as_model
 from llamaherd.engine.native import vocabulary
 
@@ -264,10 +265,10 @@ class Joiner:
         wholes = [self._whole(prompt, tail, text) for text in texts]
         # Start of the tail. The tokens before the tail are the same for all texts.
         first = 0 if tail is None else len(tokens) - len(tail.tokens)
-        n_common = len(tokens)
+        n_shared = len(tokens)
         for whole in wholes:
-            n_common = min(n_common, first + n_common_tokens(tokens[first:], whole))
-        return Joined(tokens[:n_common], [whole[n_common - first :] for whole in wholes])
+            n_shared = min(n_shared, first + n_common(tokens[first:], whole))
+        return Joined(tokens[:n_shared], [whole[n_shared - first :] for whole in wholes])
 
     def _whole(self, prompt: str, tail: _Tail | None, text: str) -> array[int]:
         """Tokenize a prompt, or its tail, together with a continuation."""
@@ -359,9 +360,3 @@ class _Tail:
     text: str
     parses: bool
     tokens: array[int]
-
-
-def n_common_tokens(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return the number of tokens with which both sequences begin."""
-    shorter = min(len(a), len(b))
-    return next((i for i in range(shorter) if a[i] != b[i]), shorter)

@@ -6,7 +6,7 @@ from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from llamaherd.engine.native.shim import check, ffi, free_with, lib, sized
+from llamaherd.engine.native.shim import check, created, ffi, lib, owned, sized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ class NativeEmbedder:
     """A llama_context that computes embeddings.
 
     Args:
-        model: An `lh_model *`, kept alive.
         n_batch: Maximum number of tokens computed at once; for non-causal models it
             must cover all tokens of a run.
 
@@ -55,19 +54,14 @@ class NativeEmbedder:
         params.n_ctx = n_ctx
         params.n_seq_max = n_seq_max
         params.n_threads = n_threads
-        out = ffi.new("lh_embedder **")
+        native = created("lh_embedder", lib.lh_embedder_new, model, params)
+        self._embedder = owned(self, "lh_embedder", native, model)
         self._error = ffi.new("lh_error *")
-        check(lib.lh_embedder_new(model, params, out, self._error), self._error)
-        self._embedder = out[0]
-        free_with(self, model, ffi.gc(out[0], lib.lh_embedder_free))
         self._n_embd = n_embd
         self.is_whole = True
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
         """Compute the embeddings of some texts together.
-
-        Args:
-            texts: Each an int32[n_tokens].
 
         Returns:
             float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.

@@ -23,7 +23,15 @@ from llamaherd.engine.native.request import (
     native_score,
     native_thinking,
 )
-from llamaherd.engine.native.shim import check, ffi, free_early, free_with, lib, sized
+from llamaherd.engine.native.shim import (
+    check,
+    created,
+    ffi,
+    free_early,
+    lib,
+    owned,
+    sized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,21 +79,15 @@ class NativeEngine:
     Args:
         model: An `lh_model *`, kept alive by the engine.
         params: Parameters of the context.
-
-    Raises:
-        ContextError: libllama cannot create such a context.
     """
 
     def __init__(self, model: CData, params: EngineParams) -> None:
         self._params = params
-        out = ffi.new("lh_engine **")
-        self._error = ffi.new("lh_error *")
-        native = _native_params(params)
-        check(lib.lh_engine_new(model, native, out, self._error), self._error)
-        self._engine = out[0]
+        native = created("lh_engine", lib.lh_engine_new, model, _native_params(params))
         # This lock protects `abort`, `wake` and `close`, which any thread may call.
         self._lock = RLock()
-        free_with(self, model, ffi.gc(out[0], lib.lh_engine_free))
+        self._engine = owned(self, "lh_engine", native, model)
+        self._error = ffi.new("lh_error *")
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.native.shim import (
     check,
+    created,
     decoded,
     ffi,
-    free_with,
     lib,
+    owned,
     sized,
     text_or_none,
 )
@@ -126,15 +127,12 @@ def model_load(
     params.is_cancelled = ffi.NULL if interrupt is None else interrupt.flag
     adapters, _kept = _native_adapters(loras)
     params.adapters = adapters
-    out = ffi.new("lh_model **")
-    error = ffi.new("lh_error *")
     try:
-        check(lib.lh_model_load(path, params, out, error), error)
+        return created("lh_model", lib.lh_model_load, path, params)
     except ModelLoadError as problem:
         if _is_other(path):
             raise ModelLoadError(f"{problem}; {_GGUF_HINT}") from None
         raise
-    return ffi.gc(out[0], lib.lh_model_free)
 
 
 def vocabulary_load(path: bytes) -> CData:
@@ -142,10 +140,7 @@ def vocabulary_load(path: bytes) -> CData:
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.vocab_only = 1
-    out = ffi.new("lh_model **")
-    error = ffi.new("lh_error *")
-    check(lib.lh_model_load(path, params, out, error), error)
-    return ffi.gc(out[0], lib.lh_model_free)
+    return created("lh_model", lib.lh_model_load, path, params)
 
 
 def _is_other(path: bytes) -> bool:
@@ -162,11 +157,8 @@ def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
 
     Call this function before the first engine of `base` is created.
     """
-    out = ffi.new("lh_model **")
-    error = ffi.new("lh_error *")
     adapters, _kept = _native_adapters(loras)
-    check(lib.lh_model_adapt(base, adapters, out, error), error)
-    return ffi.gc(out[0], lib.lh_model_free)
+    return created("lh_model", lib.lh_model_adapt, base, adapters)
 
 
 def _native_adapters(loras: Sequence[LoraSource]) -> tuple[CData, list[CData]]:
@@ -254,20 +246,13 @@ class Closeness:
 
 
 class Comparison:
-    """Comparison of the predictions of two models with the same vocabulary.
-
-    Args:
-        base: An `lh_model *`, kept alive.
-        other: An `lh_model *`, kept alive.
-    """
+    """Comparison of the predictions of two models with the same vocabulary."""
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:
-        out = ffi.new("lh_comparison **")
+        new = lib.lh_comparison_new
+        native = created("lh_comparison", new, base, other, n_threads)
+        self._comparison = owned(self, "lh_comparison", native, base, other)
         self._error = ffi.new("lh_error *")
-        status = lib.lh_comparison_new(base, other, n_threads, out, self._error)
-        check(status, self._error)
-        self._comparison = out[0]
-        free_with(self, base, other, ffi.gc(out[0], lib.lh_comparison_free))
 
     def add(self, tokens: array[int]) -> None:
         """Compare the models' predictions of the second half of a token sequence.

@@ -25,17 +25,18 @@ from llamaherd.engine.native._shim import ffi, lib  # noqa: E402 - after the pre
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable
 
     from llamaherd.engine.native._shim import CData
 
 __all__ = ["ffi", "lib"]  # for the other modules of this package
 
 # Sizes for planning a context, see llamaherd.h.
-CELL_BLOCK = lib.LH_CELL_BLOCK
-UNIFORM_ROWS = lib.LH_UNIFORM_ROWS
-MAX_LOGPROBS = lib.LH_MAX_LOGPROBS
-AMX_ROWS = lib.LH_AMX_ROWS
-MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
+CELL_BLOCK: int = lib.LH_CELL_BLOCK
+UNIFORM_ROWS: int = lib.LH_UNIFORM_ROWS
+MAX_LOGPROBS: int = lib.LH_MAX_LOGPROBS
+AMX_ROWS: int = lib.LH_AMX_ROWS
+MAX_PREFIX_DEPTH: int = lib.LH_MAX_PREFIX_DEPTH
 
 Handle: TypeAlias = "CData"  # opaque to other packages
 
@@ -83,24 +84,39 @@ def sized(name: str) -> CData:
     return struct
 
 
+def created(kind: str, function: Callable[..., int], *arguments: object) -> CData:
+    """Return an object that a function of the shim creates.
+
+    Args:
+        kind: Name of its type; it is freed with the last reference to the result.
+    """
+    out, error = ffi.new(f"{kind} **"), ffi.new("lh_error *")
+    check(function(*arguments, out, error), error)
+    return ffi.gc(out[0], getattr(lib, f"{kind}_free"))
+
+
 # Objects to be freed together with an owner.
 _held: dict[ref[object], tuple[object, ...]] = {}
 
 
-def free_with(owner: object, *held: object) -> None:
-    """Keep objects alive until `owner` is freed, then free them in reverse order.
+def owned(owner: object, kind: str, native: CData, *others: object) -> CData:
+    """Keep an object and others alive until `owner` is freed, then free them in order.
 
     `ffi.gc` does not suffice: within a garbage cycle, Python calls destructors in any
     order, even for objects that other objects in the cycle still use. At interpreter
     exit the order is undefined for the objects here as well; native objects therefore
     keep their model alive themselves. This function runs no Python code, so that Ctrl-C
     cannot interrupt it.
+
+    Returns:
+        A pointer to the object that does not keep it alive.
     """
-    _held[ref(owner, _held.pop)] = held
+    _held[ref(owner, _held.pop)] = (*others, native)
+    return ffi.cast(f"{kind} *", native)
 
 
 def free_early(owner: object) -> None:
-    """Free the objects of `free_with` now, while `owner` is still alive."""
+    """Free the objects of `owned` now, while `owner` is still alive."""
     _held.pop(ref(owner), None)
 
 
@@ -158,7 +174,7 @@ def ggml_commit() -> str:
 
 def derive_seed(seed: int, index: int) -> int:
     """Return the seed, a uint32, of prompt `index` in a call with seed `seed`."""
-    return lib.lh_derive_seed(seed, index)
+    return int(lib.lh_derive_seed(seed, index))
 
 
 def _check_library() -> None:
@@ -170,7 +186,7 @@ def _check_library() -> None:
 
 def min_prefix_tokens(n_cells: int) -> int:
     """Return the minimum length of a prefix in tokens: `lh_min_prefix_tokens`."""
-    return lib.lh_min_prefix_tokens(n_cells)
+    return int(lib.lh_min_prefix_tokens(n_cells))
 
 
 def prefix_tree(
@@ -223,9 +239,6 @@ class GpuMemory:
     Attributes:
         name: Name of the device, such as "CUDA0".
         description: Name of the product.
-        free_bytes: Free memory in bytes.
-        total_bytes: Total memory in bytes.
-        shares_memory: Whether its memory is the processor's memory.
     """
 
     name: str

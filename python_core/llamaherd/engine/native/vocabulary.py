@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.native.shim import check, decoded, ffi, lib, text_or_none
@@ -19,34 +20,25 @@ def tokenize(
     model: CData, text: str, *, add_special: bool, parse_special: bool
 ) -> array[int]:
     """Tokenize a text (`llama_tokenize`) into int32[n_tokens]."""
-    utf8 = text.encode()
-    return _filled(
-        "int32_t",
-        len(utf8) + 8,
-        lambda *out: lib.lh_tokenize(
-            model, utf8, len(utf8), add_special, parse_special, *out
-        ),
-    )
+    return _tokens(lib.lh_tokenize, model, text, add_special, parse_special)
 
 
 def tokenize_inside(model: CData, text: str) -> array[int]:
     """Tokenize the continuation of another text into int32[n_tokens]."""
-    utf8 = text.encode()
-    return _filled(
-        "int32_t",
-        len(utf8) + 8,
-        lambda *out: lib.lh_tokenize_inside(model, utf8, len(utf8), *out),
-    )
+    return _tokens(lib.lh_tokenize_inside, model, text)
 
 
 def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
     """Tokenize a prompt (`lh_tokenize_prompt`) into int32[n_tokens]."""
+    return _tokens(lib.lh_tokenize_prompt, model, text, parse_special)
+
+
+def _tokens(
+    function: Callable[..., int], model: CData, text: str, *options: int
+) -> array[int]:
     utf8 = text.encode()
-    return _filled(
-        "int32_t",
-        len(utf8) + 8,
-        lambda *out: lib.lh_tokenize_prompt(model, utf8, len(utf8), parse_special, *out),
-    )
+    call = partial(function, model, utf8, len(utf8), *options)
+    return _filled("int32_t", len(utf8) + 8, call)
 
 
 def detokenize(
@@ -74,26 +66,17 @@ def token_bytes(model: CData, token: int) -> bytes:
 def _bytes_of(
     model: CData, tokens: array[int], *, remove_special: bool, unparse_special: bool
 ) -> bytes:
-    pointer = ffi.from_buffer("int32_t[]", tokens)
-    filled = _filled(
-        "char",
-        8 * len(tokens) + 16,
-        lambda *out: lib.lh_detokenize(
-            model, pointer, len(tokens), remove_special, unparse_special, *out
-        ),
-    )
-    return filled.tobytes()
+    pointer, n = ffi.from_buffer("int32_t[]", tokens), len(tokens)
+    options = (remove_special, unparse_special)
+    call = partial(lib.lh_detokenize, model, pointer, n, *options)
+    return _filled("char", 8 * n + 16, call).tobytes()
 
 
 def mark_literals(model: CData, text: str) -> str:
     """Return the text with literal marks around the texts of special tokens."""
     utf8 = text.encode()
-    filled = _filled(
-        "char",
-        2 * len(utf8) + 64,
-        lambda *out: lib.lh_mark_literals(model, utf8, len(utf8), *out),
-    )
-    return decoded(filled.tobytes())
+    call = partial(lib.lh_mark_literals, model, utf8, len(utf8))
+    return decoded(_filled("char", 2 * len(utf8) + 64, call).tobytes())
 
 
 def _filled(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.schedule.client import Continued
-from llamaherd.engine.schedule.prefixes import n_common
 
 if TYPE_CHECKING:
     from array import array
@@ -112,8 +112,6 @@ class KeptAnswers:
         Args:
             is_alone: Whether no other client runs. Otherwise kept prompts between the
                 running ones would divide their batches.
-
-        Returns: See `evict`.
         """
         evicted: list[tuple[Client, int]] = []
         while True:

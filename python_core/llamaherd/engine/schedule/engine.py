@@ -106,8 +106,6 @@ class Engine(Protocol):
         """Submit a request.
 
         Args:
-            id_: Identifier, unique among the requests that are not released.
-            request: Request to run.
             fork_from: Id of a held prefix with which the request's tokens start. If the
                 prefix is a whole prompt, it may equal the tokens of the request. Or id
                 of a request that has ended and kept its cells, see `kept`.
@@ -117,10 +115,6 @@ class Engine(Protocol):
                 the request.
             may_draft: Whether draft tokens may be computed for the request.
             is_watched: Whether the first generated token of the request is an event.
-
-        Raises:
-            ValueError: The request cannot be run, for example because its grammar does
-                not parse.
         """
 
     def run(
@@ -188,11 +182,7 @@ class Engine(Protocol):
         """Remove all requests."""
 
     def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
-        """Replace the KV cache by a cache of another size. All requests must be paused.
-
-        Raises:
-            ContextError: There is not enough memory; the cache keeps its size.
-        """
+        """Replace the KV cache by one of another size. All requests must be paused."""
 
     def close(self) -> None:
         """Free all memory. Only `abort` and `wake` may be called afterwards."""

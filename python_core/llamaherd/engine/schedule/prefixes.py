@@ -9,11 +9,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from llamaherd.engine.core.request import n_common
 from llamaherd.engine.schedule.client import State
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from llamaherd.engine.schedule.client import Client
 
@@ -88,6 +89,33 @@ class PrefixTree:
         self, indices_of: Sequence[Sequence[int]], lengths: Sequence[int], n_least: int
     ) -> PrefixTree:
         """Return the tree of all prompts; equal prompts share a node of all tokens."""
+
+        def below(i: int, node: int) -> int:
+            is_shared = len(indices_of[i]) > 1 and (node >= 0 or lengths[i] >= n_least)
+            return lengths[i] if is_shared else 0
+
+        return self._grown(indices_of, lambda _: (), below)
+
+    def below(self, lengths: Iterable[Sequence[int]]) -> PrefixTree:
+        """Return the tree with further nodes above its roots, in depth-first order."""
+        left = iter(lengths)
+        indices_of = [[i] for i in range(len(self.node_of))]
+        return self._grown(indices_of, lambda _: next(left), lambda *_: 0)
+
+    def _grown(
+        self,
+        indices_of: Sequence[Sequence[int]],
+        above: Callable[[int], Sequence[int]],
+        below: Callable[[int, int], int],
+    ) -> PrefixTree:
+        """Return the tree with more prompts and nodes.
+
+        Args:
+            indices_of: Indices of the new prompts in place of each prompt.
+            above: Lengths of nested nodes above the root of prompt i.
+            below: Length of a node between the node of prompt i and its new prompts; 0
+                for none.
+        """
         order: list[int] = []
         node_of = [-1] * sum(map(len, indices_of))
         parent: list[int] = []
@@ -95,56 +123,31 @@ class PrefixTree:
         prompt: list[int] = []
         renumbered: list[int] = []
 
-        def add(above: int, n_tokens: int, i: int) -> int:
-            parent.append(above)
+        def add(node: int, n_tokens: int, i: int) -> int:
+            parent.append(node)
             length.append(n_tokens)
             prompt.append(indices_of[i][0])
             return len(parent) - 1
 
+        def renumber(node: int, i: int) -> int:
+            if node >= 0:
+                return renumbered[node]
+            for n_tokens in above(i):
+                node = add(node, n_tokens, i)
+            return node
+
         for i in self.order:
             for k in range(len(renumbered), self.node_of[i] + 1):  # new nodes
-                above = renumbered[self.parent[k]] if self.parent[k] >= 0 else -1
-                renumbered.append(add(above, self.length[k], self.prompt[k]))
-            node = renumbered[self.node_of[i]] if self.node_of[i] >= 0 else -1
-            if len(indices_of[i]) > 1 and (node >= 0 or lengths[i] >= n_least):
-                node = add(node, lengths[i], i)
+                node = renumber(self.parent[k], self.prompt[k])
+                renumbered.append(add(node, self.length[k], self.prompt[k]))
+            node = renumber(self.node_of[i], i)
+            if n_below := below(i, node):
+                node = add(node, n_below, i)
             for index in indices_of[i]:
                 node_of[index] = node
             order += indices_of[i]
         return PrefixTree(
             order=order, node_of=node_of, parent=parent, length=length, prompt=prompt
-        )
-
-    def below(self, lengths: Sequence[Sequence[int]]) -> PrefixTree:
-        """Return the tree with further nodes above its roots."""
-        parent: list[int] = []
-        length: list[int] = []
-        prompt: list[int] = []
-        node_of = [-1] * len(self.node_of)
-        renumbered: list[int] = []
-        left = iter(lengths)
-
-        def add(above: int, n_tokens: int, i: int) -> int:
-            parent.append(above)
-            length.append(n_tokens)
-            prompt.append(i)
-            return len(parent) - 1
-
-        def add_above(i: int) -> int:
-            above = -1
-            for n_tokens in next(left):
-                above = add(above, n_tokens, i)
-            return above
-
-        for i in self.order:
-            for k in range(len(renumbered), self.node_of[i] + 1):  # new nodes
-                old = self.parent[k]
-                above = renumbered[old] if old >= 0 else add_above(self.prompt[k])
-                renumbered.append(add(above, self.length[k], self.prompt[k]))
-            node = self.node_of[i]
-            node_of[i] = renumbered[node] if node >= 0 else add_above(i)
-        return PrefixTree(
-            order=self.order, node_of=node_of, parent=parent, length=length, prompt=prompt
         )
 
     def limited(self, max_depth: int) -> PrefixTree:
@@ -313,15 +316,3 @@ def _head(tokens: array[int]) -> bytes:
 
 def _hash(prefix: Client) -> int:
     return hash(prefix.request.tokens.tobytes())
-
-
-def n_common(a: array[int], b: array[int]) -> int:
-    """Return the number of tokens with which both prompts begin."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -8,17 +8,17 @@ plan depends only on the prompts, so every machine computes the same plan.
 
 from __future__ import annotations
 
-import heapq
 import sys
 from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.request import n_common
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHUNK = 8192  # number of prompts that are sorted together, because Python objects need
-# much memory
+_CHUNK = 8192  # number of prompts whose common beginning is found together
 _TOKEN_BYTES = 4
-
-_S = TypeVar("_S", bytearray, "array[int]")
 
 
 class Keys:
@@ -39,71 +36,44 @@ class Keys:
     The common beginning of all prompts, such as a codebook, is stored once.
 
     Args:
-        prompts: Token ids of each prompt, int32[n_tokens]. The prompts are read one at
+        prompts: Token ids of each prompt, int32[n_tokens]. The prompts are read some at
             a time.
     """
 
     def __init__(self, prompts: Iterable[array[int]]) -> None:
-        self._head: array[int] | None = None
-        self._bytes = bytearray()
-        self._ends = array("q", [0])
-        self._sorted: list[array[int]] = []  # indices of prompts, in several lists
+        self._head = array("i")
+        self._keys: list[bytes] = []
         left = iter(prompts)
         while chunk := list(islice(left, _CHUNK)):
-            n_head = self._shorten_head(chunk)
-            keys = [_key(prompt[n_head:]) for prompt in chunk]
-            first = len(self)
-            ranks = sorted(range(len(keys)), key=keys.__getitem__)
-            self._sorted.append(array("q", [first + k for k in ranks]))
-            self._append(keys)
+            old = self._head if self._keys else chunk[0]
+            n_head = min(n_common(prompt, old) for prompt in chunk)
+            if n_head < len(old) and self._keys:
+                dropped = _key(old[n_head:])
+                self._keys = [dropped + key for key in self._keys]
+            self._head = old[:n_head]
+            self._keys += [_key(prompt[n_head:]) for prompt in chunk]
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __getitem__(self, i: int) -> bytearray:
-        """Return the key of prompt i, without the common beginning of all prompts."""
-        return self._bytes[self._ends[i] : self._ends[i + 1]]
+        return len(self._keys)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """int64[n_prompts], number of tokens of each prompt."""
-        n_rest = np.diff(np.array(self._ends, dtype=np.int64)) // _TOKEN_BYTES
-        return np.asarray(n_rest + len(self._head or ()))
+        n_bytes = np.fromiter(map(len, self._keys), dtype=np.int64, count=len(self))
+        return np.asarray(n_bytes // _TOKEN_BYTES + len(self._head))
 
     def order(self) -> NDArray[np.int64]:
         """int64[n_prompts], indices of the prompts in sorted (stable) order."""
-        merged = heapq.merge(*self._sorted, key=self.__getitem__)
-        return np.fromiter(merged, dtype=np.int64, count=len(self))
+        order = sorted(range(len(self)), key=self._keys.__getitem__)
+        return np.array(order, dtype=np.int64)
 
     def shared(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64[n_prompts], count of tokens shared with the previous key in `order`."""
         shared = np.zeros(len(self), dtype=np.int64)
-        n_head = len(self._head or ())
-        before = None
-        for k, i in enumerate(order.tolist()):
-            key = self[i]
-            if before is not None:
-                shared[k] = n_head + _n_common(before, key, _TOKEN_BYTES)
-            before = key
+        keys = (self._keys[i] for i in order)
+        for k, (before, key) in enumerate(pairwise(keys), start=1):
+            shared[k] = len(self._head) + n_common(before, key) // _TOKEN_BYTES
         return shared
-
-    def _append(self, keys: Iterable[bytes]) -> None:
-        for key in keys:
-            self._bytes += key
-            self._ends.append(len(self._bytes))
-
-    def _shorten_head(self, chunk: list[array[int]]) -> int:
-        """Shorten the common beginning to fit further prompts, and return it."""
-        old = head = chunk[0] if self._head is None else self._head
-        for prompt in chunk:
-            if prompt[: len(head)] != head:
-                head = head[: _n_common(prompt, head, 1)]
-        self._head = head[:]
-        if len(head) < len(old) and len(self):
-            dropped, kept, ends = _key(old[len(head) :]), self._bytes, self._ends
-            self._bytes, self._ends = bytearray(), array("q", [0])
-            self._append(dropped + kept[a:b] for a, b in pairwise(ends))
-        return len(head)
 
 
 def _key(tokens: array[int]) -> bytes:
@@ -111,19 +81,6 @@ def _key(tokens: array[int]) -> bytes:
     if sys.byteorder == "little":
         tokens.byteswap()
     return tokens.tobytes()
-
-
-def _n_common(a: _S, b: _S, width: int) -> int:
-    """Return the number of first tokens that two keys share."""
-    low, high = 0, min(len(a), len(b)) // width
-    while low < high:
-        middle = (low + high + 1) // 2
-        start, end = low * width, middle * width
-        if a[start:end] == b[start:end]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 # Maximum distance of a cut from the position for equal shares, relative to a share.
@@ -139,7 +96,6 @@ class DepthFirst:
     Args:
         prompts: Prompts, each an int32[n_tokens]; read one at a time.
         n_answer: Number of tokens that an answer costs: one number, or one per prompt.
-        order: Indices of the prompts in depth-first order; None computes them.
 
     Attributes:
         order: int64[n_prompts], indices of the prompts; equal prompts in the given order.
@@ -237,9 +193,7 @@ def plan_shards(
     """Divide prompts into shards of about equal cost, cutting few shared prefixes.
 
     Args:
-        prompts: Prompts, each an int32[n_tokens]; read one at a time.
         n_shards: Number of shards, at least 1; some are empty if there are fewer prompts.
-        n_answer: Number of tokens that an answer costs: one number, or one per prompt.
     """
     if n_shards < 1:
         raise ArgumentError(

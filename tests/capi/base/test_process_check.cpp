@@ -9,8 +9,8 @@
 #include <functional>
 
 #include "amx.hpp"
-#include "fork_guard.hpp"
 #include "newrllama_capi.h"
+#include "process_check.hpp"
 #include "toy.hpp"
 
 namespace {
