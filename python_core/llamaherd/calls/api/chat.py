@@ -253,11 +253,7 @@ class Chat(Conversation, ClosedByWith):
     def _submit(
         self, text: str | None, settings: Mapping[str, Any], interrupts: Interrupts
     ) -> Reply:
-        """Submit a question as soon as no other question is being answered.
-
-        Args:
-            text: Question; None asks the last question again.
-        """
+        """Submit a question (None: the last one) when no other is being answered."""
         while True:
             with interrupts.let_through():
                 self._settle()

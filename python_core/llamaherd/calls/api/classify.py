@@ -134,11 +134,7 @@ def prepare_classify(
     journal: Journal | None = None,
     places: Sequence[int] | None = None,
 ) -> HostedCall[ClassifyResults]:
-    """Create the work of the `Job` of `start_classify`.
-
-    If an open `journal` is given, it replaces the journal in the options, and the call
-    does not close it. For `places` see `make_requests`.
-    """
+    """Create the work of `start_classify`; it does not close a `journal` that is open."""
     context = open_context(context)
     known = checked_labels(options.labels)
     normalize = options.normalize

@@ -97,11 +97,7 @@ class Question:
 def make_question(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Question:
-    """Create the request for a question that follows a conversation.
-
-    If few cells of the context are free, the limit of the answer is less than
-    `max_tokens`, and the limit of a thought is less than the default budget.
-    """
+    """Create the request for a question; its limits are reduced to the free cells."""
     request = _request(host, turns, text, options)
     is_default = options.thinking in (None, Thinking())
     fitted = _fitted(request, _capacity(host), cuts_thought=is_default)
@@ -126,12 +122,7 @@ def make_batch(
     texts: object,
     settings: Mapping[str, Any],
 ) -> tuple[list[list[dict[str, object]] | Refused], dict[str, Any]]:
-    """Return the prompts for many questions, and the arguments of their call.
-
-    Args:
-        system: Text of the system message; None for no message.
-        texts: Questions; a `Refused` fails alone.
-    """
+    """Return the prompts for many questions, and the arguments of their call."""
     given_texts = [
         text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
         for i, text in enumerate(checks.prompt_list(texts, "texts", ""))

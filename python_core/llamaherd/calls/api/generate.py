@@ -161,13 +161,7 @@ def prepare_generate(
     places: Sequence[int] | None = None,
     tells_cut: bool = True,
 ) -> HostedCall[Results]:
-    """Create the work of the `Job` of `start_parallel`.
-
-    Args:
-        context: Context to run in; a `llama_cpp.Llama` gets its own context.
-        journal: Open journal that replaces the journal in the options. The call does
-            not close this journal.
-    """
+    """Create the work of `start_parallel`; it does not close a `journal` that is open."""
     context = as_context(context)
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))

@@ -34,15 +34,7 @@ def run_to_end(
     prompts: object = (),
     nothing: Callable[[int], _R] | None = None,
 ) -> _R:
-    """Run a call until it ends, Ctrl-C is pressed, or code of the caller raises an error.
-
-    All finished results are kept. An error of a function for progress, or a warning that
-    a filter turned into an error, is raised with the attribute `results`.
-
-    Args:
-        nothing: Function that creates results for a number of prompts that have not
-            begun. None if the call has no partial results.
-    """
+    """Run a call to its end; Ctrl-C and errors of the caller keep finished results."""
     results: _R | None = None
     call = begun()
     try:
@@ -95,10 +87,7 @@ def start(prepare: Callable[[], Runnable[_R]]) -> Job[_R]: ...
 @overload
 def start(prepare: Callable[[], _W], kind: Callable[[_W], _J]) -> _J: ...
 def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
-    """Start a call and return at once.
-
-    Invalid arguments raise an error before anything runs.
-    """
+    """Start a call; invalid arguments raise an error before anything runs."""
     with Interrupts() as interrupts:
         with interrupts.let_through():
             work = prepare()
@@ -159,11 +148,7 @@ _noted: set[str] = set()  # paths of models for which the note was issued
 
 
 def note_slow_file(host: Host, n_prompts: int) -> None:
-    """Warn once if a call is long, and its model is of a type that is slow here.
-
-    Warns:
-        UserWarning: The type of the model's weights is slow on this processor.
-    """
+    """Warn once if a call is long, and its model is of a type that is slow here."""
     if n_prompts < MANY or isinstance(host, Elsewhere):
         return
     model = host.model

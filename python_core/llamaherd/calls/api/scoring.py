@@ -101,11 +101,7 @@ def scoring(
     n: int = 1,
     seed: int = 0,
 ) -> Scoring[_R]:
-    """Create a scoring call, in which `convert` converts the results of the requests.
-
-    The call does not close a `journal` that is already open. For `name` and `n_beside`
-    see `Scoring`, for `n` and `seed` see `Call`.
-    """
+    """Create a scoring call; it does not close a `journal` that is open."""
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
     file = options.journal if journal is None else journal
     runnable = call if file is None else recorded(call, context, file)

@@ -140,11 +140,7 @@ def question(text: str) -> Turn:
 
 
 def answer(result: Result, prefix: str | None) -> Turn:
-    """Create a message of the model.
-
-    Args:
-        result: Answer, or an interrupted answer with its text so far.
-    """
+    """Create a message of the model."""
     text = result.partial if result.text is None else result.text
     turn: Turn = {"role": "assistant", "content": (prefix or "") + (text or "")}
     if result.thinking:
@@ -160,12 +156,7 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
 
 
 def checked_turns(messages: object) -> tuple[str | None, list[Turn]]:
-    """Check saved turns.
-
-    Returns:
-        Text of the system message (None without a system message), and the other
-        messages.
-    """
+    """Check saved turns; return the text of the system message and the other turns."""
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
             f"must be a list of messages, not {checks.shown(messages)}", argument="turns"

@@ -227,11 +227,7 @@ def opened(prompt: str) -> str:
 
 
 def low_coverage(coverage: Floats) -> str:
-    """Return a sentence about a low median coverage; "" if the coverage is not low.
-
-    Args:
-        coverage: float64[n], total probability of all labels; NaN if it is unknown.
-    """
+    """Return a sentence about a low median of float64[n] coverages, or ""."""
     known = coverage[~np.isnan(coverage)]
     if not len(known) or (middle := float(np.median(known))) >= LOW_COVERAGE:
         return ""
@@ -242,11 +238,7 @@ def low_coverage(coverage: Floats) -> str:
 
 
 def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) -> str:
-    """Return the likely cause of a low coverage, as a sentence.
-
-    Args:
-        prompt: A prompt in the form that the model reads. Only its end is examined.
-    """
+    """Return the likely cause of a low coverage, as a sentence."""
     if not isinstance(prompt, str) or not prompt:
         return "Prompts may end where no label can follow"
     marker = opened(prompt)

@@ -92,13 +92,7 @@ def checked_labels(labels: object) -> Labels:
 def check_different(
     labels: Labels, by_prompt: Sequence[Continuations | None], names: Sequence[str]
 ) -> None:
-    """Check that labels have different tokens after each prompt.
-
-    Otherwise both labels would get the probability of the same tokens.
-
-    Args:
-        by_prompt: Continuations of each prompt; None if it failed.
-    """
+    """Check that no two labels have the same tokens, and so one probability."""
     for i, continuations in enumerate(by_prompt):
         equal = None if continuations is None else continuations.equal
         if equal is not None:

@@ -51,14 +51,7 @@ def rendered_prompts(
     *,
     is_silent: bool = False,
 ) -> list[Rendered]:
-    """Render prompts as text and determine the stages of their thoughts.
-
-    Args:
-        prompts: Texts or token ids; with `chat` see `chat_prompts`.
-
-    Warns:
-        ThinkingWarning: The model would think, but answers are constrained.
-    """
+    """Render prompts as text and determine the stages of their thoughts."""
     if not options.chat:
         check_no_chat(options)
         return _raw(model, prompts, is_constrained)
@@ -123,11 +116,7 @@ def _chats(
 
 
 def notice_thinking(model: Model, options: PromptOptions) -> None:
-    """Warn on the caller's thread if the call renders its prompts on another thread.
-
-    Warns:
-        ThinkingWarning: The model would think, but answers are constrained.
-    """
+    """Warn on the caller's thread if the call renders its prompts on another thread."""
     if options.chat:
         _chats(model, [], options, is_constrained=True)
 

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Some tokenizers of libllama take time quadratic in the number of tokens.
 _PIECE_CHARS = 4096
 # Number of compiled constraints that a model caches (see
 # capi_shim/sampling/prepared.cpp). Constraints beyond this number are compiled again at
@@ -291,11 +292,7 @@ def too_long_for(model: Model, request: Request) -> str:
 
 
 def surely_too_long(model: Model, name: Name, text: str) -> str:
-    """Return an error message if a text certainly exceeds the training context; else "".
-
-    Some of libllama's tokenizers take time quadratic in the number of tokens. A long text
-    is therefore tokenized in pieces, which together have about as many tokens.
-    """
+    """Return why a text certainly exceeds the training context; "" otherwise."""
     n_most = model.n_ctx_train
     if len(text) <= n_most:
         return ""
@@ -412,11 +409,7 @@ def _prepare_each(
     keys: Sequence[object],
     constraints: Constraints,
 ) -> dict[object, str]:
-    """Compile the constraints given per prompt on the caller's thread.
-
-    Returns:
-        A dict from the key of each invalid constraint to its problem.
-    """
+    """Compile constraints on the caller's thread; return problems by constraint."""
     different = {
         key: (i, sampling)
         for i, (key, sampling) in enumerate(zip(keys, settings, strict=True))

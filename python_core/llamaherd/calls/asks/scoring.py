@@ -85,10 +85,7 @@ class Continuations:
         return [scores[node] for node in self._paths[i]]
 
     def logprob(self, i: int, scores: Sequence[float]) -> float:
-        """Return the log-probability that continuation i is generated and ends there.
-
-        The error is about 1e-7 / P(the continuation ends there), see `_LEAST_REST`.
-        """
+        """Return log P(continuation i is generated and ends there), see `_LEAST_REST`."""
         return sum(self.token_logprobs(i, scores)) + self._end_logprob(i, scores)
 
     def _end_logprob(self, i: int, scores: Sequence[float]) -> float:
@@ -110,14 +107,7 @@ def scoring_request(
     thought: ThoughtStage | None = None,
     behind: BehindThoughts | None = None,
 ) -> tuple[Request, Continuations | None, list[array[int]]]:
-    """Create a request for the log-probabilities of continuations of one prompt.
-
-    Args:
-        thought: Thought between prompt and continuations; None without a thought.
-
-    Returns:
-        The request, the continuations (None if the prompt fails), and their tokens.
-    """
+    """Create a request for the log-probabilities of continuations of one prompt."""
     if isinstance(prompt, Refused):
         return _failed(prompt, array("i"), prompt.failure), None, []
     try:
@@ -144,10 +134,7 @@ def scoring_request(
 def text_request(
     model: Model, joiner: Joiner, name: Name, text: object
 ) -> tuple[Request, Continuations | None, list[array[int]]]:
-    """Create a request for the log-probabilities of a text's tokens except the first.
-
-    Takes the arguments of `scoring_request` and returns the same values.
-    """
+    """Create a request for the log-probabilities of a text's tokens except the first."""
     if isinstance(text, Refused):
         return _failed(text, array("i"), text.failure), None, []
     try:

@@ -34,11 +34,7 @@ def help_of(options: type[Options], name: str, more: str = "") -> str:
 def takes(
     options: type[Options], names: type, own_defaults: Mapping[str, Any] | None = None
 ) -> Callable[[_F], _F]:
-    """Decorate a function that has `**settings`: add its options to signature and help.
-
-    `inspect.signature` lists each option with its type and default. In the docstring the
-    entry `**settings` under "Args:" is replaced by an entry for each option.
-    """
+    """Decorate a function with `**settings`: its signature and help list the options."""
     defaults = own_defaults or {}
     kinds = {
         name: getattr(kind, "__forward_arg__", kind)

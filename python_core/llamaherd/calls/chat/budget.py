@@ -61,11 +61,7 @@ class Budget:
             raise TooMuchError(f"it writes more than {self._all:,} characters")
 
     def spend_on(self, value: object) -> None:
-        """Charge a step that reads a value and its elements.
-
-        A value that occurs several times is charged each time, as if it were written
-        out.
-        """
+        """Charge a step that reads a value; elements count as often as they occur."""
         self.spend(len(value) if isinstance(value, str) else 0)
         open_: list[object] = [value]
         while open_:

@@ -57,11 +57,7 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
 
 
 def swap_date(date: dt.date | str | None) -> dt.date | None:
-    """Set the fixed date of all further calls of this thread; return the previous date.
-
-    This function is for callers without `with` blocks, such as R. In Python use
-    `chat_date`. None removes the fixed date.
-    """
+    """Set the date of all calls of this thread, for R; return the previous date."""
     before = _DAY.get()
     _DAY.set(None if date is None else template_date(date).date())
     return before
@@ -240,11 +236,7 @@ def answer_space(
     template: str | None = None,
     variables: Mapping[str, object] | None = None,
 ) -> str:
-    """Return the space that the template writes between a prompt and an answer.
-
-    Llama 2's template writes this space as part of the answer, so a prompt ends without
-    the space.
-    """
+    """Return the space that the template (of Llama 2) writes before an answer."""
     question: list[Mapping[str, object]] = [{"role": "user", "content": "Q"}]
     answered = [*question, {"role": "assistant", "content": "A"}]
     renderer = chat_renderer(model, template=template, variables=variables)

@@ -51,11 +51,7 @@ def prompts_or_refusals(
     name: str = "prompts",
     hint: str | None = None,
 ) -> list[object]:
-    """Return the elements of a list of prompts; a `Refused` for each missing prompt.
-
-    Args:
-        prompts: Texts, token ids or conversations; None, NaN or pandas.NA is missing.
-    """
+    """Return the elements of a list of prompts; a `Refused` for each missing prompt."""
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
     items = checks.prompt_list(prompts, name, hint)
     return [missing if is_missing(item) else item for item in items]
@@ -97,14 +93,7 @@ class ChatPrompt(str):
 def prompt_or_refused(
     model: Model, renderer: Renderer, talk: Messages, prefix: str, *, merges: bool
 ) -> ChatPrompt | Refused:
-    """Render a conversation; return a `Refused` if the template refuses it.
-
-    Args:
-        prefix: Text that the answer starts with. If the last message is from the
-            assistant, the text follows this message.
-        merges: Whether to put the system text into the first message of the user if the
-            template refuses a system message.
-    """
+    """Render a conversation; return a `Refused` if the template refuses it."""
     messages, prefill = split_prefill(talk)
     with model.using() as handle:
         start = vocabulary.mark_literals(handle, prefill + prefix)

@@ -41,11 +41,7 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
         return super().__str__()
 
     def part(self, text: str) -> LiteralText:
-        """Convert a text made from this text to a LiteralText with the same `mark`.
-
-        Returns:
-            The new LiteralText; this object if the text is unchanged.
-        """
+        """Return a text made from this text as a LiteralText with the same `mark`."""
         return self if text == self.text else LiteralText(text, self._mark, is_part=True)
 
     def __str__(self) -> str:

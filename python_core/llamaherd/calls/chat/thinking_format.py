@@ -145,11 +145,7 @@ def format_of(renderer: Renderer) -> ThinkingFormat | None:
 
 
 def find_format(source: str, render: Render) -> ThinkingFormat | None:
-    """Find the format of thoughts of a template.
-
-    Returns: The format; None if the template has no thoughts, or refuses a plain
-        question.
-    """
+    """Find the format of thoughts; None without thoughts or if a question fails."""
     probe = _Probe(render)
     prompt = probe.prompt({}) if _HINT.search(source) else None
     if prompt is None:

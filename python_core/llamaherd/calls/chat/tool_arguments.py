@@ -74,10 +74,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def parameters_of(name: str, tools: Sequence[Mapping[str, object]]) -> Subschema | None:
-    """Return the schema of a function's arguments; None if it is not among the tools.
-
-    Without tools, any function may have any arguments.
-    """
+    """Return the schema of a function's arguments; None if it is not among the tools."""
     for tool in tools:
         function = tool.get("function", tool)
         if isinstance(function, Mapping) and function.get("name") == name:
@@ -87,11 +84,7 @@ def parameters_of(name: str, tools: Sequence[Mapping[str, object]]) -> Subschema
 
 
 def typed(name: str, value: object, owner: Subschema) -> object:
-    """Return the value of an argument, in which untyped texts have their declared types.
-
-    Args:
-        name: Name of the argument, or of a field within an argument.
-    """
+    """Return an argument in which untyped texts have their declared types."""
     return _typed(name, value, _field(owner, name)) if _is_untyped(value) else value
 
 

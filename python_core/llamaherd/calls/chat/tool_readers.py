@@ -39,12 +39,7 @@ _SPACES = re.compile(r"\s*")
 
 
 def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
-    """Read the calls in JSON that start at a position: single calls or lists of calls.
-
-    Returns: The calls, their end, and why the text after them is not JSON; "" if it does
-
-    not begin like JSON.
-    """
+    """Read JSON calls at a position; return them, their end, and what is wrong there."""
     calls: list[WrittenCall] = []
     while True:
         start = _end_of(_BETWEEN, text, at)
@@ -92,12 +87,7 @@ def _read_json(opening: str, closing: str, text: str) -> Pieces:
 def _read_named(
     opening: re.Pattern[str], closing: re.Pattern[str], text: str
 ) -> Iterator[str | WrittenCall]:
-    """Read calls whose marker has the name, followed by the arguments in JSON.
-
-    Args:
-        closing: Pattern of the marker after the arguments. The end of the answer ends
-            complete arguments, too.
-    """
+    """Read calls whose marker has the name, followed by the arguments in JSON."""
     at = 0
     while start := opening.search(text, at):
         yield text[at : start.start()]
@@ -234,10 +224,7 @@ _LLAMA_NAME = re.compile(r'\{\s*"name"\s*:\s*"([^"]*)"')
 
 
 def _read_llama(text: str) -> Pieces:
-    """Read an answer of one call in JSON, or of several calls separated by semicolons.
-
-    Without a mark, an answer in JSON is a call only if its function was declared.
-    """
+    """Read JSON calls; without a mark, only calls of declared functions."""
     body = text.lstrip()
     is_marked = body.startswith(_LLAMA_MARK)
     body = body.removeprefix(_LLAMA_MARK)
@@ -290,15 +277,7 @@ _FORMATS: TemplateCache[str, ToolFormat | None] = TemplateCache()
 
 
 def tool_format_of(renderer: Renderer) -> ToolFormat | None:
-    """Find the format in which a template writes tool calls.
-
-    The result is the first format whose reader can read back a call that the template
-    wrote.
-
-    Returns:
-        The format; None if the template writes no calls, or writes them in another
-        format.
-    """
+    """Return the first format that reads back a call of the template, or None."""
     return _FORMATS.get(renderer.source, lambda: _found(renderer))
 
 

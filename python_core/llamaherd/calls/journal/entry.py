@@ -234,11 +234,7 @@ def read_thoughts(db: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
 def with_thought(
     entry: JournalEntry, row: tuple[Any, ...], thought: tuple[Any, ...] | None
 ) -> JournalEntry:
-    """Return an entry with its stored thought.
-
-    Args:
-        thought: Row of the thought; None if the journal has no thought for the entry.
-    """
+    """Return an entry with its stored thought."""
     prompt = f"{entry.prompt!r:.60}"
     if thought is None:
         raise DamagedError(f"the thought before the answer to {prompt} is missing")

@@ -78,10 +78,7 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def _is_share(path: PurePath) -> bool:
-    r"""Whether a path of Windows names a shared folder, as `\\server\folder`.
-
-    `os.path.realpath` returns such a path also for a letter that a shared folder has.
-    """
+    r"""Whether a path of Windows names a shared folder, as `\\server\folder`."""
     text = str(path).upper()
     is_device = text.startswith(("\\\\?\\", "\\\\.\\"))
     return text.startswith("\\\\?\\UNC\\" if is_device else "\\\\")
@@ -383,10 +380,7 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
 
 
 def first_day(path: str) -> dt.date | None:
-    """Return the date of the first result in a journal; None if it cannot be read.
-
-    Errors in the file are not reported here, but when the journal is opened.
-    """
+    """Return the date of the first result in a journal; None if it cannot be read."""
     file = Path(path).expanduser().absolute()
     if not file.is_file():
         return None

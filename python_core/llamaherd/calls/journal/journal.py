@@ -239,10 +239,7 @@ class Journal:
         return None if row is None else bytes(row[0])
 
     def add_model_hash(self, state: str, sha256: bytes) -> None:
-        """Store the SHA-256 of a model file.
-
-        If this fails, a later call computes it again.
-        """
+        """Store the SHA-256 of a model file; failures are ignored, it is hashed again."""
         with suppress(sqlite3.Error):
             self._db.execute(
                 "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",

@@ -28,11 +28,7 @@ MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes q
 
 
 def settings_of(request: Request) -> dict[str, Any]:
-    """Return the settings of a request without its tokens, continuations and seed.
-
-    If this function returns equal settings for two requests, `settings_json` is equal,
-    too, in the same context.
-    """
+    """Return the settings that make the same `settings_json` in the same context."""
     thought = request.thought
     if thought is not None and thought.seed:
         request = replace(request, thought=replace(thought, seed=0))
@@ -48,11 +44,7 @@ def settings_of(request: Request) -> dict[str, Any]:
 
 
 def settings_json(request: Request, context: Mapping[str, object]) -> str:
-    """Return the settings that affect the result, as a JSON object.
-
-    The object contains only sampling settings that differ from the defaults. A setting
-    added by a later version therefore does not change the keys of stored results.
-    """
+    """Return the changed settings as JSON: a new setting keeps the old keys."""
     settings = settings_of(request)
     sampling = settings.pop("sampling")
     if request.thought is not None:
@@ -89,12 +81,7 @@ def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
 
 
 def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
-    """Return the key of a result, 32 bytes.
-
-    Args:
-        request: Request of the result. Its seeds affect the key only if tokens are
-            sampled.
-    """
+    """Return the key of a result, 32 bytes; seeds count only if tokens are sampled."""
     tokens = request.tokens.tobytes()
     tree = b"" if request.tree is None else request.tree.to_bytes()
     seed = "greedy" if request.sampling.is_greedy else str(request.seed)

@@ -39,11 +39,7 @@ _WRONG = "the log-probabilities stored for a prompt do not match its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:
-    """Return the log-probabilities to store for a score or for an answer's tokens.
-
-    For an answer, the alternatives of each token follow: their number, then pairs of
-    token and log-probability.
-    """
+    """Return log-probabilities to store; those of alternatives come last."""
     if output.scores is not None:
         return array("d", output.scores)
     if output.logprobs is None:
@@ -95,12 +91,7 @@ _REASON: dict[Finish, FinishReason] = {
 def recorded(
     call: Call, context: Host, journal: str | os.PathLike[str] | Journal
 ) -> RecordedCall:
-    """Return a call that runs another call and stores its results in a journal.
-
-    Args:
-        journal: Path of the journal, created if it does not exist; or an open journal,
-            which stays open.
-    """
+    """Return a call that stores its results in a journal; an open journal stays open."""
     check_unchanged(context.file)
     for lora in context.loras:
         check_unchanged(lora.file)

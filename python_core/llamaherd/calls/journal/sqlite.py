@@ -190,11 +190,7 @@ def problem_of_schema(
     *,
     may_have_more: bool = False,
 ) -> str:
-    """Return why the tables of a file are not those of a format; "" if they are.
-
-    Triggers, views and indices are refused: a trigger could change or drop stored data, a
-    view could replace a table, and an index on an expression could fail.
-    """
+    """Return why tables are not those of a format, or ""; a trigger could change data."""
     expected, known = tables_of(schema), tables_of(schema + optional)
     tables: dict[str, str] = {}
     for kind, name, sql in db.execute(_OBJECTS):

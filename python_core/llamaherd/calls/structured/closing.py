@@ -117,11 +117,7 @@ class _Closer:
         return root
 
     def value(self, schema: object, place: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return the closed schema of a value.
-
-        Args:
-            place: Reference to the schema, if a copy of the schema around it is made.
-        """
+        """Return the closed schema of a value; in a copy, a reference to `place`."""
         if place is not None and isinstance(schema, dict):
             return {"$ref": place}
         return self._object(schema, _ALONE, None)
@@ -161,12 +157,7 @@ class _Closer:
     def _copy(
         self, schema: object, inner: dict[int, _Around] | None, place: str | None
     ) -> Any:  # noqa: ANN401
-        """Return a schema with closed values.
-
-        Args:
-            inner: Schemas around its choices, by the id of their list. None closes each
-                part of the object for itself.
-        """
+        """Return a schema with closed values; `inner` surrounds its choices, by id."""
         if not isinstance(schema, dict):
             return schema
         copy: dict[str, Any] = {}

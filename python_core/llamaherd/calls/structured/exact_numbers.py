@@ -78,11 +78,7 @@ def _is_accepted(kind: str, key: str, value: float) -> bool:
 
 
 def check_values(root: object, every: list[dict[str, Any]]) -> None:
-    """Check that masks enforce each number in `const` and `enum` exactly.
-
-    Args:
-        every: Its subschemas. Other parts can be the target of an anchor.
-    """
+    """Check that masks enforce each number in `const` and `enum` exactly."""
     known = set(map(id, every))
     waiting: list[tuple[object, bool]] = [(root, False)]
     while waiting:

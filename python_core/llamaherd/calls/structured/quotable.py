@@ -262,11 +262,7 @@ class Quotable:
         return QuoteRule(rule.unit, shortest, max(shortest, rule.most))
 
     def _counted(self, unit: Unit) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """Return start positions, end positions, and two counts for each position.
-
-        The two counts are the number of units before the position, and 1 if the
-        position is within a unit, otherwise 0.
-        """
+        """Return starts, ends, and for each position units before it and 1 if in one."""
         text, marks = self.text, self._bounds
         starts = [a for a in marks[:-1] if not text[a].isspace()]
         ends = [b for b in marks[1:] if not text[b - 1].isspace()]
@@ -343,10 +339,7 @@ def quotes_in(value: object) -> list[Quoted]:
 
 
 def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer with positions that count characters from 1.
-
-    In the result, `end` is the number of the last character of a quote.
-    """
+    """Return an answer whose positions count from 1; `end` is the last character."""
     if isinstance(value, Quoted):
         return {**value, "start": value["start"] + 1}
     if isinstance(value, dict):

@@ -83,11 +83,7 @@ def type_quote(
 
 
 def checked_evidence(name: Name, value: object) -> bool | dict[str, Any]:
-    """Check the option `evidence`: False, True or the schema of a quote.
-
-    Returns:
-        False, True, or a dict with unit, least and most.
-    """
+    """Check the option `evidence`: true, false, or a dict with unit, least and most."""
     if isinstance(value, bool):
         return value
     rule = value.get(KEYWORD, value) if isinstance(value, Mapping) else value
@@ -110,11 +106,7 @@ def quote_rule(schema: object) -> QuoteRule | None:
 
 
 def has_quotes(schema: object, root: object = None) -> bool:
-    """Return whether a schema, or a part that its answers follow, is a quote.
-
-    Args:
-        root: Whole schema, to which references lead; None for `schema`.
-    """
+    """Return whether a schema, or a part that its answers follow, is a quote."""
     root = schema if root is None else root
     seen: set[int] = set()
     waiting = [schema]
@@ -144,11 +136,7 @@ def text_has_quotes(schema: str) -> bool:
 
 
 def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
-    """Check the quotes of a schema before the text is known.
-
-    Returns:
-        Keywords that masks cannot enforce.
-    """
+    """Check quotes before the text is known; return the keywords that masks leave."""
     grammar = _Grammar.of(root, "text")
     grammar.read(grammar.root, 0)
     return tuple(sorted(grammar.left))
@@ -195,11 +183,7 @@ def mapped(
     value: object,
     change: Callable[[Any, QuoteRule], Any],
 ) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer with each quote replaced by the result of `change`.
-
-    Args:
-        change: Function called with each quote and its rule; it returns the new value.
-    """
+    """Return an answer with each quote replaced by `change(quote, rule)`."""
 
     def walk(schema: object, part: Any) -> Any:  # noqa: ANN401 - JSON
         schema = resolved(schema, root)

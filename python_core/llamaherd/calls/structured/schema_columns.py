@@ -51,25 +51,13 @@ _SCALARS = {column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN,
 
 
 def read_columns(schemas: Sequence[str]) -> Column:
-    """Returns the type of whole answers.
-
-    Args:
-        schemas: JSON Schemas as JSON texts; each answer follows one of them.
-
-    Returns:
-        The type; an "object" with all fields if all answers are objects.
-    """
+    """Return the type of whole answers that follow any of these JSON texts."""
     roots = [json.loads(schema) for schema in dict.fromkeys(schemas)]
     return _either(_Reader().read(Subschema(root, root), 0) for root in roots)
 
 
 def columns_of(schema: str) -> dict[str, Column]:
-    """Returns the columns of answers that follow a schema, with their stored types.
-
-    Returns:
-        A column for each field, by name; empty if answers need not be objects, or if no
-        field is known.
-    """
+    """Return the stored type of each known field of the answers to a schema."""
     root = read_columns([schema])
     return {name: column.stored for name, column in root.fields}
 
@@ -251,12 +239,7 @@ class SchemaLayout:
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """Return the columns with values that every kind of table can store.
-
-        Returns:
-            The columns, with None for values that a column cannot store, and the
-            reasons by row.
-        """
+        """Return columns, None where a table cannot store a value, and reasons by row."""
         problems: dict[int, str] = {}
         columns = {
             name: cells(name, table[name], column.hold, problems)
@@ -267,11 +250,7 @@ class SchemaLayout:
     def arrays(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, pa.Array], dict[int, str]]:
-        """Return the columns as Arrow arrays.
-
-        Returns:
-            The result of `held`, with arrays.
-        """
+        """Return the result of `held`, with Arrow arrays."""
         columns, problems = self.held(table, dotted=dotted)
         types = self._columns(dotted=dotted)
         return {n: array(column, types[n]) for n, column in columns.items()}, problems

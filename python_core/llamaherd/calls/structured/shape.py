@@ -34,16 +34,7 @@ _MAX_BYTES = 2_000_000  # maximum size of a file
 
 
 def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
-    """Return a JSON Schema as compact JSON.
-
-    Args:
-        source: A JSON Schema as a dict, JSON text or the path of a file; a pydantic
-            model, a dataclass, a TypedDict or another type that pydantic supports.
-
-    Returns:
-        The schema, and a function that converts the text of an answer to a value; None
-        for a plain schema.
-    """
+    """Return a JSON Schema as compact JSON."""
     source = plain(source)
     if isinstance(source, os.PathLike):
         return _of_file(Path(source)), None
@@ -179,12 +170,7 @@ class Shape:
 
 
 def shape_of(source: object, *, closes: bool = False) -> Shape:
-    """Prepare a schema.
-
-    Args:
-        closes: Whether masks allow only the fields that the schema names, see `closed`.
-            The check of an answer has the meaning of JSON Schema.
-    """
+    """Prepare a schema."""
     text, make = schema_text(source)
     root = json.loads(text)
     if has_quotes(root):

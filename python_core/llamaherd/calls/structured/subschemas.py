@@ -23,10 +23,7 @@ OF_NAMED = frozenset(
 
 
 def subschemas(schema: object) -> list[dict[str, Any]]:
-    """Return the schema and all its subschemas, each once, outermost first.
-
-    The result includes the targets of references within the schema.
-    """
+    """Return the schema and all its subschemas, each once, outermost first."""
     check_wanted()
     by_id: dict[int, dict[str, Any]] = {}
     waiting = [schema]
@@ -47,10 +44,7 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
 
 
 def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
-    """Return the target of a reference within a schema; None if it is missing.
-
-    Source: RFC 6901, section 6. Anchors ("#name") are not supported.
-    """
+    """Return the target of a reference within a schema; None if it is missing."""
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
         return None
     target: Any = root
@@ -103,11 +97,7 @@ class Subschema(NamedTuple):
 
 
 def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
-    """Return the schemas that a value other than null may follow, each once.
-
-    The schema itself comes first, then targets of references and members of `allOf`,
-    `anyOf` and `oneOf`.
-    """
+    """Return the schemas that a value other than null may follow, each once."""
     by_id: dict[int, Subschema] = {}
     waiting = [node]
     for current in waiting:  # the list grows during the loop
@@ -177,12 +167,7 @@ def costly_rule(lark: str) -> bool:
 
 
 def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> float:
-    """Return a bound of the states of the patterns that apply to the same text.
-
-    Args:
-        schema: Schema, or one of its subschemas.
-        depth: Number of schemas around this one; the cost of deeper ones is infinite.
-    """
+    """Return a bound of the states of the patterns that apply to the same text."""
     if not isinstance(schema, dict):
         return 1
     if id(schema) in known:

@@ -176,10 +176,7 @@ def _key(value: object) -> object:
 
 
 def violated(**more: object) -> Any:  # noqa: ANN401 - slow to import
-    """Return the violation of a keyword; jsonschema adds its fields, except `more`.
-
-    `reason_of` makes the reason from these fields.
-    """
+    """Return the violation of a keyword; jsonschema adds its fields, except `more`."""
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
     return ValidationError("", **more)
