@@ -107,7 +107,7 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     """Return the entry that a database row contains."""
     prompt = f"{row[5]!r:.60}"
-    if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
+    if row[-1] != _digest(row[:-1]):
         raise DamagedError(f"the data stored for the prompt {prompt} were changed")
     # A row with a valid digest can still be invalid, and SQLite accepts a value of any
     # type in any column.
@@ -175,13 +175,6 @@ def _check_types(row: tuple[Any, ...]) -> None:
 def _digest(row: tuple[Any, ...]) -> bytes:
     """Return a digest of plain values. SQLite does not detect changes in stored texts."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
-
-
-def _digest_of_numpy(row: tuple[Any, ...]) -> bytes:
-    """Return the digest that earlier versions stored for a prompt that numpy held."""
-    values = list(map(repr, row))
-    values[5] = f"np.str_({values[5]})"
-    return blake2b(f"({', '.join(values)})".encode(), digest_size=8).digest()
 
 
 def _little_endian(numbers: array[_N]) -> array[_N]:

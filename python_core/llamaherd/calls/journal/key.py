@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 # Parts of a request that `journal_key` hashes as bytes instead of JSON.
 _AS_BYTES = ("tokens", "tree", "seed")
-# Key that marks the settings of scores. Earlier versions stored a hash of the
-# continuations under "score". They used the hash of one request for all requests of a
-# call, so that two requests could have the same key.
-SCORES = "scores"
-MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes quotes
+SCORES = "scores"  # key that marks the settings of scores
 
 
 def settings_of(request: Request) -> dict[str, Any]:
@@ -33,7 +29,6 @@ def settings_of(request: Request) -> dict[str, Any]:
     if thought is not None and thought.seed:
         request = replace(request, thought=replace(thought, seed=0))
     settings: dict[str, Any] = {
-        # These settings are always present, as in the keys of earlier versions.
         "stop": request.stop,
         "sampling": request.sampling,
         **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},
