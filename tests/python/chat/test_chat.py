@@ -11,7 +11,7 @@ from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.calls.chat.templating import TemplateCache
+from llamaherd.calls.chat.renderer import TemplateCache
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -21,8 +21,7 @@ from llamaherd import GenerationError, JournalError, JournalWarning, SamplingPar
 from llamaherd.calls.journal import sqlite as journal_look
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.journal.key import journal_key, settings_json
-from llamaherd.calls.journal.recording import RecordedCall
-from llamaherd.calls.journal.writer import Writer
+from llamaherd.calls.journal.recording import RecordedCall, Writer
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
@@ -453,7 +452,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
 
     seconds = count()  # a clock that advances by one at each call
     monkeypatch.setattr(
-        "llamaherd.calls.journal.writer.monotonic", lambda: float(next(seconds))
+        "llamaherd.calls.journal.recording.monotonic", lambda: float(next(seconds))
     )
     journal = Journal(folder / "run.sqlite")
     monkeypatch.setattr(journal, "add", fail)

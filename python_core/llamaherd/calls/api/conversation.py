@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
-from llamaherd.engine.model.tokens import n_common_tokens
+from llamaherd.engine.model.tokens import n_common_tokens, prompt_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,7 +162,8 @@ def _tokens(
     """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
     (prompt,) = rendered(host.model, [messages], options)
-    return tokens_or_problem(host.model, "text", prompt, parse_special=True)[0]
+    tokenize = partial(prompt_tokens, host.model, parse_special=True)
+    return tokens_or_problem(host.model, "text", prompt, tokenize)[0]
 
 
 def _capacity(host: Host) -> int:

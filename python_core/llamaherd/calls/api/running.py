@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from llamaherd.calls.journal.recording import recorded
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.hosted import HostedCall, Scored, Scoring
 from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
@@ -18,6 +22,12 @@ from llamaherd.engine.core.words import words
 from llamaherd.engine.hub.profile import cpu_features
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.asks.options import CallOptions
+    from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 _W = TypeVar("_W")
 _J = TypeVar("_J", bound=Job[Any])
+_S = TypeVar("_S", bound=Scored)
 
 
 def run_to_end(
@@ -168,3 +179,34 @@ def _is_slow_here() -> bool:
     """Whether the processor has wide instructions, but none for matrices of any type."""
     features = cpu_features()
     return "avx2" in features and "amx_int8" not in features
+
+
+def open_context(context: Host | Llama) -> Host:
+    """Return the context to run in; raise ContextClosedError if it is closed."""
+    host = as_context(context)
+    host.check_open()
+    return host
+
+
+def scoring(
+    context: Host,
+    prompts: object,
+    requests: Sequence[Request],
+    options: CallOptions,
+    convert: Callable[[Results], _S],
+    *,
+    journal: Journal | None = None,
+    name: str = "prompts",
+    n_beside: int = 0,
+    n: int = 1,
+    seed: int = 0,
+) -> HostedCall[_S]:
+    """Create a scoring call; it does not close a `journal` that is open.
+
+    For `name` and `n_beside` see `Scoring`, for `n` and `seed` see `Call`.
+    """
+    call = Call(requests, seed=seed, on_error=options.on_error, n=n)
+    file = options.journal if journal is None else journal
+    runnable = call if file is None else recorded(call, context, file)
+    scored = Scoring(runnable, convert, name=name, n_beside=n_beside)
+    return HostedCall(context, scored, prompts)

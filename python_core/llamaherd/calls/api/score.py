@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from llamaherd.calls.api.running import none_answered, run_to_end, start
-from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
+from llamaherd.calls.api.running import (
+    none_answered,
+    open_context,
+    run_to_end,
+    scoring,
+    start,
+)
 from llamaherd.calls.asks.continuations import (
     Continuation,
     PerplexityResults,
@@ -18,11 +25,10 @@ from llamaherd.calls.asks.keywords import PerplexitySettings, ScoreSettings
 from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.scoring import text_request
+from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts, scored_text
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.calls.chat.conversations import prompts_or_refusals
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -35,7 +41,9 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
+    from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import ProgressOption
@@ -74,7 +82,7 @@ def score_parallel(
         lambda: prepare_score(context, prompts, continuations, options),
         progress,
         prompts,
-        _nothing_scored,
+        lambda n: _score_results(none_answered(n), [NOT_SCORED] * n, [()] * n),
     )
 
 
@@ -99,40 +107,44 @@ def prepare_score(
     every = prompts_or_refusals(prompts)
     rendered = rendered_prompts(model, every, options, [True] * len(every))
     texts = _checked_continuations(continuations, len(rendered))
-    rows = scored_requests(model, rendered, texts, options)
-
-    def convert(results: Results) -> ScoreResults:
-        scored: list[list[Continuation] | None] = []
-        for result, (_, scored_tokens, tokens), texts_of_prompt in zip(
-            results, rows, texts, strict=True
-        ):
-            scores = result.scores
-            if scored_tokens is None or scores is None:
-                scored.append(None)
-                continue
-            scored.append(
-                [
-                    Continuation(
-                        text=text,
-                        tokens=tokens[j].tolist(),
-                        token_logprobs=np.array(scored_tokens.token_logprobs(j, scores)),
-                    )
-                    for j, text in enumerate(texts_of_prompt)
-                ]
-            )
-        return ScoreResults(
-            continuations=scored,
-            n_given=[len(group) for group in texts],
-            errors=results.errors,
-            finish_reasons=results.finish_reasons,
-            stats=results.stats,
-            thoughts=tuple(map(thought_of, results)) if thinks else None,
-        )
-
+    rows = scored_prompts(model, rendered, texts, options)
     thinks = isinstance(options.thinking, Thinking)
-    requests = [request for request, _, _ in rows]
-    made_call = scoring(context, requests, options, convert)
-    return HostedCall(context, made_call, prompts)
+    requests = [row.request for row in rows]
+    convert = partial(_score_results, prompts=rows, texts=texts, thinks=thinks)
+    return scoring(context, prompts, requests, options, convert)
+
+
+def _score_results(
+    results: Results,
+    prompts: Sequence[ScoredPrompt],
+    texts: Sequence[Sequence[str]],
+    *,
+    thinks: bool = False,
+) -> ScoreResults:
+    scored: list[list[Continuation] | None] = []
+    for result, prompt, own_texts in zip(results, prompts, texts, strict=True):
+        rows = prompt.token_logprobs(result)
+        if rows is None:
+            scored.append(None)
+            continue
+        scored.append(
+            [
+                Continuation(
+                    text=text, tokens=tokens.tolist(), token_logprobs=np.array(row)
+                )
+                for text, tokens, row in zip(
+                    own_texts, prompt.continuations, rows, strict=True
+                )
+            ]
+        )
+    return ScoreResults(
+        continuations=scored,
+        n_given=[len(group) for group in texts],
+        errors=results.errors,
+        finish_reasons=results.finish_reasons,
+        stats=results.stats,
+        thoughts=tuple(map(thought_of, results)) if thinks else None,
+    )
 
 
 def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
@@ -179,16 +191,6 @@ def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
     )
 
 
-def _nothing_scored(n: int) -> ScoreResults:
-    return ScoreResults(
-        continuations=[None] * n,
-        n_given=[0] * n,
-        errors=[None] * n,
-        finish_reasons=["cancelled"] * n,
-        stats=none_answered(n).stats,
-    )
-
-
 @takes(PerplexityOptions, PerplexitySettings)
 def perplexity(
     context: Host | Llama,
@@ -219,7 +221,7 @@ def perplexity(
         lambda: _prepare_perplexity(context, texts, options),
         progress,
         texts,
-        _nothing_predicted,
+        lambda n: _perplexities(none_answered(n), [NOT_SCORED] * n),
     )
 
 
@@ -241,42 +243,22 @@ def _prepare_perplexity(
     model = context.model
     joiner = Joiner(model, parsing(options.parse_special, chat=False))
     rows = [
-        text_request(model, joiner, Argument("texts", (i,)), text)
+        scored_text(model, joiner, Argument("texts", (i,)), text)
         for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
-
-    def convert(results: Results) -> PerplexityResults:
-        tokens = []
-        logprobs = []
-        for result, (request, continuations, prompt_tokens) in zip(
-            results, rows, strict=True
-        ):
-            behind = prompt_tokens[0].tolist() if prompt_tokens else []
-            tokens.append([*request.tokens, *behind])
-            known = continuations is not None and result.scores is not None
-            logprobs.append(
-                np.array(continuations.token_logprobs(0, result.scores or ()))
-                if continuations is not None and known
-                else None
-            )
-        return PerplexityResults(
-            tokens=tokens,
-            token_logprobs=logprobs,
-            errors=results.errors,
-            finish_reasons=results.finish_reasons,
-            stats=results.stats,
-        )
-
-    requests = [request for request, _, _ in rows]
-    made_call = scoring(context, requests, options, convert, name="texts")
-    return HostedCall(context, made_call, texts)
+    requests = [row.request for row in rows]
+    convert = partial(_perplexities, texts=rows)
+    return scoring(context, texts, requests, options, convert, name="texts")
 
 
-def _nothing_predicted(n: int) -> PerplexityResults:
+def _perplexities(results: Results, texts: Sequence[ScoredPrompt]) -> PerplexityResults:
+    rows = [
+        text.token_logprobs(result) for text, result in zip(texts, results, strict=True)
+    ]
     return PerplexityResults(
-        tokens=[[] for _ in range(n)],
-        token_logprobs=[None] * n,
-        errors=[None] * n,
-        finish_reasons=["cancelled"] * n,
-        stats=none_answered(n).stats,
+        tokens=[list(chain(text.request.tokens, *text.continuations)) for text in texts],
+        token_logprobs=[None if row is None else np.array(row[0]) for row in rows],
+        errors=results.errors,
+        finish_reasons=results.finish_reasons,
+        stats=results.stats,
     )

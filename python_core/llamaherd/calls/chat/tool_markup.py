@@ -12,8 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.chat.tool_arguments import UnreadableError, Untyped, json_value
-from llamaherd.calls.chat.tool_calls import CUT_OFF, WrittenCall
+from llamaherd.calls.chat.tool_calls import (
+    CUT_OFF,
+    UnreadableError,
+    Untyped,
+    WrittenCall,
+    json_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

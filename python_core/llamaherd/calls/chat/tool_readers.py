@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.chat.templating import TemplateCache
-from llamaherd.calls.chat.tool_arguments import json_value
+from llamaherd.calls.chat.renderer import TemplateCache
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
     NOT_JSON,
     ToolFormat,
     WrittenCall,
     call_in_json,
+    json_value,
     parse_tool_calls,
 )
 from llamaherd.calls.chat.tool_markup import (

@@ -12,8 +12,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.enforce import SchemaError
-from llamaherd.calls.structured.exact_numbers import decimal
+from llamaherd.calls.structured.enforce import SchemaError, decimal
 from llamaherd.calls.structured.patterns import (
     can_be_checked,
     finds,

@@ -15,13 +15,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.structured.closing import enforced_closed
-from llamaherd.calls.structured.enforce import SchemaError
-from llamaherd.calls.structured.exact_numbers import take_limits, write_sizes
+from llamaherd.calls.structured.enforce import SchemaError, take_limits, write_sizes
 from llamaherd.calls.structured.quotable import Quotable, QuoteRule, quote_of
 from llamaherd.calls.structured.subschemas import (
     OF_MANY,
     OF_NAMED,
     OF_ONE,
+    inner_schemas,
     resolved,
     subschemas,
 )
@@ -117,15 +117,7 @@ def has_quotes(schema: object, root: object = None) -> bool:
         seen.add(id(part))
         if quote_rule(part) is not None:
             return True
-        for key, value in part.items():
-            if key in _ROOT:
-                continue
-            if key in OF_NAMED and isinstance(value, dict):
-                waiting += value.values()
-            elif key in OF_MANY and isinstance(value, list):
-                waiting += value
-            elif key in OF_ONE:
-                waiting.append(value)
+        waiting += inner_schemas({k: v for k, v in part.items() if k not in _ROOT})
     return False
 
 

@@ -47,7 +47,9 @@ QUOTE = Column(
     fields=(("quote", STRING), ("start", INTEGER), ("end", INTEGER)),
     is_closed=True,
 )
-_SCALARS = {column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)}
+_SCALARS: dict[str, Column] = {
+    column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)
+}
 
 
 def read_columns(schemas: Sequence[str]) -> Column:
@@ -132,7 +134,7 @@ class _Reader:
                 return Column("array")
             inner = self.read(node.at(items), depth + 1)
             return Column("array", items=inner, is_closed=is_plain)
-        return next((column for name, column in _SCALARS.items() if name == kind), JSON)
+        return _SCALARS.get(kind, JSON)
 
 
 def _of_values(values: Sequence[object]) -> Column:

@@ -32,15 +32,21 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
         if not isinstance(current, dict) or id(current) in by_id:
             continue
         by_id[id(current)] = current
-        waiting.append(referred(current.get("$ref"), schema))
-        for key, value in current.items():
-            if key in OF_NAMED and isinstance(value, dict):
-                waiting += value.values()
-            elif key in OF_MANY and isinstance(value, list):
-                waiting += value
-            elif key in OF_ONE:
-                waiting.append(value)
+        waiting += [referred(current.get("$ref"), schema), *inner_schemas(current)]
     return list(by_id.values())
+
+
+def inner_schemas(schema: dict[str, Any]) -> list[Any]:
+    """Return the schemas in the keywords of a schema; no targets of references."""
+    schemas: list[Any] = []
+    for key, value in schema.items():
+        if key in OF_NAMED and isinstance(value, dict):
+            schemas += value.values()
+        elif key in OF_MANY and isinstance(value, list):
+            schemas += value
+        elif key in OF_ONE:
+            schemas.append(value)
+    return schemas
 
 
 def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
@@ -183,20 +189,12 @@ def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> 
     cost = 1.0
     if isinstance(pattern, str):
         cost = 2 + len(_CHOICES.findall(pattern))
-    for part in _list(schema.get("allOf")):
+    for part in list_at(schema, "allOf"):
         cost *= _cost(part, root, known, depth + 1)
     for key in ("anyOf", "oneOf"):
-        cost *= largest(_list(schema.get(key)))
+        cost *= largest(list_at(schema, key))
     cost *= _cost(referred(schema.get("$ref"), root), root, known, depth + 1)
-    inner = [schema[key] for key in OF_ONE & schema.keys()]
-    for key in OF_NAMED & schema.keys() - {"$defs", "definitions"}:
-        named = schema[key]
-        inner += named.values() if isinstance(named, dict) else []
-    inner += _list(schema.get("prefixItems")) + _list(schema.get("items"))
-    cost *= largest(inner)
+    others = schema.keys() - {"$defs", "definitions", "allOf", "anyOf", "oneOf"}
+    cost *= largest(inner_schemas({key: schema[key] for key in others}))
     known[id(schema)] = cost
     return cost
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.exact_numbers import decimal
+from llamaherd.calls.structured.enforce import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
