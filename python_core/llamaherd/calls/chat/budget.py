@@ -128,39 +128,15 @@ def check_bits(n: int) -> None:
 # Filters that do not read the elements of a value.
 _SHALLOW = frozenset(
     [
-        "attr",
-        "count",
-        "d",
-        "default",
-        "first",
-        "items",
-        "last",
-        "length",
-        "list",
-        "map",
-        "random",
-        "reject",
-        "rejectattr",
-        "reverse",
-        "select",
-        "selectattr",
+        *("attr", "count", "d", "default", "first", "items", "last", "length", "list"),
+        *("map", "random", "reject", "rejectattr", "reverse", "select", "selectattr"),
     ]
 )
 # Filters whose arguments determine the size of the output per element.
 _WIDE = frozenset(
     [
-        "batch",
-        "center",
-        "filesizeformat",
-        "indent",
-        "pprint",
-        "round",
-        "slice",
-        "tojson",
-        "truncate",
-        "urlize",
-        "wordwrap",
-        "xmlattr",
+        *("batch", "center", "filesizeformat", "indent", "pprint", "round", "slice"),
+        *("tojson", "truncate", "urlize", "wordwrap", "xmlattr"),
     ]
 )
 

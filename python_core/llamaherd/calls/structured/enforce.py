@@ -42,36 +42,16 @@ _LENIENT: dict[str, object] = {**_COMPACT, "lenient": True}
 # Keywords that llguidance cannot enforce (see its docs/json_schema.md).
 _UNKNOWN = frozenset(
     {
-        "not",
-        "if",
-        "then",
-        "else",
-        "uniqueItems",
-        "contains",
-        "minContains",
-        "maxContains",
-        "dependencies",
-        "dependentRequired",
-        "dependentSchemas",
-        "propertyNames",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "$dynamicRef",
-        "$recursiveRef",
+        *("not", "if", "then", "else", "uniqueItems", "contains", "minContains"),
+        *("maxContains", "dependencies", "dependentRequired", "dependentSchemas"),
+        *("propertyNames", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"),
+        *("$recursiveRef",),
     }
 )
 _FORMATS = frozenset(
     {
-        "date-time",
-        "time",
-        "date",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "uuid",
-        "uri",
+        *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6"),
+        *("uuid", "uri"),
     }
 )
 # Errors of llguidance for schemas that exceed its limits.

@@ -30,14 +30,8 @@ _MOST_DEEP = 32
 # Keywords that allow values outside the columns from `items` and `properties`.
 _NOT_PLAIN = frozenset(
     {
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "if",
-        "patternProperties",
-        "prefixItems",
-        "dependentSchemas",
+        *("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "prefixItems"),
+        *("dependentSchemas",),
     }
 )
 
