@@ -19,10 +19,7 @@ from thorough import sized
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [
-    pytest.mark.model,
-    pytest.mark.more(reason="answers of 12 of 24 tokens"),
-]
+pytestmark = [pytest.mark.model, pytest.mark.more(reason="answers of 12 of 24 tokens")]
 
 N_CTX = 4096
 N_SEQ_MAX = 4
@@ -45,10 +42,7 @@ def prompts(smollm2: lh.Model) -> list[str]:
     chat = [
         lh.apply_chat_template(
             smollm2,
-            [
-                {"role": "system", "content": RULES},
-                {"role": "user", "content": headline},
-            ],
+            [{"role": "system", "content": RULES}, {"role": "user", "content": headline}],
         )
         for headline in HEADLINES
     ]

@@ -64,10 +64,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
     ],
 )
 def test_bad_sizes_are_named(
-    smollm2: lh.Model,
-    arguments: dict[str, object],
-    error: type[Exception],
-    message: str,
+    smollm2: lh.Model, arguments: dict[str, object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         lh.Context(**({"model": smollm2} | arguments))
@@ -109,11 +106,7 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ({"prompts": ["a", 1.5]}, TypeError, r"prompts\[1\] must be text or a sequence"),
         ({"prompts": [5]}, TypeError, r"prompts\[0\] must be text or a sequence.*5"),
         ({"prompts": [b"a"]}, TypeError, r"prompts\[0\] must be text.*bytes"),
-        (
-            {"prompts": [["a"]]},
-            TypeError,
-            r"prompts\[0\]\[0\] must be an integer",
-        ),
+        ({"prompts": [["a"]]}, TypeError, r"prompts\[0\]\[0\] must be an integer"),
         ({"prompts": [[1.5]]}, TypeError, r"prompts\[0\]\[0\] must be an integer, not 1"),
         ({"prompts": [[1, True]]}, TypeError, r"prompts\[0\]\[1\] must be an integer"),
         ({"prompts": ["\ud800"]}, ValueError, r"prompts\[0\] is not valid Unicode"),

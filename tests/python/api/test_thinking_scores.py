@@ -147,12 +147,7 @@ def test_several_thoughts_give_mean_and_spread(
 
 def test_a_prompt_whose_thought_fails_has_no_probabilities(context: lh.Context) -> None:
     found = lh.classify_parallel(
-        context,
-        ["x " * 12_000, ASKED[0]],
-        LABELS,
-        thinking=BUDGET,
-        n_thoughts=2,
-        **CHAT,
+        context, ["x " * 12_000, ASKED[0]], LABELS, thinking=BUDGET, n_thoughts=2, **CHAT
     )
     assert found.finish_reasons == ["error", "stop"]
     assert found.error_codes[0] == "too_long"
@@ -246,9 +241,7 @@ def test_a_calibration_is_fitted_to_texts_alone(context: lh.Context) -> None:
     assert found.thoughts == plain.thoughts
 
 
-def test_only_tokens_behind_the_end_marker_move_into_a_label(
-    smollm2: lh.Model,
-) -> None:
+def test_only_tokens_behind_the_end_marker_move_into_a_label(smollm2: lh.Model) -> None:
     def ids(text: str) -> tuple[int, ...]:
         return tuple(lh.tokenize(smollm2, text, add_special=False, parse_special=True))
 

@@ -175,12 +175,7 @@ def test_an_option_that_a_call_does_not_take_is_refused() -> None:
     assert (made.retries, made.sampling) == (1, {"top_k": 3})
 
 
-COMMANDS = {
-    "sampling": run,
-    "classify": classify,
-    "embed": embed,
-    "annotate": annotate,
-}
+COMMANDS = {"sampling": run, "classify": classify, "embed": embed, "annotate": annotate}
 
 
 def flags(table: str) -> dict[str, click.Option]:

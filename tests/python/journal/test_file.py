@@ -77,10 +77,7 @@ def with_more(sql: str) -> Callable[[Path], None]:
 
 
 NO_JOURNALS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "text": (
-        lambda path: path.write_text("a,b\n1,2\n"),
-        "is not a journal: file is not",
-    ),
+    "text": (lambda path: path.write_text("a,b\n1,2\n"), "is not a journal: file is not"),
     "empty": (lambda path: path.write_bytes(b""), "is not a journal: it is empty"),
     "sqlite": (other_sqlite, "SQLite file of another application"),
     "later": (later_format, "is a journal in format 2"),

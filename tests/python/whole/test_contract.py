@@ -494,10 +494,7 @@ def test_every_sampler_can_be_used(context: lh.Context, prompts: list[str]) -> N
 def test_a_bias_outside_the_vocabulary_fails_its_prompt(
     context: lh.Context, prompts: list[str]
 ) -> None:
-    params = [
-        lh.SamplingParams(),
-        lh.SamplingParams(logit_bias={49152: 1.0}),
-    ]
+    params = [lh.SamplingParams(), lh.SamplingParams(logit_bias={49152: 1.0})]
     out = lh.generate_parallel(context, prompts[:2], params=params, max_tokens=2)
     assert out[0].error is None
     assert "logit_bias token must be between 0 and 49151, not 49152" in out.errors[1]

@@ -212,9 +212,7 @@ def test_a_prompt_that_is_too_long(ctx: lh.Context) -> None:
     assert results[1].error is None
 
 
-def test_llama_cpp_python_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_llama_cpp_python_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLAMA_CPP_LIB_PATH", raising=False)
     monkeypatch.setattr(abi, "find_spec", lambda _name: None)
     with pytest.raises(lh.AbiMismatchError, match=r"not installed\. Reinstall both"):

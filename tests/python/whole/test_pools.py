@@ -75,9 +75,7 @@ def test_a_deterministic_context_never_uses_a_pool(model: lh.Model) -> None:
             assert context.plan.kv_layout == "per_sequence"
 
 
-def test_choices_and_scores_work_beside_single_prompts_in_a_pool(
-    model: lh.Model,
-) -> None:
+def test_choices_and_scores_work_beside_single_prompts_in_a_pool(model: lh.Model) -> None:
     words = [" yes", " no"]
     with lh.Context(model, n_threads=1) as context:
         first = lh.classify_parallel(context, [coding(0)], words)

@@ -12,11 +12,7 @@ from llamaherd.calls.api.conversation import (
     options_of,
 )
 from llamaherd.calls.api.generate import generate_parallel, start_parallel
-from llamaherd.calls.api.turns import (
-    Reply,
-    last_question,
-    n_exchanges,
-)
+from llamaherd.calls.api.turns import Reply, last_question, n_exchanges
 from llamaherd.calls.asks.keywords import ChatSettings
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.calls.asks.settings import takes

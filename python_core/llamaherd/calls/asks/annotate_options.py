@@ -35,14 +35,7 @@ Method = Literal["classify", "generate"]
 Split = Literal["first", "last", "majority", "mean", "all"]
 Calibrate = Literal["batch", "contextual"]
 METHODS: tuple[Method | Literal["auto"], ...] = ("auto", "classify", "generate")
-SPLITS: tuple[Split | None, ...] = (
-    None,
-    "first",
-    "last",
-    "majority",
-    "mean",
-    "all",
-)
+SPLITS: tuple[Split | None, ...] = (None, "first", "last", "majority", "mean", "all")
 CALIBRATE: tuple[Calibrate | None, ...] = (None, "batch", "contextual")
 _TEXT = {"type": "string"}
 _MODEL = Unchecked(_TEXT, "model")

@@ -69,9 +69,7 @@ def with_sources(
     ]
     if not any(wanted) and any(settings.quote_from is not None for settings in params):
         raise ArgumentError(
-            "needs a schema with a quote",
-            argument="quote_from",
-            code="conflict",
+            "needs a schema with a quote", argument="quote_from", code="conflict"
         )
     if not any(wanted):
         return params

@@ -154,10 +154,7 @@ def check_n_thoughts(thinking: object, n_thoughts: int) -> None:
 
 
 def with_thoughts(
-    requests: Sequence[Request],
-    n: int,
-    seed: int,
-    places: Sequence[int] | None = None,
+    requests: Sequence[Request], n: int, seed: int, places: Sequence[int] | None = None
 ) -> list[Request]:
     """Return a request for each of n thoughts of each prompt; a single one is greedy."""
     if n == 1:

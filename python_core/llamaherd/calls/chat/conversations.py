@@ -47,9 +47,7 @@ class Refused:
 
 
 def prompts_or_refusals(
-    prompts: object,
-    name: str = "prompts",
-    hint: str | None = None,
+    prompts: object, name: str = "prompts", hint: str | None = None
 ) -> list[object]:
     """Return the elements of a list of prompts; a `Refused` for each missing prompt."""
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")

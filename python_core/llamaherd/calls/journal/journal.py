@@ -181,10 +181,7 @@ class Journal:
         db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
         try:
             if files.log is not None and _Files.at(self.path).log == files.log:
-                for suffix in (
-                    WAL,
-                    SHM,
-                ):  # SQLite would apply these logs to the new file
+                for suffix in (WAL, SHM):  # SQLite would apply these logs to the new file
                     beside(self.path, suffix).unlink(missing_ok=True)
         finally:
             db.execute("ROLLBACK")

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 Unit = Literal["words", "characters"]
 UNITS: tuple[Unit, ...] = ("words", "characters")
-DEFAULT_LENGTHS: dict[str, tuple[int, int]] = {
-    "words": (3, 40),
-    "characters": (10, 200),
-}
+DEFAULT_LENGTHS: dict[str, tuple[int, int]] = {"words": (3, 40), "characters": (10, 200)}
 # Longer minimum lengths would need more states than llguidance allows.
 MOST_LEAST: dict[str, int] = {"words": 30, "characters": 300}
 MOST_LENGTH = 10_000

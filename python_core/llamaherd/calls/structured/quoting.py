@@ -171,9 +171,7 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: 
 
 
 def mapped(
-    root: Mapping[str, Any],
-    value: object,
-    change: Callable[[Any, QuoteRule], Any],
+    root: Mapping[str, Any], value: object, change: Callable[[Any, QuoteRule], Any]
 ) -> Any:  # noqa: ANN401 - JSON
     """Return an answer with each quote replaced by `change(quote, rule)`."""
 
