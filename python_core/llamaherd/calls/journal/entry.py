@@ -82,66 +82,9 @@ class JournalEntry:
         return len(self.tokens)
 
 
-def row_of(entry: JournalEntry) -> tuple[Any, ...]:
-    """Return the database row of an entry, in the order of the columns."""
-    row = (
-        entry.model,
-        bytes.fromhex(entry.model_sha256),
-        entry.settings,
-        entry.version,
-        bytes.fromhex(entry.key),
-        entry.prompt,
-        entry.n_prompt_tokens,
-        entry.seed,
-        entry.text,
-        _little_endian(array("i", entry.tokens)).tobytes(),
-        entry.finish_reason,
-        _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
-        _little_endian(array("d", entry.numbers)).tobytes() if entry.numbers else None,
-        entry.created.timestamp(),
-    )
-    row = tuple(map(plain, row))
-    return (*row, _digest(row))
-
-
-def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """Return the entry that a database row contains."""
-    prompt = f"{row[5]!r:.60}"
-    if row[-1] != _digest(row[:-1]):
-        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
-    # A row with a valid digest can still be invalid, and SQLite accepts a value of any
-    # type in any column.
-    tokens, numbers = array("i"), array("d")
-    try:
-        _check_types(row)
-        tokens.frombytes(row[9])
-        numbers.frombytes(row[12] or b"")
-        created = datetime.fromtimestamp(row[13], UTC)
-    except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise DamagedError(
-            f"the data stored for the prompt {prompt} are not a result: {error}"
-        ) from None
-    is_score = row[10] == "stop" and not tokens and bool(numbers)
-    return JournalEntry(
-        model=row[0],
-        model_sha256=row[1].hex(),
-        settings=row[2],
-        version=row[3],
-        key=row[4].hex(),
-        prompt=row[5],
-        n_prompt_tokens=row[6],
-        seed=row[7],
-        text=None if is_score else row[8],
-        tokens=_little_endian(tokens).tolist(),
-        finish_reason=row[10],
-        complete=row[10] == "stop" and (is_score or row[11] is None),
-        error=row[11] if row[10] == "error" else None,
-        numbers=tuple(_little_endian(numbers)),
-        created=created,
-    )
-
-
-_TYPES: dict[str, type | tuple[type, ...]] = {
+# Types of the stored columns, by name and in the order of a row; its digest follows. The
+# first four are those of the origin.
+COLUMNS: dict[str, type | tuple[type, ...]] = {
     "model": str,
     "model_sha256": bytes,
     "settings": str,
@@ -159,16 +102,69 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _check_types(row: tuple[Any, ...]) -> None:
+def row_of(entry: JournalEntry) -> tuple[Any, ...]:
+    """Return the database row of an entry."""
+    numbers = _little_endian(array("d", entry.numbers)).tobytes()
+    is_cut = entry.finish_reason == "stop" and not entry.complete
+    stored = {
+        **{name: getattr(entry, name) for name in COLUMNS},
+        "model_sha256": bytes.fromhex(entry.model_sha256),
+        "key": bytes.fromhex(entry.key),
+        "tokens": _little_endian(array("i", entry.tokens)).tobytes(),
+        "error": _CUT if is_cut else entry.error,
+        "numbers": numbers or None,
+        "created": entry.created.timestamp(),
+    }
+    row = tuple(map(plain, stored.values()))
+    return (*row, _digest(row))
+
+
+def entry_of(row: tuple[Any, ...]) -> JournalEntry:
+    """Return the entry that a database row contains."""
+    stored = dict(zip(COLUMNS, row[:-1], strict=True))
+    prompt = f"{stored['prompt']!r:.60}"
+    if row[-1] != _digest(row[:-1]):
+        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
+    # A row with a valid digest can still be invalid, and SQLite accepts a value of any
+    # type in any column.
+    tokens, numbers = array("i"), array("d")
+    try:
+        _check(stored)
+        tokens.frombytes(stored["tokens"])
+        numbers.frombytes(stored["numbers"] or b"")
+        created = datetime.fromtimestamp(stored["created"], UTC)
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise DamagedError(
+            f"the data stored for the prompt {prompt} are not a result: {error}"
+        ) from None
+    reason, problem = stored["finish_reason"], stored["error"]
+    is_score = reason == "stop" and not tokens and bool(numbers)
+    converted = {
+        "model_sha256": stored["model_sha256"].hex(),
+        "key": stored["key"].hex(),
+        "text": None if is_score else stored["text"],
+        "tokens": _little_endian(tokens).tolist(),
+        "complete": reason == "stop" and (is_score or problem is None),
+        "error": problem if reason == "error" else None,
+        "numbers": tuple(_little_endian(numbers)),
+        "created": created,
+    }
+    return JournalEntry(**{**stored, **converted})
+
+
+def _check(stored: dict[str, Any]) -> None:
     """Check the type and range of each value."""
-    for (name, kind), value in zip(_TYPES.items(), row[:-1], strict=True):
-        if not isinstance(value, kind):
-            raise TypeError(f"its {name} is of type {type(value).__name__}")
-    if row[10] not in _REASONS:
-        raise ValueError(f"its finish_reason is {row[10]!r:.60}")
-    if row[6] < 0 or not 0 <= row[7] < 2**32:
-        raise ValueError(f"it has {row[6]} tokens and the seed {row[7]}")
-    if (row[10] == "error") != (row[8] is None):
+    for name, kind in COLUMNS.items():
+        if not isinstance(stored[name], kind):
+            raise TypeError(f"its {name} is of type {type(stored[name]).__name__}")
+    reason, n_tokens, seed = (
+        stored[name] for name in ("finish_reason", "n_prompt_tokens", "seed")
+    )
+    if reason not in _REASONS:
+        raise ValueError(f"its finish_reason is {reason!r:.60}")
+    if n_tokens < 0 or not 0 <= seed < 2**32:
+        raise ValueError(f"it has {n_tokens} tokens and the seed {seed}")
+    if (reason == "error") != (stored["text"] is None):
         raise ValueError("it must have either a text or an error")
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal import file as journal_file
 from llamaherd.calls.journal.entry import (
+    COLUMNS,
     THOUGHT,
     JournalEntry,
     add_thoughts,
@@ -45,29 +46,23 @@ VERSION = version("llamaherd")
 _WORDS = 40  # characters of a prompt or an answer in a printed list
 _RETRY_S = (0.0, 0.05, 0.5)
 
-_ADD_ORIGIN = """
-INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
-"""
+_ORIGIN, _RESULT = [*COLUMNS][:4], [*COLUMNS, "digest"][4:]
+_ADD_ORIGIN = f"""
+INSERT OR IGNORE INTO origin ({", ".join(_ORIGIN)}) VALUES (?, ?, ?, ?)
+"""  # noqa: S608 - names of columns, here and below
 # A stored answer is not replaced; a failure is replaced by a later result.
-_ADD_RESULT = """
-INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
-                    finish_reason, error, numbers, created, digest)
-VALUES ((SELECT id FROM origin WHERE model = ? AND model_sha256 = ? AND settings = ?
-         AND version = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_ADD_RESULT = f"""
+INSERT INTO result (origin, {", ".join(_RESULT)})
+VALUES ((SELECT id FROM origin WHERE {" AND ".join(f"{name} = ?" for name in _ORIGIN)}),
+        {", ".join("?" * len(_RESULT))})
 ON CONFLICT (key) DO UPDATE SET
-  origin = excluded.origin, prompt = excluded.prompt,
-  n_prompt_tokens = excluded.n_prompt_tokens, seed = excluded.seed,
-  text = excluded.text, tokens = excluded.tokens,
-  finish_reason = excluded.finish_reason, error = excluded.error,
-  numbers = excluded.numbers,
-  created = excluded.created, digest = excluded.digest
+  {", ".join(f"{name} = excluded.{name}" for name in ("origin", *_RESULT))}
 WHERE result.finish_reason = 'error'
-"""
-_SELECT = """
-SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, seed, text,
-       tokens, finish_reason, error, numbers, created, digest
+"""  # noqa: S608
+_SELECT = f"""
+SELECT {", ".join([*_ORIGIN, *_RESULT])}
 FROM result LEFT JOIN origin ON origin.id = result.origin
-"""
+"""  # noqa: S608
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
 _COUNT_DONE = "SELECT count(*) FROM result WHERE finish_reason <> 'error'"
 _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
