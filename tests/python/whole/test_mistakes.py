@@ -112,11 +112,6 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         TypeError,
         r"there is no argument 'max_token'; did you mean 'max_tokens'\?",
     ),
-    "a system message without chat": (
-        lambda ctx: lh.generate_parallel(ctx, ["a"], system="x"),
-        ValueError,
-        "system needs chat=True",
-    ),
     "a setting that is none": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], no_such_thing_at_all=3),
         TypeError,
@@ -204,12 +199,6 @@ def test_too_little_memory(
         lh.ModelLoadError, match="close other programs, or take a smaller"
     ):
         lh.Model(tiny_path("llama"))
-
-
-def test_a_prompt_that_is_too_long(ctx: lh.Context) -> None:
-    results = lh.generate_parallel(ctx, [[1] * 500, [1]], max_tokens=2)
-    assert "shorten the prompt, or lower the limit of its answer" in results[0].error
-    assert results[1].error is None
 
 
 def test_llama_cpp_python_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
