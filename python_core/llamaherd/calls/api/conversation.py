@@ -99,7 +99,9 @@ def make_question(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Question:
     """Create the request for a question; its limits are reduced to the free cells."""
-    request = _request(host, turns, text, options)
+    messages = as_messages([*turns, question(text)])
+    place = n_exchanges(turns)  # the seed is derived from this
+    (request,), _ = make_requests(host.model, [messages], options, places=[place])
     is_default = options.thinking in (None, Thinking())
     fitted = _fitted(request, _capacity(host), cuts_thought=is_default)
     if fitted is None:
@@ -145,15 +147,6 @@ def make_batch(
         for text in given_texts
     ]
     return prompts, arguments
-
-
-def _request(
-    host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
-) -> Request:
-    messages = as_messages([*turns, question(text)])
-    place = n_exchanges(turns)  # the seed is derived from this
-    requests, _ = make_requests(host.model, [messages], options, places=[place])
-    return requests[0]
 
 
 def _tokens(

@@ -178,11 +178,9 @@ def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
     settings += [
         sampling.ignore_eos for sampling in params if isinstance(sampling, SamplingParams)
     ]
-    return None if any(settings) else _warn_of_cut
-
-
-def _warn_of_cut(results: Results) -> None:
-    warn_of_cut([result for samples in results.samples for result in samples])
+    if any(settings):
+        return None
+    return lambda results: warn_of_cut([one for many in results.samples for one in many])
 
 
 @overload

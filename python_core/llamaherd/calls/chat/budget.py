@@ -273,7 +273,8 @@ def _read(context: Context, value: object) -> object:  # noqa: ARG001
 @pass_context
 def _shown(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a value that the template writes, and mark its texts."""
-    return _finalized(value)
+    BUDGET.get().spend_on(value)
+    return value if type(value) is str else written(value)
 
 
 @pass_context
@@ -281,11 +282,6 @@ def _held(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a new value."""
     BUDGET.get().spend(size(value))
     return value
-
-
-def _finalized(value: object) -> object:
-    BUDGET.get().spend_on(value)
-    return value if type(value) is str else written(value)
 
 
 OWN: dict[str, Callable[..., Any]] = {

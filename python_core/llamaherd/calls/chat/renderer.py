@@ -228,7 +228,7 @@ class Renderer:
             bos=self.bos,
             eos=self.eos,
             day=_SOME_DAY,
-            mark=_unmarked,
+            mark=str,
         )
 
     def render(
@@ -288,10 +288,6 @@ def _length(value: object) -> int:
     if isinstance(value, (list, tuple)):
         return sum(map(_length, value))
     return 0
-
-
-def _unmarked(text: str) -> str:
-    return text
 
 
 def _raise(message: object) -> None:

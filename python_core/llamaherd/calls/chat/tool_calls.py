@@ -275,7 +275,7 @@ def _typed(name: str, value: object, node: Subschema) -> object:
     if isinstance(value, dict):
         return {key: _typed(key, item, _field(node, key)) for key, item in value.items()}
     if isinstance(value, list):
-        items = _item(node)
+        items = _inner(node, lambda schema: schema.get("items"))
         return [_typed(name, item, items) for item in value]
     return value
 
@@ -355,11 +355,6 @@ def _declared(schema: dict[str, Any], name: str) -> object:
     if isinstance(properties, Mapping) and name in properties:
         return properties[name]
     return schema.get("additionalProperties")
-
-
-def _item(node: Subschema) -> Subschema:
-    """Return the schema of the elements of arrays that follow a schema."""
-    return _inner(node, lambda schema: schema.get("items"))
 
 
 def _inner(node: Subschema, inner: Any) -> Subschema:  # noqa: ANN401 - a function

@@ -97,7 +97,8 @@ def _read_named(
             arguments, end = json_value(text, _end_of(_SPACES, text, end))
         except ValueError as error:
             problem = f"{NOT_JSON}: {error}"
-        limit = _next(opening, text, end)
+        following = opening.search(text, end)
+        limit = len(text) if following is None else following.start()
         match = closing.search(text, end, limit)
         stop, at = (limit, limit) if match is None else match.span()
         if problem and match is None:
@@ -108,12 +109,6 @@ def _read_named(
             problem = "the arguments must be an object"
         yield WrittenCall(text[start.start() : at], name, arguments, problem)
     yield text[at:]
-
-
-def _next(opening: re.Pattern[str], text: str, at: int) -> int:
-    """Return the start of the next call; the end of the text if there is none."""
-    match = opening.search(text, at)
-    return len(text) if match is None else match.start()
 
 
 # ---- DeepSeek R1 and V3 ----------------------------------------------------------------

@@ -148,7 +148,10 @@ class Journal:
             return
         try:
             if files.file == self._files.file:
-                self._open_again()
+                self._empty_log()  # the log was removed
+                self._files = None
+                self._db.close()
+                self._open()
             else:
                 self._make_anew(self._files)
         except (JournalError, sqlite3.Error, OSError) as error:
@@ -161,13 +164,6 @@ class Journal:
             "replaced during the call; all results are stored in the new file at this "
             "path"
         )
-
-    def _open_again(self) -> None:
-        """Open the file again after its log was removed."""
-        self._empty_log()
-        self._files = None
-        self._db.close()
-        self._open()
 
     def _make_anew(self, files: _Files) -> None:
         """Create the journal again at its path, after it was removed or replaced."""

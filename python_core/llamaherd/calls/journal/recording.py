@@ -372,8 +372,10 @@ class Writer:
             if self._is_stored(waiting) or (repeats and self._is_stored(waiting)):
                 waiting = []
             else:  # an attempt takes longer if more results wait
-                if is_open:  # the end has its own report
-                    self._report()
+                # The end has its own report.
+                if is_open and not self._is_locked and not self.first_problem:
+                    self.first_problem = self.problem
+                    self._on_failure(self.problem)
                 ended_s = monotonic()
                 next_s = ended_s + _REST * (ended_s - started_s)
 
@@ -388,11 +390,6 @@ class Writer:
             self.problem = f"{what}{path}: {error}"
             self._is_locked = is_locked(error)
         return not self.problem
-
-    def _report(self) -> None:
-        if not self._is_locked and not self.first_problem:
-            self.first_problem = self.problem
-            self._on_failure(self.problem)
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:
         """Return the results of the next `_GROUP_S` seconds; True if more may follow."""

@@ -45,8 +45,10 @@ def look(
         time.sleep(delay)
         before = _state(path)
         has_log = not is_fixed and any(before[1:])
+        # To apply a rollback journal, SQLite needs write access.
+        query = ("mode=rw" if before[2] else "mode=ro") if has_log else "immutable=1"
         try:
-            result = _read(path, _query(before) if has_log else "immutable=1", use)
+            result = _read(path, query, use)
         except sqlite3.Error as error:
             if is_foreign(error):
                 raise  # a permanent error
@@ -55,7 +57,11 @@ def look(
         if has_log or is_fixed or _state(path) == before:
             return result
     # To read a log, SQLite creates a third file, which needs space and a writable folder.
-    if has_log and _is_for_lack_of_room(failure):
+    if (
+        has_log
+        and isinstance(failure, sqlite3.OperationalError)
+        and not is_locked(failure)
+    ):
         with suppress(OSError):
             return _look_at_copy(path, use)
     raise failure or sqlite3.OperationalError("it changes while it is read")
@@ -64,16 +70,6 @@ def look(
 def _read(path: Path, query: str, use: Callable[[sqlite3.Connection], _T]) -> _T:
     with closing(connect(path, query)) as db:
         return use(db)
-
-
-def _query(state: tuple[object, ...]) -> str:
-    """Return the URI query. To apply a rollback journal, SQLite needs write access."""
-    return "mode=rw" if state[2] else "mode=ro"
-
-
-def _is_for_lack_of_room(error: sqlite3.Error | None) -> bool:
-    has_lock = _primary_code(error) in (_BUSY, _LOCKED)
-    return isinstance(error, sqlite3.OperationalError) and not has_lock
 
 
 def is_foreign(error: sqlite3.Error) -> bool:

@@ -172,7 +172,10 @@ class _Closer:
                 copy[key] = [self.value(v, _at(at, i)) for i, v in enumerate(value)]
             elif key == "allOf" and isinstance(value, list):
                 copy[key] = [
-                    self._part(v, inner, _at(at, i)) for i, v in enumerate(value)
+                    self._object(v, _ALONE, _at(at, i))
+                    if inner is None
+                    else self._copy(v, inner, _at(at, i))
+                    for i, v in enumerate(value)
                 ]
             elif key in _CHOICES and isinstance(value, list):
                 around = _ALONE if inner is None else inner.get(id(value), _ALONE)
@@ -184,14 +187,6 @@ class _Closer:
         if inner is not None and isinstance(schema.get("$ref"), str):
             self._put_target(copy, inner)
         return copy
-
-    def _part(
-        self, schema: object, inner: dict[int, _Around] | None, place: str | None
-    ) -> Any:  # noqa: ANN401
-        """Return a member of `allOf`."""
-        if inner is None:
-            return self._object(schema, _ALONE, place)
-        return self._copy(schema, inner, place)
 
     def _put_target(self, copy: dict[str, Any], inner: dict[int, _Around]) -> None:
         """Replace a reference by a copy of its target, if it names fields."""

@@ -109,7 +109,7 @@ def enforced(text: str) -> Enforced:
         return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))
     left.update(_take_unknown(schema))
     options = _COMPACT
-    for loosen in (_keep, _coerce, *_LOOSER):
+    for loosen in (_drop(), _coerce, *_LOOSER):
         if loosen is _coerce:
             options = _LENIENT
             if "oneOf" not in problem:
@@ -191,10 +191,6 @@ def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
 
 # ---- relaxations, tried one after the other; each returns the removed keywords
 # -------------
-
-
-def _keep(_schema: dict[str, Any]) -> list[str]:
-    return []
 
 
 def _coerce(schema: dict[str, Any]) -> list[str]:

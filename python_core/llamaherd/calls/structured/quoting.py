@@ -22,6 +22,7 @@ from llamaherd.calls.structured.subschemas import (
     OF_NAMED,
     OF_ONE,
     inner_schemas,
+    list_at,
     resolved,
     subschemas,
 )
@@ -182,7 +183,7 @@ def mapped(
         rule = quote_rule(schema)
         if rule is not None:
             return change(part, rule)
-        for subschema in _alternatives(schema):
+        for subschema in list_at(schema, "anyOf"):
             if has_quotes(subschema, root) and _fits(resolved(subschema, root), part):
                 return walk(subschema, part)
         if isinstance(part, dict) and isinstance(schema.get("properties"), dict):
@@ -193,11 +194,6 @@ def mapped(
         return part
 
     return walk(root, value)
-
-
-def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
-    alternatives = schema.get("anyOf")
-    return alternatives if isinstance(alternatives, list) else []
 
 
 def _fits(schema: object, part: object) -> bool:
@@ -292,7 +288,8 @@ class _Grammar:
             if value is None and name in required:
                 return None
             if value is not None:
-                key = _literal(json.dumps(name, ensure_ascii=False) + ":")
+                key = json.dumps(name, ensure_ascii=False) + ":"
+                key = json.dumps(key, ensure_ascii=False)  # as a text of the grammar
                 fields.append((f"{key} {value}", name in required))
         return f'"{{" {self._fields(fields)} "}}"'
 
@@ -353,10 +350,6 @@ class _Grammar:
 
 
 _EMPTY = '""'
-
-
-def _literal(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _only(schema: Mapping[str, Any], known: frozenset[str]) -> None:

@@ -142,11 +142,8 @@ def _of_values(values: Sequence[object]) -> Column:
         return BOOLEAN
     if not all(type(value) in (int, float) for value in known):
         return JSON
-    return INTEGER if all(_is_whole(value) for value in known) else NUMBER
-
-
-def _is_whole(value: Any) -> bool:  # noqa: ANN401 - a number
-    return isinstance(value, int) or value.is_integer()
+    is_whole = all(isinstance(v, int) or v.is_integer() for v in known)  # type: ignore[attr-defined]
+    return INTEGER if is_whole else NUMBER
 
 
 def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:

@@ -38,15 +38,13 @@ def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
     source = plain(source)
     if isinstance(source, os.PathLike):
         return _of_file(Path(source)), None
-    if isinstance(source, str) and not _looks_like_json(source):
-        return _of_file(Path(source)), None
+    if isinstance(source, str):
+        is_json = source.lstrip()[:1] == "{" or source.strip() in ("true", "false")
+        if not is_json:
+            return _of_file(Path(source)), None
     if isinstance(source, type) or get_origin(source) is not None:
         return _of_type(source)
     return checked_schema("schema", source), None
-
-
-def _looks_like_json(text: str) -> bool:
-    return text.lstrip()[:1] == "{" or text.strip() in ("true", "false")
 
 
 def _of_file(path: Path) -> str:
