@@ -165,17 +165,17 @@ def chat_prompts(
     if system is not None:
         before = [{"role": "system", "content": checks.text("system", system)}]
     start = "" if prefix is None else checks.text("prefix", prefix)
-    talks = [
+    return [
         prompt
         if isinstance(prompt, Refused)
-        else before + user_messages(Argument("prompts", (i,)), prompt)
+        else prompt_or_refused(
+            model,
+            renderer,
+            before + user_messages(Argument("prompts", (i,)), prompt),
+            start,
+            merges=merge_system,
+        )
         for i, prompt in enumerate(items)
-    ]
-    return [
-        talk
-        if isinstance(talk, Refused)
-        else prompt_or_refused(model, renderer, talk, start, merges=merge_system)
-        for talk in talks
     ]
 
 

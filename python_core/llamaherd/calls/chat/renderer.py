@@ -6,8 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jinja2
 import jinja2.ext
@@ -37,30 +36,6 @@ if TYPE_CHECKING:
 
     from jinja2 import nodes
     from jinja2.runtime import Context
-
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-_MOST_TEMPLATES = 64  # maximum number of templates
-
-
-class TemplateCache(Generic[_K, _V]):
-    """Values found for the latest templates, for several threads."""
-
-    def __init__(self) -> None:
-        self._found: dict[_K, _V] = {}
-        self._lock = Lock()
-
-    def get(self, key: _K, find: Callable[[], _V]) -> _V:
-        """Return the value of a key; `find` computes it, outside the lock, if missing."""
-        with self._lock:
-            if key in self._found:
-                return self._found[key]
-        value = find()
-        with self._lock:
-            while len(self._found) >= _MOST_TEMPLATES:
-                self._found.pop(next(iter(self._found)))
-            return self._found.setdefault(key, value)
 
 
 _WIDE_METHODS = frozenset(
@@ -219,6 +194,17 @@ class Renderer:
         tools = variables.get("tools") if tools is None else tools
         self._names["tools"] = as_literal(tools, mark)
         self._n_tools = _length(tools)
+
+    @property
+    def _key(self) -> tuple[str, str, str]:
+        return self.source, repr(sorted(self.variables.items())), self.bos
+
+    def __eq__(self, other: object) -> bool:
+        """Compare templates, for caches of what is found by trials."""
+        return isinstance(other, Renderer) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def probe(self, variables: Mapping[str, object]) -> Renderer:
         """Return a renderer with more variables, for trials on a fixed day."""

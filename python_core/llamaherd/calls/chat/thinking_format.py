@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import jinja2
 from jinja2 import meta, nodes
 
 from llamaherd.calls.chat.messages import with_thought
-from llamaherd.calls.chat.renderer import Sandbox, TemplateCache
+from llamaherd.calls.chat.renderer import Sandbox
 from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llamaherd.calls.chat.renderer import Message, Renderer
+    from llamaherd.calls.chat.renderer import Renderer
 
 State: TypeAlias = Literal["open", "closed", "bare"]
-# Messages, variables in addition to the caller's, add_generation_prompt.
-Render: TypeAlias = "Callable[[Sequence[Message], Mapping[str, object], bool], str]"
 
 _QUESTION, _ANSWER, _THOUGHT = "Qq7Qq", "Aa7Aa", "Tt7Tt"
 _ASKED: dict[str, object] = {"role": "user", "content": _QUESTION}
@@ -39,7 +38,6 @@ _KNOWN: tuple[tuple[str, str, str | None], ...] = (
     ("[THINK]", "[/THINK]", ""),
     ("<think>", "</think>", None),
 )
-_FORMATS: TemplateCache[tuple[str, str, str], ThinkingFormat | None] = TemplateCache()
 _AFTER = "\n\n"  # text that most models generate after an end marker of a thought
 _HINT = re.compile(r"think|reason|thought|channel|inner_prefix", re.IGNORECASE)
 _TAG = re.compile(r"<([^<>/|\s]+)>\s*\Z")
@@ -135,21 +133,13 @@ class ThinkingFormat:
 
 
 def format_of(renderer: Renderer) -> ThinkingFormat | None:
-    """Return the format of the template of a renderer, see `find_format`."""
-    key = (renderer.source, repr(sorted(renderer.variables.items())), renderer.bos)
-
-    def render(
-        messages: Sequence[Message], variables: Mapping[str, object], is_prompt: bool
-    ) -> str:
-        probe = renderer.probe(variables)
-        return probe.render(messages, add_generation_prompt=is_prompt)
-
-    return _FORMATS.get(key, lambda: find_format(renderer.source, render))
+    """Return the format of thoughts; None without thoughts or if a question fails."""
+    return _format_of(renderer.probe({}))
 
 
-def find_format(source: str, render: Render) -> ThinkingFormat | None:
-    """Find the format of thoughts; None without thoughts or if a question fails."""
-    probe = _Probe(render)
+@lru_cache(maxsize=64)
+def _format_of(renderer: Renderer) -> ThinkingFormat | None:
+    source, probe = renderer.source, _Probe(renderer)
     prompt = probe.prompt({}) if _HINT.search(source) else None
     if prompt is None:
         return None
@@ -171,8 +161,8 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
 class _Probe:
     """Renderer of short conversations; returns None if the template refuses them."""
 
-    def __init__(self, render: Render) -> None:
-        self._render = render
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
 
     def prompt(self, variables: Mapping[str, object]) -> str | None:
         return self._try([_ASKED], variables, is_prompt=True)
@@ -195,7 +185,8 @@ class _Probe:
         is_prompt: bool,
     ) -> str | None:
         try:
-            return self._render(messages, variables, is_prompt)
+            renderer = self._renderer.probe(variables)
+            return renderer.render(messages, add_generation_prompt=is_prompt)
         except ChatTemplateError:
             return None
 

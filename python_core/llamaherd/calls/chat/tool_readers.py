@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.chat.renderer import TemplateCache
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
     NOT_JSON,
@@ -268,17 +267,17 @@ _CALL: dict[str, object] = {
     "function": {"name": _NAME, "arguments": _ARGUMENTS},
 }
 _CALLED: dict[str, object] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
-_FORMATS: TemplateCache[str, ToolFormat | None] = TemplateCache()
 
 
 def tool_format_of(renderer: Renderer) -> ToolFormat | None:
     """Return the first format that reads back a call of the template, or None."""
-    return _FORMATS.get(renderer.source, lambda: _found(renderer))
+    return _tool_format_of(renderer.probe({}))
 
 
-def _found(renderer: Renderer) -> ToolFormat | None:
+@lru_cache(maxsize=64)
+def _tool_format_of(renderer: Renderer) -> ToolFormat | None:
     try:
-        whole = renderer.probe({}).render([_ASKED, _CALLED], add_generation_prompt=False)
+        whole = renderer.render([_ASKED, _CALLED], add_generation_prompt=False)
     except ChatTemplateError:
         return None
     answer = whole.rpartition("Qq7Qq")[2]
