@@ -129,7 +129,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     # type in any column.
     tokens, numbers = array("i"), array("d")
     try:
-        _check(stored)
+        _check_types(stored)
         tokens.frombytes(stored["tokens"])
         numbers.frombytes(stored["numbers"] or b"")
         created = datetime.fromtimestamp(stored["created"], UTC)
@@ -152,7 +152,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     return JournalEntry(**{**stored, **converted})
 
 
-def _check(stored: dict[str, Any]) -> None:
+def _check_types(stored: dict[str, Any]) -> None:
     """Check the type and range of each value."""
     for name, kind in COLUMNS.items():
         if not isinstance(stored[name], kind):
