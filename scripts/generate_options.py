@@ -80,7 +80,7 @@ _SHARED: dict[str, tuple[str, ...]] = {
         *("GenerateRest", "PromptRest", "SubmitSettings", "ChatSettings"),
         *("ClassifySettings", "PairSettings", "ScoreSettings"),
     ),
-    "_Generation": ("GenerateRest", "PromptRest", "SubmitSettings", "ChatSettings"),
+    "_Answers": ("GenerateRest", "PromptRest", "SubmitSettings", "ChatSettings"),
     "_Prompts": (
         *("GenerateRest", "PromptRest", "SubmitSettings", "ClassifySettings"),
         *("PairSettings", "ScoreSettings"),

@@ -75,7 +75,7 @@ class _Rendering(TypedDict, total=False):
     merge_system: bool
 
 
-class _Generation(TypedDict, total=False):
+class _Answers(TypedDict, total=False):
     strict: bool
     show_schema: bool
     logprobs: int | None
@@ -98,7 +98,7 @@ class SamplingSettings(_Sampling, _Constraints, total=False):
     schema: str | Mapping[str, object] | type[object] | None
 
 
-class GenerateRest(_Sampling, _Rendering, _Generation, _Prompts, _Call, total=False):
+class GenerateRest(_Sampling, _Rendering, _Answers, _Prompts, _Call, total=False):
     """Keyword arguments of `generate_parallel`, without the schema."""
 
     n: int
@@ -121,7 +121,7 @@ class GenerateSettings(GenerateRest, total=False):
     )
 
 
-class PromptRest(_Sampling, _Constraints, _Rendering, _Generation, _Prompts, total=False):
+class PromptRest(_Sampling, _Constraints, _Rendering, _Answers, _Prompts, total=False):
     """Keyword arguments of `generate`, without the schema."""
 
     parse_special: ParseSpecial
@@ -136,7 +136,7 @@ class PromptSettings(PromptRest, total=False):
 
 
 class SubmitSettings(
-    _Sampling, _Constraints, _Rendering, _Generation, _Prompts, total=False
+    _Sampling, _Constraints, _Rendering, _Answers, _Prompts, total=False
 ):
     """Keyword arguments of `Context.submit`, see `GenerateOptions`."""
 
@@ -146,7 +146,7 @@ class SubmitSettings(
     schema: str | Mapping[str, object] | type[object] | None
 
 
-class ChatSettings(_Sampling, _Constraints, _Rendering, _Generation, total=False):
+class ChatSettings(_Sampling, _Constraints, _Rendering, _Answers, total=False):
     """Keyword arguments of `chat` and of its questions, see `GenerateOptions`."""
 
     priority: int
