@@ -9,7 +9,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.calls.asks.thoughts import BehindThoughts, Thought, joined_thoughts
-from llamaherd.calls.chat.chat import chat_prompt
+from llamaherd.calls.chat.chat import chat_prompts
 from llamaherd.engine.core.request import ThoughtStage
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def by_hand(context: lh.Context, asked: str, labels: list[str], **how: Any) -> n
     """Think in one call, score tokens in another; return log-probabilities of labels."""
     model = context.model
     prompt = lh.tokenize(
-        model, str(chat_prompt(model, asked, None, template=TEMPLATE)), parse_special=True
+        model,
+        str(chat_prompts(model, [asked], None, template=TEMPLATE)[0]),
+        parse_special=True,
     )
     drawn = lh.generate_parallel(
         context, [prompt], max_tokens=BUDGET, ignore_eos=True, **how
@@ -167,13 +169,13 @@ def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
     off = lh.classify_parallel(context, ASKED, LABELS, thinking=False, **CHAT)
     closed = [
         str(
-            chat_prompt(
+            chat_prompts(
                 context.model,
-                asked,
+                [asked],
                 None,
                 template=TEMPLATE,
                 variables={"enable_thinking": False},
-            )
+            )[0]
         )
         for asked in ASKED
     ]

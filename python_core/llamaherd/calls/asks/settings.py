@@ -41,26 +41,18 @@ def takes(
         for name, kind in names.__annotations__.items()
     }
     declared = {n: option for n, option in options_of(options).items() if n in kinds}
-    return shows(
-        [
-            Parameter(
-                name,
-                Parameter.KEYWORD_ONLY,
-                default=defaults.get(name, option.default),
-                annotation=kinds[name],
-            )
-            for name, option in declared.items()
-        ],
-        {name: option.doc for name, option in declared.items()},
-    )
+    settings = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=defaults.get(name, option.default),
+            annotation=kinds[name],
+        )
+        for name, option in declared.items()
+    ]
+    docs = {name: option.doc for name, option in declared.items()}
 
-
-def shows(
-    settings: Sequence[Parameter], docs: Mapping[str, str] | None = None
-) -> Callable[[_F], _F]:
-    """Decorate a function: replace `**settings` in signature and help by parameters."""
-
-    def shown(function: _F) -> _F:
+    def decorated(function: _F) -> _F:
         signature = inspect.signature(function)
         parameters = [
             parameter
@@ -72,11 +64,11 @@ def shows(
         parameters[first:first] = settings
         as_any: Any = function
         as_any.__signature__ = signature.replace(parameters=parameters)
-        if function.__doc__ and docs:
+        if function.__doc__:
             as_any.__doc__ = _with_entries(inspect.cleandoc(function.__doc__), docs)
         return function
 
-    return shown
+    return decorated
 
 
 def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:

@@ -179,33 +179,6 @@ def chat_prompts(
     ]
 
 
-def chat_prompt(
-    model: Model,
-    prompt: object,
-    system: str | None,
-    *,
-    template: str | None = None,
-    variables: Mapping[str, object] | None = None,
-    prefix: str | None = None,
-    merge_system: bool = False,
-    tools: Sequence[Mapping[str, object]] | None = None,
-) -> ChatPrompt:
-    """Render one text or conversation as a prompt, see `chat_prompts`."""
-    (rendered_prompt,) = chat_prompts(
-        model,
-        [prompt],
-        system,
-        template=template,
-        variables=variables,
-        prefix=prefix,
-        merge_system=merge_system,
-        tools=tools,
-    )
-    if isinstance(rendered_prompt, Refused):
-        raise ChatTemplateError(rendered_prompt.reason)
-    return rendered_prompt
-
-
 def chat_renderer(
     model: Model,
     *,
