@@ -73,7 +73,6 @@ class Question:
     """A question that can be submitted.
 
     Attributes:
-        text: Question.
         request: Request with the whole conversation.
         prefix: Text at the start of the answer that is not part of the result.
         n_again: Number of leading tokens that the next prompt will share.
@@ -225,16 +224,7 @@ def _failed(request: Request) -> Results:
 
 
 class Conversation:
-    """Memory of a conversation: its turns, and the answer in progress.
-
-    Args:
-        system: Text of a system message; None for no message.
-        turns: Messages of an earlier conversation.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: `turns` are not a conversation.
-    """
+    """Memory of a conversation: its turns, and the answer in progress."""
 
     def __init__(self, system: object, turns: object) -> None:
         saved_system, self._turns = checked_turns(turns)

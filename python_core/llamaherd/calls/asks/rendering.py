@@ -36,8 +36,6 @@ class Rendered:
 
     Attributes:
         prompt: Text, token ids, or the reason why the prompt fails.
-        thought: Stage of the prompt's thought, without sampler settings; None without a
-            thought.
     """
 
     prompt: object

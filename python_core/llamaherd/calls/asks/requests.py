@@ -163,10 +163,7 @@ class Asked:
 
     Attributes:
         prompts: Prompts, in which chats describe the schemas of their answers.
-        settings: Sampling settings of each prompt.
         of_call: Sampling settings of the call, which apply where `settings` has no value.
-        constraints: Constraints of the answers.
-        base: Base of the seeds.
     """
 
     prompts: Sequence[object]

@@ -106,9 +106,7 @@ class ScoredPrompt(NamedTuple):
     """A request for the log-probabilities of continuations of a prompt.
 
     Attributes:
-        request: The request.
         tree: Continuations as a tree; None if the prompt fails.
-        continuations: Tokens of each continuation.
     """
 
     request: Request
@@ -230,7 +228,6 @@ class PromptScores:
     """Log-probabilities of a prompt of n tokens.
 
     Attributes:
-        tokens: The n tokens.
         logprobs: Natural logarithm of the probability of each token but the first, given
             the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a

@@ -29,7 +29,6 @@ class Text:
     Attributes:
         tokens: int32[n] tokens, including special tokens.
         problem: Reason to fail the text without computing it; "" without a reason.
-        is_cut: Whether it was truncated.
     """
 
     tokens: array[int]

@@ -30,12 +30,7 @@ Messages: TypeAlias = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A prompt that fails before it is tokenized.
-
-    Attributes:
-        reason: Reason of the refusal.
-        code: Code of the failure, see `core.errors`.
-    """
+    """A prompt that fails before it is tokenized."""
 
     reason: str
     code: str = "chat_template"
@@ -71,7 +66,6 @@ class ChatPrompt(str):
 
     Attributes:
         question: The prompt up to the answer.
-        prefill: Text that the answer starts with.
     """
 
     __slots__ = ("prefill", "question")

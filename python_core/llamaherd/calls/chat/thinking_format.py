@@ -321,13 +321,7 @@ _ON: tuple[Value, ...] = (True, "enabled", "on", "true", "high", "medium", "low"
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A variable with a value, and the prompt that the template renders with it.
-
-    Attributes:
-        name: Name of the variable.
-        value: Its value.
-        prompt: Rendered prompt.
-    """
+    """A variable with a value, and the prompt that the template renders with it."""
 
     name: str
     value: Value

@@ -54,7 +54,6 @@ class ToolAnswer:
 
     Attributes:
         text: The text without the valid calls; invalid calls are part of it.
-        calls: The calls, in order.
     """
 
     text: str
@@ -66,8 +65,6 @@ class WrittenCall:
     """A call as a format has it, before its name and arguments are checked.
 
     Attributes:
-        text: Text of the call.
-        name: Name of the function.
         arguments: Arguments as an object, or as JSON text. A format without types has
             `Untyped` texts in the object.
         problem: Reason why the call cannot be read; "" if it can be read.
@@ -87,7 +84,6 @@ class ToolFormat:
     """A format of tool calls.
 
     Attributes:
-        name: Name of the format.
         read: Function that divides an answer into calls and the texts between them.
         has_marks: Whether answers without calls contain marks of the format, which
             `read` removes.
@@ -205,7 +201,6 @@ class Untyped:
     """An argument whose type the format does not tell.
 
     Attributes:
-        text: The argument.
         is_text: Whether the model marked it as text (True) or as JSON (False); None if
             the format has no such mark.
     """

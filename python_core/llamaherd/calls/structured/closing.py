@@ -33,8 +33,6 @@ class _OwnFields(NamedTuple):
     """Fields that an object may have.
 
     Attributes:
-        names: Names, in order.
-        patterns: Patterns of names.
         has_properties: Whether a part of the object has `properties`.
     """
 
@@ -55,7 +53,6 @@ class _Around(NamedTuple):
     """What the schema around a choice says of the same object.
 
     Attributes:
-        fields: Fields that it names.
         is_open: Whether it allows other fields, or forbids them itself.
     """
 

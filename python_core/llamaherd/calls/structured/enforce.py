@@ -71,7 +71,6 @@ class Enforced(NamedTuple):
     """Part of a schema that masks enforce.
 
     Attributes:
-        text: JSON Schema for llguidance.
         left: Keywords that remain for the check, as "keyword" or "format: x".
     """
 

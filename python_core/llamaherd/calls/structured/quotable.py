@@ -169,7 +169,6 @@ class Quotable:
     """Text from which answers may quote.
 
     Attributes:
-        text: The text.
         rule: Length of a quote. If no part of the text has the minimum length, the rule
             is reduced to the longest possible length.
     """

@@ -209,14 +209,7 @@ def _fits(schema: object, part: object) -> bool:
 
 @dataclass
 class _Grammar:
-    """Builder of the rules of a Lark grammar.
-
-    Attributes:
-        root: Whole schema.
-        text: Text that quotes are taken from.
-        rules: Rules that were added so far.
-        left: Keywords that masks cannot enforce.
-    """
+    """Builder of the rules of a Lark grammar."""
 
     root: Mapping[str, Any]
     text: str

@@ -210,11 +210,7 @@ def _merged(
 
 @dataclass(frozen=True, slots=True)
 class SchemaLayout:
-    """Columns of answers that follow schemas, see `core.table.Layout`.
-
-    Attributes:
-        schemas: One or more JSON Schemas as text.
-    """
+    """Columns of answers that follow schemas, see `core.table.Layout`."""
 
     schemas: tuple[str, ...]
 

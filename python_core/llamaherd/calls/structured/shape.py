@@ -118,9 +118,7 @@ class Shape:
     """A prepared schema.
 
     Attributes:
-        text: JSON Schema.
         enforced: Part that masks enforce, for llguidance.
-        left: Keywords that only the check enforces.
         make: Function that converts the text of an answer to a value; None if the value
             is the parsed JSON.
         has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.

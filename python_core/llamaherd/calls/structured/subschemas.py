@@ -78,8 +78,6 @@ class Subschema(NamedTuple):
     """A subschema with its whole schema.
 
     Attributes:
-        schema: The subschema.
-        root: Whole schema.
         references: References that were followed to this subschema; a repeated
             reference is a cycle.
     """
