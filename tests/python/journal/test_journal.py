@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
 from llamaherd import GenerationError, JournalError, JournalWarning, SamplingParams
 from llamaherd.calls.journal import sqlite as journal_look
+from llamaherd.calls.journal.entry import journal_key, settings_json
 from llamaherd.calls.journal.journal import Journal
-from llamaherd.calls.journal.key import journal_key, settings_json
 from llamaherd.calls.journal.recording import RecordedCall, Writer
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.hosted import HostedCall

@@ -17,10 +17,14 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.journal.entry import JournalEntry
+from llamaherd.calls.journal.entry import (
+    JournalEntry,
+    journal_key,
+    settings_json,
+    settings_of,
+)
 from llamaherd.calls.journal.file import DamagedError, quoted, refusals
 from llamaherd.calls.journal.journal import VERSION, Journal
-from llamaherd.calls.journal.key import journal_key, settings_json, settings_of
 from llamaherd.calls.journal.sqlite import is_locked
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
