@@ -131,12 +131,6 @@ FULL = "database or disk is full"
 REQUESTS = [request([i % 100, i // 100], 3) for i in range(400)]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    return tmp_path
-
-
 class HeldEngine(FakeEngine):
     """Engine that computes a few steps and then waits until it may continue."""
 

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.journal.entry import JournalEntry
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
-
-
 # ---- files that are no journals, or damaged --------------------------------------------
 
 

@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 POISON = N_VOCAB + 7
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
-
-
 def told(result: Result) -> dict[str, object]:
     """Return the fields of a result without its cost."""
     fields = dataclasses.asdict(result)

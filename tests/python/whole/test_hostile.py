@@ -18,18 +18,11 @@ from thorough import sized
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
 EDGE = 2**31
 SPACE = tiny_models.token_of(" ")  # before every text
 N_PREFIX = len(tiny_models.SPECIAL)  # byte b is token b + N_PREFIX
-
-
-@pytest.fixture(scope="module")
-def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
-    with lh.Model(tiny_path("llama")) as model:
-        yield model
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
-    with lh.Model(tiny_path("llama")) as model:
-        yield model
-
-
-@pytest.fixture(scope="module")
 def ctx(model: lh.Model) -> Iterator[lh.Context]:
     with lh.Context(model, n_ctx=256) as context:
         yield context

@@ -10,16 +10,10 @@ import pytest
 from pooled import NEAR, assert_near, coding, other
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from llamaherd.engine.core.results import Result
-
-
-@pytest.fixture(scope="module")
-def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
-    with lh.Model(tiny_path("llama")) as model:
-        yield model
 
 
 def run_all(context: lh.Context, prompts: list[str], **options: object) -> list[Result]:
