@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 Method = Literal["contextual", "batch"]
-METHODS: tuple[Method, ...] = ("contextual", "batch")
+METHODS: tuple[Method, ...] = get_args(Method)
 _LEAST = 1e-12  # smallest prior probability, to avoid division by zero
 
 

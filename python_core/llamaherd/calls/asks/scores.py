@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Normalize = Literal["sum", "token", "byte", "pmi"]
-NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
+NORMALIZE: tuple[Normalize, ...] = get_args(Normalize)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

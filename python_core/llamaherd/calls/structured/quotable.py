@@ -8,7 +8,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.argument import Name
 
 Unit = Literal["words", "characters"]
-UNITS: tuple[Unit, ...] = ("words", "characters")
+UNITS: tuple[Unit, ...] = get_args(Unit)
 DEFAULT_LENGTHS: dict[str, tuple[int, int]] = {"words": (3, 40), "characters": (10, 200)}
 # Longer minimum lengths would need more states than llguidance allows.
 MOST_LEAST: dict[str, int] = {"words": 30, "characters": 300}
