@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
+    from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.tokens import Prompt
@@ -151,15 +152,8 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     name = "continuations"
     if isinstance(continuations, str):
         continuations = [continuations] * n
-    continuations = checks.column_as_list(continuations)
-    what = checks.no_list(continuations)
-    if what or not _is_listed(continuations):
-        raise ArgumentTypeError(
-            f"must be a text, or for each prompt a text or a list of texts, not "
-            f"{what or checks.shown(continuations)}",
-            argument=name,
-        )
-    groups = list(continuations)
+    what = "a text, or for each prompt a text or a list of texts"
+    groups = _elements(name, continuations, what)
     if len(groups) != n:
         raise ArgumentError(
             f"must be {n}, one for each prompt, not {len(groups)}",
@@ -168,27 +162,26 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
         )
     out = []
     for i, group in enumerate(groups):
-        texts = [group] if isinstance(group, str) else checks.column_as_list(group)
-        what = checks.no_list(texts)
-        if what or not _is_listed(texts):
-            raise ArgumentTypeError(
-                f"must be a text or a list of texts, not {what or checks.shown(group)}",
-                argument=Argument(name, (i,)),
-            )
         where = Argument(name, (i,))
-        out.append([checks.text(where.at(j), t) for j, t in enumerate(texts)])
+        is_one = isinstance(group, str)
+        texts = (
+            [group] if is_one else _elements(where, group, "a text or a list of texts")
+        )
+        out.append([checks.text(where.at(j), text) for j, text in enumerate(texts)])
         if not out[-1] or "" in out[-1]:
-            raise ArgumentError(
-                "must not be empty", argument=Argument(name, (i,)), code="empty"
-            )
+            raise ArgumentError("must not be empty", argument=where, code="empty")
     return out
 
 
-def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
-    """Return True for an iterable of elements; False for bytes and mappings."""
-    return isinstance(value, Iterable) and not isinstance(
-        value, (bytes, bytearray, Mapping)
-    )
+def _elements(name: Name, value: object, what: str) -> list[object]:
+    value = checks.column_as_list(value)
+    problem = checks.no_list(value)
+    is_mapping = isinstance(value, (bytes, bytearray, Mapping))
+    if problem or is_mapping or not isinstance(value, Iterable):
+        raise ArgumentTypeError(
+            f"must be {what}, not {problem or checks.shown(value)}", argument=name
+        )
+    return list(value)
 
 
 @takes(PerplexityOptions, PerplexitySettings)
