@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_origin, is_typeddict
+from typing import TYPE_CHECKING, Any, Protocol, get_origin
 
 from llamaherd.calls.structured.check import check_schema, cut, violation
 from llamaherd.calls.structured.closing import enforced_closed
@@ -70,15 +69,8 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
     try:
         from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - optional
     except ImportError:
-        kind = (
-            "a dataclass"
-            if dataclasses.is_dataclass(source)
-            else "a TypedDict"
-            if is_typeddict(source)
-            else "a type"
-        )
         raise ArgumentTypeError(
-            f"is {kind}, {source!r}, which requires pydantic: pip install pydantic",
+            f"is the type {source!r}, which requires pydantic: pip install pydantic",
             argument="schema",
         ) from None
     try:
