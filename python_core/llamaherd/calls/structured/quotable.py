@@ -15,7 +15,7 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from llamaherd.engine.core.argument import Name
 
@@ -314,13 +314,26 @@ def quote_of(text: str, span: Span) -> Quoted:
 
 def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
     """Add an offset to the positions in an answer about a part of a text."""
+
+    def moved(quote: Quoted) -> Quoted:
+        start, end = quote["start"] + offset, quote["end"] + offset
+        return Quoted(quote=quote["quote"], start=start, end=end)
+
+    return _changed(value, moved)
+
+
+def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return an answer whose positions count from 1; `end` is the last character."""
+    return _changed(value, lambda quote: {**quote, "start": quote["start"] + 1})
+
+
+def _changed(value: Any, change: Callable[[Quoted], Any]) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, Quoted):
-        start, end = value["start"] + offset, value["end"] + offset
-        return Quoted(quote=value["quote"], start=start, end=end)
+        return change(value)
     if isinstance(value, dict):
-        return {key: shifted(item, offset) for key, item in value.items()}
+        return {key: _changed(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [shifted(item, offset) for item in value]
+        return [_changed(item, change) for item in value]
     return value
 
 
@@ -332,14 +345,3 @@ def quotes_in(value: object) -> list[Quoted]:
         value = list(value.values())
     parts = value if isinstance(value, list) else []
     return [quote for part in parts for quote in quotes_in(part)]
-
-
-def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer whose positions count from 1; `end` is the last character."""
-    if isinstance(value, Quoted):
-        return {**value, "start": value["start"] + 1}
-    if isinstance(value, dict):
-        return {key: counted_from_one(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [counted_from_one(item) for item in value]
-    return value
