@@ -190,12 +190,11 @@ def last_question(turns: Sequence[Turn]) -> tuple[str, int]:
 
 def transcript(turns: Sequence[Turn]) -> str:
     """Return a conversation as text."""
-    return "\n\n".join(_told(turn) for turn in turns)
-
-
-def _told(turn: Turn) -> str:
-    mark = " (interrupted)" if turn.get(_MARK) else ""
-    return f"{turn['role']}{mark}: {turn['content']}"
+    marks = (" (interrupted)" if turn.get(_MARK) else "" for turn in turns)
+    return "\n\n".join(
+        f"{turn['role']}{mark}: {turn['content']}"
+        for turn, mark in zip(turns, marks, strict=True)
+    )
 
 
 def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:

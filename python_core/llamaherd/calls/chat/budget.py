@@ -170,9 +170,18 @@ def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -
         budget.spend(sizes * len(value) if sizes > len(value) else 0)
 
 
+def _injected(function: Callable[..., Any], context: Context) -> tuple[Any, ...]:
+    """Return the first argument that Jinja passes to a filter or test, if any."""
+    kind = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
+    return {
+        "context": (context,),
+        "eval_context": (context.eval_ctx,),
+        "environment": (context.environment,),
+    }.get(kind, ())
+
+
 def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter that charges the budget and preserves literal marks."""
-    first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
     @wraps(function)
@@ -183,17 +192,12 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
             value = as_list(value)
             budget.spend_on([value, args, kwargs])
         _spend_result(budget, name, value, [*args, *kwargs.values()])
-        injected = {
-            "context": (context,),
-            "eval_context": (context.eval_ctx,),
-            "environment": (context.environment,),
-        }.get(first, ())
         text = value.text if isinstance(value, LiteralText) else value
         if name == "tojson":
             text = with_marks(value)
         elif name in ("pprint", "string") and not isinstance(value, str):
             text = written(value)
-        result = function(*injected, text, *args, **kwargs)
+        result = function(*_injected(function, context), text, *args, **kwargs)
         if isinstance(value, LiteralText):
             result = _parts(value, result)
         budget.spend(size(result))
@@ -214,7 +218,6 @@ def _parts(value: LiteralText, result: object) -> object:
 
 def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a test that charges the budget for its operands."""
-    first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
     @wraps(function)
@@ -222,8 +225,7 @@ def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
         BUDGET.get().spend_on(args)
         if args:
             BUDGET.get().spend_on(value)
-        injected = (context.environment,) if first == "environment" else ()
-        return function(*injected, value, *args)
+        return function(*_injected(function, context), value, *args)
 
     return pass_context(tested)
 
