@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+from llamaherd.calls.journal.entry import entry_of, row_of
+from llamaherd.calls.journal.file import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,6 +110,21 @@ def test_a_journal_of_such_prompts_is_read_again(
     assert again.texts == first.texts
     assert again.stats.n_journal == 2
     assert {entry.prompt for entry in lh.journal_read(path)} == {"yes", "no"}
+
+
+def test_a_journal_with_digests_of_numpy_texts_is_read(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.journal"
+    lh.generate_parallel(context, ["it's"], max_tokens=3, journal=path)
+    (entry,) = lh.journal_read(path)
+    *row, _ = row_of(entry)
+    # Earlier versions stored the digest of a row that had the prompt in numpy's type.
+    before = tuple(np.str_(each) if each == "it's" else each for each in row)
+    digest = blake2b(repr(before).encode(), digest_size=8).digest()
+    assert entry_of((*row, digest)) == entry
+    with pytest.raises(DamagedError):
+        entry_of((*row[:5], "other", *row[6:], digest))
 
 
 def test_results_have_the_index_of_a_series(context: lh.Context) -> None:

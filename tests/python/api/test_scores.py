@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
+from llamaherd.calls.journal.journal import Journal
 from plain_forms import plain
 
 if TYPE_CHECKING:
@@ -372,6 +376,29 @@ def test_a_journal_never_returns_numbers_of_another_text(
         for call, expected in zip(calls, alone, strict=True):
             found = np.asarray(call(journal=path), dtype=float)
             assert found == pytest.approx(np.asarray(expected), abs=1e-3)
+    assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
+
+
+def test_scores_of_earlier_versions_are_not_read(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    first = lh.perplexity(context, ALIKE, journal=path)
+    old = json.dumps({"max_tokens": 5, "score": "0" * 64, "stop": []})
+    entries = [
+        replace(entry, settings=old, text="", key=f"{i:064}")
+        for i, entry in enumerate(lh.journal_read(path))
+    ]
+    path.unlink()
+    with closing(Journal(path)) as journal:
+        journal.add(entries)
+    with pytest.warns(lh.JournalWarning, match="has 3 scores of an earlier version"):
+        assert lh.journal_read(path) == []
+    with pytest.warns(lh.JournalWarning, match="not read, but computed again"):
+        again = lh.perplexity(context, ALIKE, journal=path)
+    assert again.stats.n_journal == 0
+    assert again.perplexity.tolist() == pytest.approx(first.perplexity.tolist(), rel=1e-4)
+    lh.generate_parallel(context, ALIKE, max_tokens=2, journal=path)  # no note
     assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
 
 

@@ -23,6 +23,7 @@ from journalled import FakeContext
 from llamaherd import _r
 from llamaherd.calls.api import classify
 from llamaherd.calls.api.running import none_answered, run_to_end
+from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.hosted import HostedCall
@@ -679,6 +680,22 @@ def test_labels_are_kept_if_they_cannot_be_evaluated(
     with pytest.raises(OwnError) as caught:
         lh.evaluate_codebook(choice, gold, context)
     assert len(answers(caught.value.results)) == 10
+
+
+def test_a_journal_that_is_damaged_during_the_call(
+    context: lh.Context,
+    tmp_path: Path,
+    whole: dict[str, list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: object) -> None:
+        raise lh.JournalError("damaged")
+
+    monkeypatch.setattr(Journal, "n_mixed_up", property(fail))
+    given = {"labels": ["yes", "no"], "journal": tmp_path / "a.journal"}
+    with pytest.raises(lh.JournalError, match="damaged") as caught:
+        lh.classify_parallel(context, TEXTS, **given)
+    assert answers(caught.value.results) == whole["classify_parallel"]
 
 
 # ---- data frames ----

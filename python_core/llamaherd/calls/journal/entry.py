@@ -134,7 +134,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     """Return the entry that a database row contains."""
     stored = dict(zip(COLUMNS, row[:-1], strict=True))
     prompt = f"{stored['prompt']!r:.60}"
-    if row[-1] != _digest(row[:-1]):
+    if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
         raise DamagedError(f"the data stored for the prompt {prompt} were changed")
     # A row with a valid digest can still be invalid, and SQLite accepts a value of any
     # type in any column.
@@ -182,6 +182,13 @@ def _check_types(stored: dict[str, Any]) -> None:
 def _digest(row: tuple[Any, ...]) -> bytes:
     """Return a digest of plain values. SQLite does not detect changes in stored texts."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
+
+
+def _digest_of_numpy(row: tuple[Any, ...]) -> bytes:
+    """Return the digest that earlier versions stored for a prompt that numpy held."""
+    values = list(map(repr, row))
+    values[5] = f"np.str_({values[5]})"
+    return blake2b(f"({', '.join(values)})".encode(), digest_size=8).digest()
 
 
 def _little_endian(numbers: array[_N]) -> array[_N]:
@@ -268,7 +275,11 @@ def _text_digest(of_result: bytes, values: tuple[Any, ...]) -> bytes:
 
 # Parts of a request that `journal_key` hashes as bytes instead of JSON.
 _AS_BYTES = ("tokens", "tree", "seed")
-SCORES = "scores"  # key that marks the settings of scores
+# Key that marks the settings of scores. Earlier versions stored a hash of the
+# continuations under "score". They used the hash of one request for all requests of a
+# call, so that two requests could have the same key.
+SCORES = "scores"
+MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes quotes
 
 
 def settings_of(request: Request) -> dict[str, Any]:
@@ -277,6 +288,7 @@ def settings_of(request: Request) -> dict[str, Any]:
     if thought is not None and thought.seed:
         request = replace(request, thought=replace(thought, seed=0))
     settings: dict[str, Any] = {
+        # These settings are always present, as in the keys of earlier versions.
         "stop": request.stop,
         "sampling": request.sampling,
         **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.journal import file as journal_file
 from llamaherd.calls.journal.entry import (
     COLUMNS,
+    MIXED_UP,
     THOUGHT,
     JournalEntry,
     add_thoughts,
@@ -34,7 +36,7 @@ from llamaherd.calls.journal.entry import (
 )
 from llamaherd.calls.journal.file import quoted, refusals
 from llamaherd.calls.journal.sqlite import SHM, WAL, beside, connect, identity, look
-from llamaherd.engine.core.errors import JournalError
+from llamaherd.engine.core.errors import JournalError, JournalWarning
 from llamaherd.engine.core.phrases import MOST_ROWS, count_of, first_rows
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ SELECT {", ".join([*_ORIGIN, *_RESULT])}
 FROM result LEFT JOIN origin ON origin.id = result.origin
 """  # noqa: S608
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
+# Counts scores stored by earlier versions, whose keys were not unique.
+_COUNT_MIXED_UP = """
+SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
+WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
+"""
 _COUNT_DONE = "SELECT count(*) FROM result WHERE finish_reason <> 'error'"
 _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
 
@@ -198,6 +205,13 @@ class Journal:
         raise sqlite3.OperationalError("another process keeps its log in use")
 
     @property
+    def n_mixed_up(self) -> int:
+        """Number of scores of an earlier version, which are ignored."""
+        with refusals("journal", self.path):
+            (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
+        return int(number)
+
+    @property
     def n_results(self) -> int:
         """Number of stored results, without failures."""
         with refusals("journal", self.path):
@@ -263,6 +277,14 @@ def _read_all(
     return rows, {thought[4]: thought for thought in read_thoughts(db)}
 
 
+def mixed_up(path: Path, n: int) -> str:
+    """Return the message about ignored scores of an earlier version."""
+    return (
+        f"{quoted(path)} has {n} scores of an earlier version of llamaherd, which could "
+        "store a score under another text's key: they are not read"
+    )
+
+
 class JournalEntries(list[JournalEntry]):
     """List of all results in a journal; its `repr` shows the first results."""
 
@@ -292,6 +314,9 @@ def journal_read(path: str | os.PathLike[str]) -> JournalEntries:
     Raises:
         TypeError: `path` is neither text nor a path.
         JournalError: The file does not exist, is not a journal, or is damaged.
+
+    Warns:
+        JournalWarning: Scores of an earlier version were omitted.
     """
     file = journal_file.checked_path("path", path)
     with refusals("path", file):
@@ -303,4 +328,8 @@ def journal_read(path: str | os.PathLike[str]) -> JournalEntries:
             else entry
             for entry, row in ((entry_of(row), row) for row in rows)
         ]
-    return JournalEntries(entries)
+    read = [entry for entry in entries if MIXED_UP not in entry.settings]
+    if len(read) < len(entries):
+        message = mixed_up(file, len(entries) - len(read))
+        warnings.warn(f"path: {message}", JournalWarning, stacklevel=2)
+    return JournalEntries(read)

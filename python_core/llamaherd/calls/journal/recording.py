@@ -24,7 +24,7 @@ from llamaherd.calls.journal.entry import (
     settings_of,
 )
 from llamaherd.calls.journal.file import DamagedError, quoted, refusals
-from llamaherd.calls.journal.journal import VERSION, Journal
+from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
 from llamaherd.calls.journal.sqlite import is_locked
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
@@ -188,7 +188,9 @@ class RecordedCall:
                 self.problem = writer.problem or self._journal.notice
                 raise
             with keeping(results):  # the journal may be damaged since it was opened
-                self.problem = writer.problem or self._journal.notice
+                self.problem = (
+                    writer.problem or self._journal.notice or self._mixed_up(known)
+                )
                 if self._is_stopped:
                     self.problem = ""  # the error contains it
                     raise self._stopped(writer)
@@ -213,6 +215,14 @@ class RecordedCall:
             f"{n_stored} results: free space on the disk and repeat the same command, "
             "which continues from them"
         )
+
+    def _mixed_up(self, known: Mapping[int, Output]) -> str:
+        """Return a message about ignored stored scores; "" if none were ignored."""
+        requests = enumerate(self._call.requests)
+        if all(request.tree is None or i in known for i, request in requests):
+            return ""
+        n = self._journal.n_mixed_up
+        return mixed_up(self._journal.path, n) + ", but computed again" if n else ""
 
     def _recall(self, is_cancelled: Callable[[], bool]) -> dict[int, Output]:
         """Return the stored outputs by index."""
