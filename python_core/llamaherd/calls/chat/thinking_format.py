@@ -6,7 +6,8 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import jinja2
 from jinja2 import meta, nodes
@@ -143,7 +144,7 @@ def _format_of(renderer: Renderer) -> ThinkingFormat | None:
     prompt = probe.prompt({}) if _HINT.search(source) else None
     if prompt is None:
         return None
-    switches = Switches(source, probe.prompt)
+    switches = _switches(source, probe)
     thinking_format = _from_answer(probe, prompt)
     if thinking_format is None:
         known = [pair for pair in _KNOWN if pair[0].strip() in source]
@@ -151,7 +152,7 @@ def _format_of(renderer: Renderer) -> ThinkingFormat | None:
             return _of_unknown(prompt)
         samples = [
             prompt,
-            *(switch.prompt for switch in switches.all),
+            *(switch.prompt for switch in switches),
             probe.answered({}),
         ]
         thinking_format = _of_pair(*known[0], samples)
@@ -273,21 +274,24 @@ def _of_unknown(prompt: str) -> ThinkingFormat | None:
 
 
 def _switched(
-    thinking_format: ThinkingFormat, prompt: str, switches: Switches
+    thinking_format: ThinkingFormat, prompt: str, switches: list[Switch]
 ) -> ThinkingFormat:
     """Add the variables that turn thinking on and off."""
     default = thinking_format.state(prompt)
-    off = _first(switches.off(), lambda s: thinking_format.state(s.prompt) == "closed")
+    offs, ons = _ordered(switches, _OFF), _ordered(switches, _ON)
+    off = _first(offs, lambda s: thinking_format.state(s.prompt) == "closed")
     if off is None and default == "open":  # the template leaves the thought out
-        off = _first(switches.off(), lambda s: thinking_format.state(s.prompt) == "bare")
+        off = _first(offs, lambda s: thinking_format.state(s.prompt) == "bare")
         if off is not None:
             thinking_format = replace(
                 thinking_format, closed=(*thinking_format.closed, _last_tag(off.prompt))
             )
-    on = _first(switches.on(), lambda s: thinking_format.state(s.prompt) == "open")
+    on = _first(ons, lambda s: thinking_format.state(s.prompt) == "open")
     if on is None and (off is None or default == "closed"):
-        on = _first(switches.on(), lambda s: s.prompt != prompt)
-    is_switched_on = on is not None and switches.without(on.name) == prompt
+        on = _first(ons, lambda s: s.prompt != prompt)
+    is_switched_on = on is not None and any(
+        s.name == on.name and s.value is False and s.prompt == prompt for s in switches
+    )
     is_off = default == "closed" or (default == "bare" and is_switched_on)
     return replace(
         thinking_format,
@@ -319,8 +323,7 @@ _OFF: tuple[Value, ...] = (
 _ON: tuple[Value, ...] = (True, "enabled", "on", "true", "high", "medium", "low")
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(NamedTuple):
     """A variable with a value, and the prompt that the template renders with it."""
 
     name: str
@@ -333,40 +336,22 @@ class Switch:
         return {self.name: self.value}
 
 
-class Switches:
-    """Variables of a template that may be switches of thinking.
+def _switches(source: str, probe: _Probe) -> list[Switch]:
+    """Return the variables and values that may switch thinking, with their prompts."""
+    candidates = islice(_candidates(source), _MOST_RENDERINGS)
+    prompts = [(name, value, probe.prompt({name: value})) for name, value in candidates]
+    return [
+        Switch(name, value, prompt)
+        for name, value, prompt in prompts
+        if prompt is not None
+    ]
 
-    Args:
-        render: Function that renders a question with variables; it returns None if the
-            template refuses them.
-    """
 
-    def __init__(
-        self, source: str, render: Callable[[dict[str, object]], str | None]
-    ) -> None:
-        self.all: list[Switch] = []
-        for i, (name, value) in enumerate(_candidates(source)):
-            prompt = render({name: value}) if i < _MOST_RENDERINGS else None
-            if prompt is not None:
-                self.all.append(Switch(name, value, prompt))
-
-    def off(self) -> list[Switch]:
-        """Return the switches that may turn thinking off, the most likely first."""
-        return self._ordered(_OFF)
-
-    def on(self) -> list[Switch]:
-        """Return the switches that may turn thinking on, the most likely first."""
-        return self._ordered(_ON)
-
-    def without(self, name: str) -> str | None:
-        """Return the prompt with a variable set to False; None if it was refused."""
-        prompts = [s.prompt for s in self.all if s.name == name and s.value is False]
-        return prompts[0] if prompts else None
-
-    def _ordered(self, values: tuple[Value, ...]) -> list[Switch]:
-        order = [_key(value) for value in values]
-        switches = [switch for switch in self.all if _key(switch.value) in order]
-        return sorted(switches, key=lambda switch: order.index(_key(switch.value)))
+def _ordered(switches: list[Switch], values: tuple[Value, ...]) -> list[Switch]:
+    """Return the switches with one of these values, the most likely first."""
+    order = [_key(value) for value in values]
+    known = [switch for switch in switches if _key(switch.value) in order]
+    return sorted(known, key=lambda switch: order.index(_key(switch.value)))
 
 
 def _key(value: Value) -> tuple[type, Value]:
