@@ -68,34 +68,66 @@ _OF_EACH = {
 }
 
 
+# Bases of these classes: the fields that all classes of a list declare alike, and that no
+# base before it has.
+_SHARED: dict[str, tuple[str, ...]] = {
+    "_Sampling": (
+        *("SamplingSettings", "GenerateRest", "PromptRest", "SubmitSettings"),
+        "ChatSettings",
+    ),
+    "_Constraints": ("SamplingSettings", "PromptRest", "SubmitSettings", "ChatSettings"),
+    "_Rendering": (
+        *("GenerateRest", "PromptRest", "SubmitSettings", "ChatSettings"),
+        *("ClassifySettings", "PairSettings", "ScoreSettings"),
+    ),
+    "_Answers": ("GenerateRest", "PromptRest", "SubmitSettings", "ChatSettings"),
+    "_Prompts": (
+        *("GenerateRest", "PromptRest", "SubmitSettings", "ClassifySettings"),
+        *("PairSettings", "ScoreSettings"),
+    ),
+    "_Call": (
+        *("GenerateRest", "ClassifySettings", "ScoreSettings", "PerplexitySettings"),
+    ),
+}
+
+
 def keywords() -> str:
     """Return the module of the classes of keyword arguments."""
-    classes, used = [], set()
+    types: dict[str, dict[str, str]] = {}
+    bases: dict[str, list[str]] = {}
+    docs: dict[str, str] = {}
     for name, (options, interface, functions) in KEYWORDS.items():
-        head = f'    """Keyword arguments of {functions}, see `{options.__name__}`."""'
-        lines = [f"class {name}(TypedDict, total=False):", head, ""]
-        own_lines = lines
+        types[name] = _types(options, interface, of_prompts=name == "GenerateSettings")
+        bases[name] = []
+        docs[name] = f"Keyword arguments of {functions}, see `{options.__name__}`."
         if name in _WITHOUT_SCHEMA:  # overloads declare the schema themselves
             rest = _WITHOUT_SCHEMA[name]
-            own_lines[0] = f"class {name}({rest}, total=False):"
-            lines = [
-                f"class {rest}(TypedDict, total=False):",
-                f'    """Keyword arguments of {functions}, without the schema."""',
-                "",
-            ]
-        for each in options_of(options, interface).values():
-            if each.name not in _OWN_ARGUMENTS and each.default is not REQUIRED:
-                of_prompts = _OF_EACH if name == "GenerateSettings" else {}
-                own = of_prompts if interface == "many" else _OF_ONE
-                written = own.get(each.name, each.type)
-                to = own_lines if each.name == "schema" else lines
-                to.append(f"    {each.name}: {written}")
-                used |= set(
-                    re.findall(r"(?<![.\w])[A-Za-z]\w*", re.sub('".*?"', "", written))
-                )
-        if lines is not own_lines:
-            classes.append("\n".join(lines))
-        classes.append("\n".join(own_lines))
+            schema = types[name].pop("schema")
+            types[rest], types[name] = types[name], {"schema": schema}
+            bases[rest], bases[name] = [], [rest]
+            docs[rest] = f"Keyword arguments of {functions}, without the schema."
+    for base, heirs in _SHARED.items():
+        first, *others = (types[heir].items() for heir in heirs)
+        types[base] = dict(
+            item for item in first if all(item in other for other in others)
+        )
+        for heir in heirs:
+            bases[heir].append(base)
+            types[heir] = {n: t for n, t in types[heir].items() if n not in types[base]}
+    names = [*_SHARED]
+    for name in KEYWORDS:
+        names += [*filter(None, [_WITHOUT_SCHEMA.get(name)]), name]
+    classes = []
+    for name in names:
+        parents = ", ".join(bases.get(name) or ["TypedDict"])
+        lines = [f"class {name}({parents}, total=False):"]
+        if name in docs:
+            lines.append(f'    """{docs[name]}"""')
+        fields = [f"    {field}: {text}" for field, text in types[name].items()]
+        lines += ["", *fields] if fields and name in docs else fields
+        classes.append("\n".join(lines))
+    written = " ".join(text for fields in types.values() for text in fields.values())
+    used = set(re.findall(r"(?<![.\w])[A-Za-z]\w*", re.sub('".*?"', "", written)))
     imports = _imports(used)
     runtime = [line for line in imports if line.startswith("from collections.abc")]
     imports = [line for line in imports if line not in runtime]
@@ -112,6 +144,16 @@ def keywords() -> str:
             "\n\n\n".join(classes) + "\n",
         ]
     )
+
+
+def _types(options: type[Options], interface: str, *, of_prompts: bool) -> dict[str, str]:
+    """Return the type of each keyword argument, by name."""
+    own = _OF_EACH if of_prompts else {} if interface == "many" else _OF_ONE
+    return {
+        each.name: own.get(each.name, each.type)
+        for each in options_of(options, interface).values()
+        if each.name not in _OWN_ARGUMENTS and each.default is not REQUIRED
+    }
 
 
 def _imports(names: Iterable[str]) -> list[str]:

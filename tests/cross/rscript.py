@@ -6,13 +6,20 @@ import atexit
 import functools
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -43,6 +50,47 @@ def run(program: str, *arguments: object, **variables: str) -> str:
     if done.returncode != 0:
         pytest.fail(f"{program} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout
+
+
+def interrupted(
+    program: str,
+    *arguments: object,
+    at: Iterable[str],
+    wait: Callable[[], float] = lambda: 0,
+    **variables: str,
+) -> tuple[int, str]:
+    """Run a program that gets Ctrl-C; return its exit status and its output.
+
+    Args:
+        at: Patterns. After a line with the first one, and then with each next one, and
+            after `wait()` seconds, SIGINT is sent.
+    """
+    patterns = iter(at)
+    pattern = next(patterns, None)
+    lines = []
+    with subprocess.Popen(
+        command(program, *arguments),
+        # Without a terminal cli would draw every three seconds only.
+        env=environment(CLI_TICK_TIME="50", **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    ) as process:
+        watchdog = threading.Timer(600, process.kill)
+        watchdog.start()
+        try:
+            for line in process.stdout or ():
+                lines.append(line)
+                if pattern is not None and re.search(pattern, line):
+                    pattern = next(patterns, None)
+                    time.sleep(wait())
+                    process.send_signal(signal.SIGINT)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            watchdog.cancel()
+    return process.returncode, "".join(lines)
 
 
 class Session:

@@ -6,11 +6,8 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import tarfile
-import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,29 +35,10 @@ def test_contract(smollm2_path: Path, gemma3_path: Path) -> None:
 def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
     # The first interrupt is caught, and the session remains usable. The second interrupt
     # ends the loop and the script.
-    process = subprocess.Popen(
-        rscript.command("interrupted.R", smollm2_path),
-        # Without a terminal cli draws every three seconds.
-        env=rscript.environment(CLI_TICK_TIME="50"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
+    status, output = rscript.interrupted(
+        "interrupted.R", smollm2_path, at=[r" [1-9]/104 ", "^round"]
     )
-    is_sent = False
-    lines = []
-    with process:
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                if not is_sent and re.search(r" [1-9]/104 ", line):
-                    process.send_signal(signal.SIGINT)
-                    is_sent = True
-                if line.startswith("round"):
-                    process.send_signal(signal.SIGINT)
-        finally:
-            process.kill()
-    output = "".join(lines)
-    assert process.returncode == 1, output
+    assert status == 1, output
     assert re.search(r"^caught: [1-9] of 104, cancelled length$", output, re.MULTILINE)
     assert re.search(
         r"^Interrupted: [1-9] of 104 prompts answered\. $", output, re.MULTILINE
@@ -76,50 +54,21 @@ def test_ctrl_c_reaches_r_when_it_calls_python_itself(
     tiny_path: Callable[[str], Path],
 ) -> None:
     # Python's signal.signal would replace R's handler.
-    process = subprocess.Popen(
-        rscript.command("python_in_r.R", tiny_path("llama")),
-        env=rscript.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
+    _, output = rscript.interrupted(
+        "python_in_r.R", tiny_path("llama"), at=["^computing$"]
     )
-    lines = []
-    with process:
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                if line == "computing\n":
-                    process.send_signal(signal.SIGINT)
-        finally:
-            process.kill()
-    assert [line.strip() for line in lines] == ["computing", "interrupted", "3 answers"]
+    lines = [line.strip() for line in output.splitlines()]
+    assert lines == ["computing", "interrupted", "3 answers"]
 
 
 @pytest.mark.slow(reason="starts R")
 def test_ctrl_c_keeps_the_variants_that_are_finished(
     tiny_path: Callable[[str], Path],
 ) -> None:
-    process = subprocess.Popen(
-        rscript.command("composite.R", tiny_path("llama")),
-        env=rscript.environment(CLI_TICK_TIME="50"),  # draws often without a terminal
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
+    early_in_the_second = r" 3,?(?!000)\d{3}/12,?000 "
+    _, output = rscript.interrupted(
+        "composite.R", tiny_path("llama"), at=[early_in_the_second]
     )
-    lines = []
-    is_sent = False
-    with process:
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                found = re.search(r" ([\d,]+)/12,?000 ", line)
-                n_done = int(found[1].replace(",", "")) if found else 0
-                if not is_sent and 3000 < n_done < 4000:  # early in the second variant
-                    process.send_signal(signal.SIGINT)
-                    is_sent = True
-        finally:
-            process.kill()
-    output = "".join(lines)
     assert re.search(
         r"^Interrupted: [\d,]+ of 12,000 prompts done\.", output, re.MULTILINE
     )
@@ -133,33 +82,16 @@ def test_ctrl_c_keeps_the_variants_that_are_finished(
 @pytest.mark.long(reason="starts R, with a real model or several calls")
 @pytest.mark.model
 def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) -> None:
-    command = rscript.command("journal.R", smollm2_path, tmp_path / "run.sqlite")
-    # Without a terminal cli draws every three seconds, and may only see the end.
-    process = subprocess.Popen(
-        command,
-        env=rscript.environment(CLI_TICK_TIME="50"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
+    journal = tmp_path / "run.sqlite"
+    _, first = rscript.interrupted(
+        "journal.R", smollm2_path, journal, at=[r" [1-9]\d?/64 "]
     )
-    lines = []
-    with process:
-        try:
-            for line in process.stdout:
-                if not lines and re.search(r" [1-9]\d?/64 ", line):
-                    process.send_signal(signal.SIGINT)
-                    lines.append(line)
-                elif lines:
-                    lines.append(line)
-        finally:
-            process.kill()
-    first = "".join(lines)
     found = re.search(r"^answered: (\d+) of 64, 0 from the journal$", first, re.MULTILINE)
     assert found, first
     n_answered = int(found[1])
     assert 0 < n_answered < 64, first
     assert f"stored: {n_answered}, as returned: TRUE\n" in first, first
-    second = rscript.run("journal.R", smollm2_path, tmp_path / "run.sqlite")
+    second = rscript.run("journal.R", smollm2_path, journal)
     assert f"answered: 64 of 64, {n_answered} from the journal\n" in second, second
     assert "stored: 64, as returned: TRUE\n" in second, second
     assert "as without a journal: TRUE\n" in second, second
@@ -171,27 +103,16 @@ def test_ctrl_c_at_any_moment_leaves_a_context_that_works(
 ) -> None:
     moments = random.Random(7)
     n_rounds = sized(3, 8)
-    process = subprocess.Popen(
-        rscript.command("interrupted_often.R", tiny_path("llama"), n_rounds),
-        env=rscript.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
+    # The interrupts arrive between the first check of arguments and the middle of
+    # generation.
+    status, output = rscript.interrupted(
+        "interrupted_often.R",
+        tiny_path("llama"),
+        n_rounds,
+        at=["^started$"] * n_rounds,
+        wait=lambda: moments.choice([0, 0.01, 0.05, 0.3]) * moments.random(),
     )
-    lines = []
-    watchdog = threading.Timer(120, process.kill)
-    watchdog.start()
-    with process:
-        for line in process.stdout:
-            lines.append(line)
-            if line == "started\n":
-                # The interrupts arrive between the first check of arguments and the
-                # middle of generation.
-                time.sleep(moments.choice([0, 0.01, 0.05, 0.3]) * moments.random())
-                process.send_signal(signal.SIGINT)
-    watchdog.cancel()
-    output = "".join(lines)
-    assert process.returncode == 0, output
+    assert status == 0, output
     rounds = re.findall(r"^round: (.*) (\w+) $", output, re.MULTILINE)
     assert len(rounds) == n_rounds, output
     assert {same for _, same in rounds} == {"same"}, output

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
@@ -19,13 +19,16 @@ from thorough import sized
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [
-    pytest.mark.model,
-    pytest.mark.more(reason="answers of 12 of 24 tokens"),
-]
+pytestmark = [pytest.mark.model, pytest.mark.more(reason="answers of 12 of 24 tokens")]
 
 N_CTX = 4096
 N_SEQ_MAX = 4
+CONTEXT: dict[str, Any] = {
+    "n_ctx": N_CTX,
+    "n_threads": 1,
+    "n_seq_max": N_SEQ_MAX,
+    "kv_layout": "per_sequence",
+}
 MAX_TOKENS = sized(12, 24)
 RULES = "You label the topic of a headline with one word. " * 4
 HEADLINES = [
@@ -45,10 +48,7 @@ def prompts(smollm2: lh.Model) -> list[str]:
     chat = [
         lh.apply_chat_template(
             smollm2,
-            [
-                {"role": "system", "content": RULES},
-                {"role": "user", "content": headline},
-            ],
+            [{"role": "system", "content": RULES}, {"role": "user", "content": headline}],
         )
         for headline in HEADLINES
     ]
@@ -56,19 +56,20 @@ def prompts(smollm2: lh.Model) -> list[str]:
     return [*chat, *plain, chat[0], "The capital of France is", "naïve café: "]
 
 
+def in_python(model: lh.Model, prompts: object, **options: object) -> lh.Results:
+    with lh.Context(model, **CONTEXT) as context:
+        return lh.generate_parallel(context, prompts, **options)
+
+
 @pytest.fixture(scope="module")
 def from_python(smollm2: lh.Model, prompts: list[str]) -> lh.Results:
-    with lh.Context(
-        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=1, kv_layout="per_sequence"
-    ) as context:
-        return lh.generate_parallel(context, prompts, max_tokens=MAX_TOKENS)
+    return in_python(smollm2, prompts, max_tokens=MAX_TOKENS)
 
 
 def job(model: Path, prompts: list[object], **generate: object) -> dict[str, object]:
-    context = {"n_ctx": N_CTX, "n_threads": 1, "n_seq_max": N_SEQ_MAX}
     return {
         "model": str(model),
-        "context": {**context, "kv_layout": "per_sequence"},
+        "context": CONTEXT,
         "prompts": prompts,
         "generate": {"max_tokens": MAX_TOKENS, **generate},
     }
@@ -100,12 +101,7 @@ def test_r_draws_the_same_answers_as_python(
     smollm2: lh.Model, smollm2_path: Path, prompts: list[str], tmp_path: Path
 ) -> None:
     sampling = {"temperature": 0.9, "seed": 7, "top_k": 20, "min_p": 0.1}
-    with lh.Context(
-        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=1, kv_layout="per_sequence"
-    ) as context:
-        expected = lh.generate_parallel(
-            context, prompts, max_tokens=MAX_TOKENS, **sampling
-        )
+    expected = in_python(smollm2, prompts, max_tokens=MAX_TOKENS, **sampling)
     out = rscript.answers(tmp_path, job(smollm2_path, prompts, **sampling))
     assert out["texts"] == expected.texts
 
@@ -114,12 +110,7 @@ def test_r_draws_the_same_samples_as_python(
     smollm2: lh.Model, smollm2_path: Path, prompts: list[str], tmp_path: Path
 ) -> None:
     sampling = {"temperature": 0.9, "n": 3}
-    with lh.Context(
-        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=1, kv_layout="per_sequence"
-    ) as context:
-        expected = lh.generate_parallel(
-            context, prompts[-4:], max_tokens=MAX_TOKENS, **sampling
-        )
+    expected = in_python(smollm2, prompts[-4:], max_tokens=MAX_TOKENS, **sampling)
     every = [sample for samples in expected.samples for sample in samples]
     out = rscript.answers(tmp_path, job(smollm2_path, prompts[-4:], **sampling))
     assert out["texts"] == [sample.text for sample in every]
@@ -142,10 +133,7 @@ def test_r_has_the_same_choices_as_python(
         ],
         "max_tokens": max_tokens,
     }
-    with lh.Context(
-        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=1, kv_layout="per_sequence"
-    ) as context:
-        expected = lh.generate_parallel(context, HEADLINES, **options)
+    expected = in_python(smollm2, HEADLINES, **options)
     out = rscript.answers(tmp_path, job(smollm2_path, HEADLINES, **options))
     assert out["texts"] == expected.texts
     assert out["complete"] == expected.complete
@@ -179,10 +167,7 @@ def test_r_has_the_same_data_as_python(
     }
     options = {"schema": schema, "max_tokens": 90}
     headlines = HEADLINES[: sized(4, 7)]
-    with lh.Context(
-        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=1, kv_layout="per_sequence"
-    ) as context:
-        expected = lh.generate_parallel(context, headlines, **options)
+    expected = in_python(smollm2, headlines, **options)
     out = rscript.answers(tmp_path, job(smollm2_path, [*headlines, None], **options))
     assert out["texts"] == [*expected.texts, None]
     rows = [*expected.parsed, None]
@@ -206,10 +191,7 @@ def test_failures_are_the_same_in_r_and_python(
         [504, 253],
     ]
     out = rscript.answers(tmp_path, job(smollm2_path, [*prompts, None]))
-    with lh.Context(
-        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=1, kv_layout="per_sequence"
-    ) as context:
-        expected = lh.generate_parallel(context, prompts, max_tokens=MAX_TOKENS)
+    expected = in_python(smollm2, prompts, max_tokens=MAX_TOKENS)
     assert out["texts"] == [*expected.texts, None]
     assert out["errors"] == [*expected.errors, "the prompt is NA"]
     assert out["finish_reasons"] == [*expected.finish_reasons, "error"]

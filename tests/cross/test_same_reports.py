@@ -24,10 +24,7 @@ TOPICS = lh.Codebook("Which topic?", ["Sports", "économie", "no"])
 
 @pytest.mark.slow(reason="codes, reports and runs again, in both languages")
 def test_reports_cross(
-    smollm2: lh.Model,
-    smollm2_path: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    smollm2: lh.Model, smollm2_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # R determines the number of cores itself, and settings of conftest.py do not affect
     # it.

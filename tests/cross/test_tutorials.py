@@ -33,9 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
     """Run annotation.R; return the folder with its files."""
     path = tmp_path_factory.mktemp("tutorials") / "found.rds"
     output = rscript.run(
-        "tutorials/annotation.R",
-        path,
-        LLAMAHERD_TEST_SMOLLM2=str(smollm2_path),
+        "tutorials/annotation.R", path, LLAMAHERD_TEST_SMOLLM2=str(smollm2_path)
     )
     assert "annotation: done" in output
     return path

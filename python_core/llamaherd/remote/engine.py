@@ -258,7 +258,7 @@ class RemoteEngine(Elsewhere):
         for i, prompt in enumerate(asked.prompts):
             own = asked.settings[i]
             shape, problem = asked.shape_or_problem(i)
-            limit = asked.limit(i)
+            limit = asked.limit(own)
             is_free = own.schema is None and own.choices is None
             usual = MAX_TOKENS_OF_CHAT if options.chat and is_free else own.n_answer
             request = self._request(
@@ -267,7 +267,7 @@ class RemoteEngine(Elsewhere):
                 problem=problem,
                 max_tokens=limit or usual,
                 sampling=own,
-                stop=() if own.choices is not None else asked.stop(i),
+                stop=() if own.choices is not None else asked.stop(own),
                 seed=asked.seed(i, at[i]),
                 shape=shape,
                 priority=options.priority,

@@ -1,5 +1,5 @@
-# Tests the contract of generate_parallel() in R, with real models. The numbers are the numbers of
-# the rules in the design document.
+# Tests the contract of generate_parallel() in R, with real models, as far as R's conversions can
+# break it. The numbers are the numbers of the rules in the design document.
 
 test_that("1, 2, 3, 7: each prompt gets its own answer, in order, as if it were alone", {
   prompts <- chat(paste("Say something about", topics[1:5]))
@@ -9,24 +9,6 @@ test_that("1, 2, 3, 7: each prompt gets its own answer, in order, as if it were 
   expect_identical(plain(answers), alone(prompts, max_tokens = 12))
   turned <- generate_parallel(context, rev(prompts), max_tokens = 12)
   expect_identical(plain(turned), rev(plain(answers)))
-})
-
-test_that("2: freed slots are refilled at once", {
-  context <- local_context(n_ctx = "auto", n_seq_max = 4)
-  n_tokens <- c(1, 40, 2, 3, 30, 5, 20, 4, 10, 15, 6, 8)
-  prompts <- paste("Number", seq_along(n_tokens))
-  answers <- generate_parallel(
-    context,
-    prompts,
-    max_tokens = n_tokens,
-    ignore_eos = TRUE
-  )
-  expect_identical(
-    attr(answers, "usage")$n_generated_tokens,
-    as.integer(n_tokens)
-  )
-  # With all slots always in use the prompts need 36 steps; in fixed groups of 4 they need 85.
-  expect_lt(stats_of(answers)$n_batches, 55)
 })
 
 test_that("4: max_tokens is exact, ends are not part of the text, text is valid", {
@@ -52,28 +34,6 @@ test_that("4: max_tokens is exact, ends are not part of the text, text is valid"
     max_tokens = 20
   )
   expect_identical(plain(stopped), " 7 8")
-})
-
-test_that("5: what prompts share is computed once", {
-  context <- local_context(n_ctx = "auto", n_seq_max = 4)
-  rules <- strrep("You answer with one word. ", 30)
-  prompts <- paste0(rules, topics, " is")
-  answers <- generate_parallel(context, prompts, max_tokens = 2)
-  n_shared <- length(tokenize(smollm2(), rules))
-  n_all <- sum(lengths(tokenize(smollm2(), prompts)))
-  stats <- stats_of(answers)
-  expect_equal(stats$n_prompt_tokens, n_all)
-  expect_lt(stats$n_prefill_tokens, n_all - 6 * n_shared)
-  expect_gt(stats$n_reused_tokens, 6 * n_shared)
-
-  n_equal <- length(tokenize(smollm2(), prompts[[1]]))
-  another <- local_context(n_ctx = "auto", n_seq_max = 4)
-  equal <- generate_parallel(another, rep(prompts[[1]], 5), max_tokens = 2)
-  expect_length(unique(plain(equal)), 1)
-  expect_equal(stats_of(equal)$n_prefill_tokens, n_equal)
-  # What an earlier call has computed is kept.
-  again <- generate_parallel(context, rep(prompts[[1]], 5), max_tokens = 2)
-  expect_lt(stats_of(again)$n_prefill_tokens, n_equal / 2)
 })
 
 test_that("6: a prompt that fails leaves the others alone", {
@@ -172,26 +132,6 @@ test_that("6: hostile texts fail alone, or are text like any other", {
   }
 })
 
-test_that("6: with too little room prompts wait, and get the same answers", {
-  # The most likely tokens are probable enough that rounding does not change the answers.
-  prompts <- vapply(
-    0:7,
-    \(i) paste0(paste(i + 0:7, collapse = ", "), ","),
-    character(1)
-  )
-  context <- local_context(n_ctx = 256, n_seq_max = 8, kv_layout = "unified")
-  answers <- generate_parallel(
-    context,
-    prompts,
-    max_tokens = 50,
-    ignore_eos = TRUE
-  )
-  expect_gte(stats_of(answers)$n_pauses, 1)
-  roomy <- local_context(n_ctx = "auto", n_seq_max = 1)
-  alone <- generate_parallel(roomy, prompts, max_tokens = 50, ignore_eos = TRUE)
-  expect_identical(plain(answers), plain(alone))
-})
-
 test_that("7: a seed gives the same answers whatever runs beside", {
   prompts <- paste("I like", topics[1:4])
   draw <- function(n_seq_max, prompts, ...) {
@@ -211,23 +151,6 @@ test_that("7: a seed gives the same answers whatever runs beside", {
   seed <- stats_of(fresh)$seed
   expect_gte(seed, 0)
   expect_identical(plain(draw(4, prompts, seed = seed)), plain(fresh))
-})
-
-test_that("8: the tenth call is as the first", {
-  context <- local_context(n_ctx = 1024, n_seq_max = 4)
-  prompts <- paste("I like", topics)
-  first <- generate_parallel(context, prompts, max_tokens = 8)
-  counts <- c(
-    "n_prefill_tokens",
-    "n_generated_tokens",
-    "n_batches",
-    "kv_cells_max"
-  )
-  for (i in 2:10) {
-    answers <- generate_parallel(context, prompts, max_tokens = 8)
-    expect_identical(plain(answers), plain(first))
-    expect_identical(stats_of(answers)[counts], stats_of(first)[counts])
-  }
 })
 
 test_that("9: statistics add up", {

@@ -64,10 +64,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
     ],
 )
 def test_bad_sizes_are_named(
-    smollm2: lh.Model,
-    arguments: dict[str, object],
-    error: type[Exception],
-    message: str,
+    smollm2: lh.Model, arguments: dict[str, object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         lh.Context(**({"model": smollm2} | arguments))
@@ -103,30 +100,20 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
     [
         ({"prompts": "Hello"}, TypeError, "prompts must be a list of prompts, not str"),
         ({"prompts": b"Hello"}, TypeError, "prompts must be a list of prompts"),
-        ({"prompts": None}, TypeError, "prompts must be a list of prompts, not NoneTy"),
         ({"prompts": 5}, TypeError, "prompts must be a list of prompts, not int"),
         ({"prompts": {"a": 1}}, TypeError, "prompts must be a list of prompts, not dic"),
         ({"prompts": ["a", 1.5]}, TypeError, r"prompts\[1\] must be text or a sequence"),
         ({"prompts": [5]}, TypeError, r"prompts\[0\] must be text or a sequence.*5"),
         ({"prompts": [b"a"]}, TypeError, r"prompts\[0\] must be text.*bytes"),
-        (
-            {"prompts": [["a"]]},
-            TypeError,
-            r"prompts\[0\]\[0\] must be an integer",
-        ),
+        ({"prompts": [["a"]]}, TypeError, r"prompts\[0\]\[0\] must be an integer"),
         ({"prompts": [[1.5]]}, TypeError, r"prompts\[0\]\[0\] must be an integer, not 1"),
         ({"prompts": [[1, True]]}, TypeError, r"prompts\[0\]\[1\] must be an integer"),
         ({"prompts": ["\ud800"]}, ValueError, r"prompts\[0\] is not valid Unicode"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1, not 0"),
-        ({"max_tokens": -1}, ValueError, "max_tokens must be at least 1, not -1"),
-        ({"max_tokens": "5"}, TypeError, "max_tokens must be an integer"),
         ({"temperature": math.nan}, ValueError, "temperature must be between"),
         ({"top_k": None}, TypeError, "top_k must be an integer"),
-        ({"top_p": -1}, ValueError, "top_p must be between 0 and 1, not -1"),
-        ({"min_p": 2}, ValueError, "min_p must be between"),
-        ({"repeat_last_n": -2}, ValueError, "repeat_last_n must be at least -1"),
+        ({"max_tokens": 10**300}, ValueError, "not one of more than 40 digits"),
         ({"penalty_repeat": 0}, ValueError, "penalty_repeat must be above 0"),
-        ({"seed": 2**32}, ValueError, "seed must be between"),
         ({"seed": 1.5}, TypeError, "seed must be an integer"),
         ({"stop": ""}, ValueError, r"stop\[0\] must not be empty"),
         ({"stop": 5}, TypeError, "stop must be a text or a list of texts"),

@@ -313,9 +313,7 @@ def test_turns_that_are_no_conversation_are_refused(
         lh.chat(context, "S", turns=turns)
 
 
-def test_wrong_settings_are_refused_before_anything_is_asked(
-    context: lh.Context,
-) -> None:
+def test_wrong_settings_are_refused_before_anything_is_asked(context: lh.Context) -> None:
     with pytest.raises(TypeError, match="there is no argument 'tempature'"):
         lh.chat(context, tempature=1)
     with pytest.raises(ValueError, match="max_tokens must be"):

@@ -153,13 +153,6 @@ def test_choices_that_are_the_same_tokens_fail(context: lh.Context) -> None:
     assert out.errors[0] is None or "same tokens" in out.errors[0]
 
 
-def test_a_token_id_that_the_model_has_not_is_named(context: lh.Context) -> None:
-    out = lh.generate_parallel(context, [[1, -1], [1], [49152]], max_tokens=1)
-    assert "token -1, but the model's token ids are 0 to 49151" in out.errors[0]
-    assert out.errors[1] is None
-    assert "the token 49152, but" in out.errors[2]
-
-
 def test_a_choice_that_is_known_takes_no_more_tokens(context: lh.Context) -> None:
     long = ["politics " + "and so on " * 30, "sports " + "and so on " * 30]
     out = lh.generate_parallel(context, ["It is about"], choices=long)

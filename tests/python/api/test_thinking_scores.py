@@ -9,7 +9,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.calls.asks.thoughts import BehindThoughts, Thought, joined_thoughts
-from llamaherd.calls.chat.chat import chat_prompt
+from llamaherd.calls.chat.chat import chat_prompts
 from llamaherd.engine.core.request import ThoughtStage
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def by_hand(context: lh.Context, asked: str, labels: list[str], **how: Any) -> n
     """Think in one call, score tokens in another; return log-probabilities of labels."""
     model = context.model
     prompt = lh.tokenize(
-        model, str(chat_prompt(model, asked, None, template=TEMPLATE)), parse_special=True
+        model,
+        str(chat_prompts(model, [asked], None, template=TEMPLATE)[0]),
+        parse_special=True,
     )
     drawn = lh.generate_parallel(
         context, [prompt], max_tokens=BUDGET, ignore_eos=True, **how
@@ -147,12 +149,7 @@ def test_several_thoughts_give_mean_and_spread(
 
 def test_a_prompt_whose_thought_fails_has_no_probabilities(context: lh.Context) -> None:
     found = lh.classify_parallel(
-        context,
-        ["x " * 12_000, ASKED[0]],
-        LABELS,
-        thinking=BUDGET,
-        n_thoughts=2,
-        **CHAT,
+        context, ["x " * 12_000, ASKED[0]], LABELS, thinking=BUDGET, n_thoughts=2, **CHAT
     )
     assert found.finish_reasons == ["error", "stop"]
     assert found.error_codes[0] == "too_long"
@@ -172,13 +169,13 @@ def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
     off = lh.classify_parallel(context, ASKED, LABELS, thinking=False, **CHAT)
     closed = [
         str(
-            chat_prompt(
+            chat_prompts(
                 context.model,
-                asked,
+                [asked],
                 None,
                 template=TEMPLATE,
                 variables={"enable_thinking": False},
-            )
+            )[0]
         )
         for asked in ASKED
     ]
@@ -246,9 +243,7 @@ def test_a_calibration_is_fitted_to_texts_alone(context: lh.Context) -> None:
     assert found.thoughts == plain.thoughts
 
 
-def test_only_tokens_behind_the_end_marker_move_into_a_label(
-    smollm2: lh.Model,
-) -> None:
+def test_only_tokens_behind_the_end_marker_move_into_a_label(smollm2: lh.Model) -> None:
     def ids(text: str) -> tuple[int, ...]:
         return tuple(lh.tokenize(smollm2, text, add_special=False, parse_special=True))
 

@@ -26,11 +26,7 @@ BOMBS: dict[str, dict[str, Any]] = {
     "pattern repeats": {"schema": {"type": "string", "pattern": "^a{2000000000}$"}},
     "minLength": {"schema": {"type": "string", "minLength": 2_000_000_000}},
     "minItems": {
-        "schema": {
-            "type": "array",
-            "items": {"const": 1},
-            "minItems": 1_000_000_000,
-        }
+        "schema": {"type": "array", "items": {"const": 1}, "minItems": 1_000_000_000}
     },
     "minProperties": {
         "schema": {

@@ -7,11 +7,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.calls.chat.templating import TemplateCache
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -54,39 +52,6 @@ def test_the_first_chats_of_two_threads_leave_the_log_silent(smollm2_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-
-
-def test_a_value_is_found_once_also_if_it_is_none() -> None:
-    cache: TemplateCache[str, str | None] = TemplateCache()
-    calls = []
-    for _ in range(3):
-        assert cache.get("a", lambda: calls.append("a")) is None
-    assert calls == ["a"]
-
-
-def test_the_oldest_value_is_dropped_when_there_are_too_many() -> None:
-    cache: TemplateCache[int, int] = TemplateCache()
-    for i in range(65):
-        assert cache.get(i, lambda i=i: i) == i
-    assert cache.get(1, lambda: -1) == 1
-    assert cache.get(0, lambda: -1) == -1
-
-
-def test_threads_that_find_a_value_at_the_same_time_get_the_same() -> None:
-    cache: TemplateCache[str, object] = TemplateCache()
-    both = Barrier(2)
-    got: list[object] = []
-
-    def find() -> object:
-        both.wait()
-        return object()
-
-    threads = [Thread(target=lambda: got.append(cache.get("a", find))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert got[0] is got[1]
 
 
 ROOT = Path(__file__).parents[3]

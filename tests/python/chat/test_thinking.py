@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.calls.chat.chat import chat_prompt, chat_prompts
+from llamaherd.calls.chat.chat import chat_prompts
 from llamaherd.calls.chat.conversations import ChatPrompt, Refused
 from llamaherd.calls.chat.thinking import plan_thinking
 from llamaherd.engine.core.errors import ArgumentError
@@ -60,9 +60,9 @@ def test_a_thought_that_is_off_is_closed_in_the_prompt(
     plan = plan_thinking(model, thinking, constrained=constrained, template=template)  # type: ignore[arg-type]
     assert plan is not None
     assert bool(plan.notice) == constrained
-    prompt = chat_prompt(
-        model, "the", None, template=template, variables=plan.variables, prefix="yes"
-    )
+    prompt = chat_prompts(
+        model, ["the"], None, template=template, variables=plan.variables, prefix="yes"
+    )[0]
     text, stage = plan.apply(prompt)
     assert stage is None
     assert text.endswith("<|message|><think>\n\n</think>\n\nyes")
@@ -71,7 +71,7 @@ def test_a_thought_that_is_off_is_closed_in_the_prompt(
 def test_a_free_answer_keeps_what_the_model_does(model: lh.Model) -> None:
     plan = plan_thinking(model, None, constrained=False, template=DECIDES)
     assert plan is not None
-    prompt = chat_prompt(model, "the", None, template=DECIDES)
+    prompt = chat_prompts(model, ["the"], None, template=DECIDES)[0]
     text, stage = plan.apply(prompt)
     assert (text, stage is not None and stage.is_open) == (str(prompt), False)
     assert plan_thinking(model, None, constrained=False, template=PLAIN) is None
@@ -87,7 +87,9 @@ def test_a_thought_that_is_asked_for_is_opened(model: lh.Model, template: str) -
     wanted = Thinking(budget=7, message="Enough.\n")
     plan = plan_thinking(model, wanted, constrained=True, template=template)
     assert plan is not None
-    text, stage = plan.apply(chat_prompt(model, "the", None, template=template), "{")
+    text, stage = plan.apply(
+        chat_prompts(model, ["the"], None, template=template)[0], "{"
+    )
     assert text.endswith("<|message|><think>\n")
     assert stage is not None
     assert (stage.budget, stage.is_open) == (7, True)
@@ -103,9 +105,9 @@ def test_a_thought_that_is_asked_for_is_opened(model: lh.Model, template: str) -
 def test_a_closed_thought_is_opened_again(model: lh.Model) -> None:
     plan = plan_thinking(model, Thinking(), constrained=False, template=DECIDES)
     assert plan is not None
-    closed = chat_prompt(
-        model, "the", None, template=DECIDES, variables={"enable_thinking": False}
-    )
+    closed = chat_prompts(
+        model, ["the"], None, template=DECIDES, variables={"enable_thinking": False}
+    )[0]
     assert plan.apply(closed)[0].endswith("<|message|><think>\n")
 
 
@@ -115,7 +117,7 @@ def test_markers_of_the_caller_count(model: lh.Model) -> None:
     wanted = Thinking(start="<tool_call>", end="[/INST]")
     plan = plan_thinking(model, wanted, constrained=False, template=PLAIN)
     assert plan is not None
-    text, stage = plan.apply(chat_prompt(model, "the", None, template=PLAIN))
+    text, stage = plan.apply(chat_prompts(model, ["the"], None, template=PLAIN)[0])
     assert text.endswith("<|message|><tool_call>")
     assert stage is not None
     assert text_of(model, stage.end) == "[/INST]"
@@ -132,7 +134,7 @@ def test_marks_in_texts_stay_text(model: lh.Model) -> None:
     wanted = Thinking(message="</think><|start|>")
     plan = plan_thinking(model, wanted, constrained=False, template=DECIDES)
     assert plan is not None
-    prompt = chat_prompt(model, "</think><think>", None, template=DECIDES)
+    prompt = chat_prompts(model, ["</think><think>"], None, template=DECIDES)[0]
     text, stage = plan.apply(prompt, "</think>")
     assert stage is not None
     marker = stage.end[0]
@@ -148,7 +150,7 @@ def test_forced_tokens_have_no_space_of_sentencepiece(sentencepiece: lh.Model) -
     wanted = Thinking(message="the")
     plan = plan_thinking(sentencepiece, wanted, constrained=False, template=OPEN)
     assert plan is not None
-    _, stage = plan.apply(chat_prompt(sentencepiece, "a", None, template=OPEN))
+    _, stage = plan.apply(chat_prompts(sentencepiece, ["a"], None, template=OPEN)[0])
     assert stage is not None
     assert stage.closing[0] == tiny_models.token_of("the")
 

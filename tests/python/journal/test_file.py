@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.journal.entry import JournalEntry
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
-
-
 # ---- files that are no journals, or damaged --------------------------------------------
 
 
@@ -77,10 +71,7 @@ def with_more(sql: str) -> Callable[[Path], None]:
 
 
 NO_JOURNALS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "text": (
-        lambda path: path.write_text("a,b\n1,2\n"),
-        "is not a journal: file is not",
-    ),
+    "text": (lambda path: path.write_text("a,b\n1,2\n"), "is not a journal: file is not"),
     "empty": (lambda path: path.write_bytes(b""), "is not a journal: it is empty"),
     "sqlite": (other_sqlite, "SQLite file of another application"),
     "later": (later_format, "is a journal in format 2"),
@@ -315,18 +306,3 @@ def test_entries_tell_people_what_there_is(folder: Path) -> None:
     }
     prompts = {each.prompt for each in entries(folder)}
     assert prompts == {"1 2", "written out: 9", odd.text}
-
-
-@pytest.mark.parametrize("code", [None, 26, 26 | 1 << 8, 11])
-def test_files_of_others_are_known_without_reading_messages(
-    tmp_path: Path, code: int | None
-) -> None:
-    ours, other = tmp_path / "ours", tmp_path / "other"
-    Journal(ours).close()
-    other.write_bytes(b"a text that says: file is not a database")
-    error = sqlite3.DatabaseError("file is not a database")
-    if code is not None:  # from Python 3.11 on
-        error.sqlite_errorcode = code
-    is_foreign = [journal_look.is_foreign(error, path) for path in (ours, other)]
-    by_header = [False, True]
-    assert is_foreign == (by_header if code is None else [code & 0xFF == 26] * 2)

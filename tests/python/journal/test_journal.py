@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
 from llamaherd import GenerationError, JournalError, JournalWarning, SamplingParams
 from llamaherd.calls.journal import sqlite as journal_look
+from llamaherd.calls.journal.entry import journal_key, settings_json
 from llamaherd.calls.journal.journal import Journal
-from llamaherd.calls.journal.key import journal_key, settings_json
-from llamaherd.calls.journal.recording import RecordedCall
-from llamaherd.calls.journal.writer import Writer
+from llamaherd.calls.journal.recording import RecordedCall, Writer
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
@@ -37,12 +36,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.memory.plan import Plan
 
 POISON = N_VOCAB + 7
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
 
 
 def told(result: Result) -> dict[str, object]:
@@ -453,7 +446,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
 
     seconds = count()  # a clock that advances by one at each call
     monkeypatch.setattr(
-        "llamaherd.calls.journal.writer.monotonic", lambda: float(next(seconds))
+        "llamaherd.calls.journal.recording.monotonic", lambda: float(next(seconds))
     )
     journal = Journal(folder / "run.sqlite")
     monkeypatch.setattr(journal, "add", fail)

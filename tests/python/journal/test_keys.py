@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from journalled import NUMERICS, request
-from llamaherd.calls.journal.key import SCORES, journal_key, settings_json
+from llamaherd.calls.journal.entry import SCORES, journal_key, settings_json
 from llamaherd.calls.journal.recording import RecordedCall
 from llamaherd.engine.core.request import NEUTRAL, Request, ThoughtStage, TokenTree
 from llamaherd.engine.core.sampling import SamplingParams

@@ -28,12 +28,6 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
-
-
-@pytest.fixture
 def entry(tmp_path: Path) -> JournalEntry:
     place = tmp_path / "first"
     place.mkdir()

@@ -25,12 +25,6 @@ on_posix = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
-
-
 def refused(path: str | Path, message: str) -> None:
     """Check that both functions refuse a path, with a short error even for long names."""
     for name, use in (("journal", Journal), ("path", journal_read)):
@@ -146,7 +140,6 @@ def test_links_are_followed_to_the_log(folder: Path) -> None:
 # ---- hard links ------------------------------------------------------------------------
 
 
-@on_posix
 @on_posix  # a name of an open file cannot be removed on Windows
 def test_a_file_with_two_names_is_refused(folder: Path) -> None:
     run(folder, [request([1])])

@@ -28,12 +28,6 @@ def thinking(budget: int, **fields: object) -> list[Request]:
     return [replace(each, thought=replace(stage, **fields)) for each in PLAIN]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
-    return tmp_path
-
-
 def tables(path: Path) -> set[str]:
     with closing(sqlite3.connect(path)) as db:
         return {name for (name,) in db.execute("SELECT name FROM sqlite_master")}

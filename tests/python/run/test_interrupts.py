@@ -25,10 +25,7 @@ pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals go to it"
 )
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-SETTINGS: dict[str, Any] = {
-    "max_tokens": 5,
-    "params": lh.SamplingParams(ignore_eos=True),
-}
+SETTINGS: dict[str, Any] = {"max_tokens": 5, "params": lh.SamplingParams(ignore_eos=True)}
 
 
 @pytest.fixture(scope="module")

@@ -164,12 +164,7 @@ def test_an_interrupt_keeps_the_finished() -> None:
     asked = call(2000, 20)
     context = held_context(hold)
     with pytest.raises(KeyboardInterrupt) as caught:
-        run_to_end(
-            lambda: HostedCall(context, asked),
-            report,
-            range(2000),
-            none_answered,
-        )
+        run_to_end(lambda: HostedCall(context, asked), report, range(2000), none_answered)
     assert isinstance(caught.value, Interrupted)
     finished = [result for result in caught.value.results if result.is_finished]
     assert 10 < len(finished) < 2000

@@ -363,10 +363,7 @@ def test_results_of_a_call_inside_of_the_call_are_kept(context: lh.Context) -> N
 @pytest.mark.parametrize("kind", [OwnError, lh.GenerationError, KeyboardInterrupt])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_error_that_is_raised_again_has_no_results_of_the_earlier_call(
-    name: str,
-    kind: type[BaseException],
-    context: lh.Context,
-    whole: dict[str, list[Any]],
+    name: str, kind: type[BaseException], context: lh.Context, whole: dict[str, list[Any]]
 ) -> None:
     error = kind("stop") if kind is not lh.GenerationError else kind("stop", None)
     keep(error, "results of an earlier call")

@@ -90,11 +90,7 @@ CASES: list[tuple[dict[str, Any], list[str], list[str]]] = [
         [],
     ),
     ({"properties": {"n": {"$ref": "#"}}}, ["{'n':{}}"], ["{'n':{'x':1}}"]),
-    (
-        {"$ref": "#p", "$defs": {"P": {"$anchor": "p", **A}}},
-        ["{'a':1}"],
-        ["{'x':1}"],
-    ),
+    ({"$ref": "#p", "$defs": {"P": {"$anchor": "p", **A}}}, ["{'a':1}"], ["{'x':1}"]),
 ]
 
 

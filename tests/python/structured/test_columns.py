@@ -135,12 +135,7 @@ def column(schema: object) -> Any:
         ({"$ref": "#/$defs/None"}, pa.string(), 1, "1"),
         ({"$ref": "https://example.org/x"}, pa.string(), [1], "[1]"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, pa.int64(), None, None),
-        (
-            {"anyOf": [{"type": "integer"}, {"type": "number"}]},
-            pa.float64(),
-            1,
-            1.0,
-        ),
+        ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, pa.float64(), 1, 1.0),
         ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, pa.string(), 1, "1"),
         ({"anyOf": [{"type": "integer"}, {}]}, pa.string(), "1", "1"),
         ({"anyOf": [{"type": "integer"}, {}]}, pa.string(), [1], "[1]"),

@@ -71,10 +71,7 @@ def answers(
 @pytest.mark.more(reason="on a real model, 2 of 4 prompts and the first three kinds")
 @pytest.mark.parametrize(
     "name",
-    [
-        "smollm2",
-        pytest.param("gemma3", marks=pytest.mark.long(reason="half a minute")),
-    ],
+    ["smollm2", pytest.param("gemma3", marks=pytest.mark.long(reason="half a minute"))],
 )
 def test_the_answers_are_those_of_one_token_a_step(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -60,10 +60,7 @@ def test_the_prompt_tells_each_field() -> None:
 
 
 def test_what_may_be_null_and_lists_have_their_fields() -> None:
-    fields = [
-        '- "age": integer above 0 and below 150',
-        '- "name": text (Family name.)',
-    ]
+    fields = ['- "age": integer above 0 and below 150', '- "name": text (Family name.)']
     inner = [f"  {field}" for field in fields]
     assert said(Story) == [
         '- "hero": object or null (Who, if anyone.)',
@@ -91,10 +88,7 @@ def test_what_may_be_null_and_lists_have_their_fields() -> None:
             {"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": 1},
             "number above 0 and at most 1",
         ),
-        (
-            {"type": "string", "anyOf": [{"maxLength": 3}, {"pattern": "^a"}]},
-            "text",
-        ),
+        ({"type": "string", "anyOf": [{"maxLength": 3}, {"pattern": "^a"}]}, "text"),
         ({"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "any value"),
         ({"$ref": "https://x.y/properties/a"}, "any value"),
     ],

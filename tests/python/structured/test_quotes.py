@@ -271,7 +271,7 @@ def test_a_journal_keeps_quotes_apart(context: lh.Context, tmp_path: Path) -> No
     other = lh.generate_parallel(context, ["p"], quote_from=["two"], **options)
     again = lh.generate_parallel(context, ["p"], quote_from=["one"], **options)
     assert [out.parsed[0]["q"]["quote"] for out in (first, other, again)] == [  # type: ignore[index]
-        *("one", "two", "one"),
+        *("one", "two", "one")
     ]
     assert [out.stats.n_journal for out in (first, other, again)] == [0, 0, 1]
 

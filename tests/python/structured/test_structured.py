@@ -336,10 +336,7 @@ EXPLODING: list[tuple[dict[str, Any], str | None]] = [
     ),
     ({"$ref": "#"}, "nothing can follow"),
     ({"allOf": [{"$ref": "#"}]}, "nothing can follow"),
-    (
-        {"type": "array", "minItems": 10**9, "items": {"type": "null"}},
-        "Too many items",
-    ),
+    ({"type": "array", "minItems": 10**9, "items": {"type": "null"}}, "Too many items"),
     (
         {
             "type": "object",
@@ -357,11 +354,7 @@ def test_a_schema_that_explodes_fails_its_prompt_alone(
     context: lh.Context, schema: dict[str, Any], reason: str | None
 ) -> None:
     out = lh.generate_parallel(
-        context,
-        PROMPTS,
-        schema=[LABEL, schema, LABEL],
-        max_tokens=30,
-        retries=0,
+        context, PROMPTS, schema=[LABEL, schema, LABEL], max_tokens=30, retries=0
     )
     assert out.errors[0] is None
     assert out.errors[2] is None

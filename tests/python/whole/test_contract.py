@@ -95,14 +95,6 @@ def test_chat_makes_prompts_of_what_users_say(
         lh.generate_parallel(context, ["a", [{"role": "user"}]], chat=True)
 
 
-def test_chat_needs_a_template(gemma3: lh.Model) -> None:
-    with (
-        lh.Context(gemma3) as context,
-        pytest.raises(lh.ChatTemplateError, match="has no chat template"),
-    ):
-        lh.generate_parallel(context, ["Hi"], chat=True)
-
-
 def test_no_prompts_have_no_results(smollm2: lh.Model) -> None:
     with lh.Context(smollm2) as context:
         out = lh.generate_parallel(context, [])
@@ -184,27 +176,6 @@ def test_the_end_of_generation_is_not_in_the_text(context: lh.Context) -> None:
     assert result.n_generated_tokens < 60
     assert "<|im_end|>" not in result.text
     assert lh.detokenize(context.model, result.tokens) == result.text
-
-
-def test_an_emoji_cut_in_half_is_left_out(context: lh.Context) -> None:
-    emoji = lh.tokenize(context.model, "😀")
-    assert len(emoji) > 1  # bytes of one character
-    params = lh.SamplingParams(
-        logit_bias={token: 100.0 - 0.1 * i for i, token in enumerate(emoji)},
-        penalty_present=50.0,
-        repeat_last_n=-1,
-        max_tokens=len(emoji) - 1,
-    )
-    result = lh.generate(context, "Smile: ", params=params)
-    assert result.tokens == emoji[:-1]
-    assert result.text == ""
-    whole = lh.SamplingParams(
-        logit_bias=params.logit_bias,
-        penalty_present=50.0,
-        repeat_last_n=-1,
-        max_tokens=len(emoji),
-    )
-    assert lh.generate(context, "Smile: ", params=whole).text == "😀"
 
 
 def test_stop_texts_end_the_answer(
@@ -412,14 +383,6 @@ def test_a_codebook_is_read_once_from_one_pool(smollm2: lh.Model) -> None:
     assert outs[1].texts == outs[3].texts == outs[0].texts
 
 
-def test_three_different_requests_in_a_row(
-    context: lh.Context, prompts: list[str], alone: Alone
-) -> None:
-    for chosen in (prompts[:3], prompts[3:4], prompts[4:]):
-        out = lh.generate_parallel(context, chosen, max_tokens=24)
-        assert out.texts == [alone(prompt) for prompt in chosen]
-
-
 # 2, 9: continuous batching, statistics
 
 
@@ -475,29 +438,10 @@ def test_statistics_add_up(context: lh.Context, prompts: list[str]) -> None:
 # other settings and the other model
 
 
-def test_every_sampler_can_be_used(context: lh.Context, prompts: list[str]) -> None:
-    params = [
-        lh.SamplingParams(temperature=0.8, typical_p=0.9),
-        lh.SamplingParams(temperature=0.8, top_n_sigma=1.0),
-        lh.SamplingParams(temperature=0.8, xtc_probability=0.5),
-        lh.SamplingParams(temperature=0.8, dry_multiplier=0.8),
-        lh.SamplingParams(temperature=0.8, mirostat=1),
-        lh.SamplingParams(temperature=0.8, mirostat=2),
-        lh.SamplingParams(penalty_freq=0.5, penalty_present=0.5, repeat_last_n=-1),
-        lh.SamplingParams(grammar='root ::= "yes" | "no"'),
-    ]
-    out = lh.generate_parallel(context, prompts, params=params, max_tokens=10)
-    assert out.errors == [None] * 8
-    assert out.texts[7] in {"yes", "no"}
-
-
 def test_a_bias_outside_the_vocabulary_fails_its_prompt(
     context: lh.Context, prompts: list[str]
 ) -> None:
-    params = [
-        lh.SamplingParams(),
-        lh.SamplingParams(logit_bias={49152: 1.0}),
-    ]
+    params = [lh.SamplingParams(), lh.SamplingParams(logit_bias={49152: 1.0})]
     out = lh.generate_parallel(context, prompts[:2], params=params, max_tokens=2)
     assert out[0].error is None
     assert "logit_bias token must be between 0 and 49151, not 49152" in out.errors[1]

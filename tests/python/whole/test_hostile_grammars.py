@@ -14,17 +14,11 @@ import tiny_models
 from llamaherd.engine.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 NEVER = -math.inf
 N_PREFIX = len(tiny_models.SPECIAL)  # byte b is token b + N_PREFIX
-
-
-@pytest.fixture(scope="module")
-def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
-    with lh.Model(tiny_path("llama")) as model:
-        yield model
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
-    with lh.Model(tiny_path("llama")) as model:
-        yield model
-
-
-@pytest.fixture(scope="module")
 def ctx(model: lh.Model) -> Iterator[lh.Context]:
     with lh.Context(model, n_ctx=256) as context:
         yield context
@@ -111,11 +105,6 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         lambda ctx: lh.generate_parallel(ctx, ["a"], max_token=3),
         TypeError,
         r"there is no argument 'max_token'; did you mean 'max_tokens'\?",
-    ),
-    "a system message without chat": (
-        lambda ctx: lh.generate_parallel(ctx, ["a"], system="x"),
-        ValueError,
-        "system needs chat=True",
     ),
     "a setting that is none": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], no_such_thing_at_all=3),
@@ -206,15 +195,7 @@ def test_too_little_memory(
         lh.Model(tiny_path("llama"))
 
 
-def test_a_prompt_that_is_too_long(ctx: lh.Context) -> None:
-    results = lh.generate_parallel(ctx, [[1] * 500, [1]], max_tokens=2)
-    assert "shorten the prompt, or lower the limit of its answer" in results[0].error
-    assert results[1].error is None
-
-
-def test_llama_cpp_python_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_llama_cpp_python_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLAMA_CPP_LIB_PATH", raising=False)
     monkeypatch.setattr(abi, "find_spec", lambda _name: None)
     with pytest.raises(lh.AbiMismatchError, match=r"not installed\. Reinstall both"):

@@ -10,16 +10,10 @@ import pytest
 from pooled import NEAR, assert_near, coding, other
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from llamaherd.engine.core.results import Result
-
-
-@pytest.fixture(scope="module")
-def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
-    with lh.Model(tiny_path("llama")) as model:
-        yield model
 
 
 def run_all(context: lh.Context, prompts: list[str], **options: object) -> list[Result]:
@@ -75,9 +69,7 @@ def test_a_deterministic_context_never_uses_a_pool(model: lh.Model) -> None:
             assert context.plan.kv_layout == "per_sequence"
 
 
-def test_choices_and_scores_work_beside_single_prompts_in_a_pool(
-    model: lh.Model,
-) -> None:
+def test_choices_and_scores_work_beside_single_prompts_in_a_pool(model: lh.Model) -> None:
     words = [" yes", " no"]
     with lh.Context(model, n_threads=1) as context:
         first = lh.classify_parallel(context, [coding(0)], words)

@@ -102,9 +102,7 @@ def submit_coding(context: lh.Context) -> list[Handle]:
 
 @pytest.mark.parametrize("kind", ["plain", "adapted"])
 def test_answers_of_every_kind_continue_in_another_layout(
-    kind: str,
-    request: pytest.FixtureRequest,
-    when_running: list[Callable[[], object]],
+    kind: str, request: pytest.FixtureRequest, when_running: list[Callable[[], object]]
 ) -> None:
     model: lh.Model = request.getfixturevalue(kind)
     with lh.Context(model, n_threads=1, kv_layout="per_sequence") as context:

@@ -106,10 +106,7 @@ def test_labels_end_as_those_of_a_plain_loop(
 
 @pytest.mark.long(reason="many calls of a real model")
 def test_scores_are_those_of_a_plain_loop_with_gemma(gemma3_q8_path: Path) -> None:
-    with (
-        lh.Model(gemma3_q8_path) as model,
-        lh.Context(model, flash_attn=True) as context,
-    ):
+    with lh.Model(gemma3_q8_path) as model, lh.Context(model, flash_attn=True) as context:
         found = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
         steps = expected(gemma3_q8_path, model, together=False)
         assert furthest(found.token_logprobs, steps) < 1e-4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pydoc
 import subprocess
 import sys
+from types import ModuleType
 
 import llamaherd as lh
 import pytest
@@ -46,6 +47,13 @@ def test_star_imports_every_public_name_but_no_optional_package() -> None:
         "print('ray' in sys.modules)"
     )
     assert run(script) == "False\n"
+
+
+def test_a_public_module_may_be_the_first_name_that_is_used() -> None:
+    modules = [name for name in lh.__all__ if isinstance(getattr(lh, name), ModuleType)]
+    assert "structured" in modules
+    for name in modules:
+        run(f"import llamaherd as lh\nassert lh.{name}.__all__")
 
 
 def test_help_shows_functions_and_classes() -> None:

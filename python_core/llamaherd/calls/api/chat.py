@@ -12,11 +12,7 @@ from llamaherd.calls.api.conversation import (
     options_of,
 )
 from llamaherd.calls.api.generate import generate_parallel, start_parallel
-from llamaherd.calls.api.turns import (
-    Reply,
-    last_question,
-    n_exchanges,
-)
+from llamaherd.calls.api.turns import Reply, last_question, n_exchanges
 from llamaherd.calls.asks.keywords import ChatSettings
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.calls.asks.settings import takes
@@ -253,11 +249,7 @@ class Chat(Conversation, ClosedByWith):
     def _submit(
         self, text: str | None, settings: Mapping[str, Any], interrupts: Interrupts
     ) -> Reply:
-        """Submit a question as soon as no other question is being answered.
-
-        Args:
-            text: Question; None asks the last question again.
-        """
+        """Submit a question (None: the last one) when no other is being answered."""
         while True:
             with interrupts.let_through():
                 self._settle()

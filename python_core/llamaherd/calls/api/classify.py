@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.api.running import none_answered, note_slow_file, run_to_end, start
-from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
+from llamaherd.calls.api.running import (
+    none_answered,
+    note_slow_file,
+    open_context,
+    run_to_end,
+    scoring,
+    start,
+)
 from llamaherd.calls.asks.calibration import (
     METHODS,
     Calibration,
@@ -19,11 +25,11 @@ from llamaherd.calls.asks.keywords import ClassifySettings
 from llamaherd.calls.asks.labels import check_different, checked_labels, classified
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
+from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.host import Elsewhere
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.scores import ClassifyResults, Normalize
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import ProgressOption
@@ -104,7 +111,7 @@ def classify_parallel(
     def nothing(n: int) -> ClassifyResults:
         known = checked_labels(labels)
         plain: Normalize = "sum" if options.normalize == "pmi" else options.normalize
-        return classified(none_answered(n), [None] * n, [[]] * n, known, plain)
+        return classified(none_answered(n), [NOT_SCORED] * n, known, plain)
 
     results = run_to_end(
         lambda: prepare_classify(context, prompts, options), progress, prompts, nothing
@@ -134,11 +141,7 @@ def prepare_classify(
     journal: Journal | None = None,
     places: Sequence[int] | None = None,
 ) -> HostedCall[ClassifyResults]:
-    """Create the work of the `Job` of `start_classify`.
-
-    If an open `journal` is given, it replaces the journal in the options, and the call
-    does not close it. For `places` see `make_requests`.
-    """
+    """Create the work of `start_classify`; it does not close a `journal` that is open."""
     context = open_context(context)
     known = checked_labels(options.labels)
     normalize = options.normalize
@@ -147,33 +150,28 @@ def prepare_classify(
     note_slow_file(context, len(texts))
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
-        call = scoring(context, asked.requests, options, asked.convert, journal=journal)
-        return HostedCall(context, call, prompts)
+        return scoring(
+            context, prompts, asked.requests, options, asked.convert, journal=journal
+        )
     model = context.model
     rendered = rendered_prompts(model, texts, options, [True] * len(texts))
     n_beside = int(normalize == "pmi" and bool(rendered))
     if n_beside:
         rendered.append(_pmi_prompt(model, options))
-    rows = scored_requests(model, rendered, [known.readings] * len(rendered), options)
-    by_prompt = [continuations for _, continuations, _ in rows]
-    names = [f"prompts[{i}]" for i in range(len(rendered) - n_beside)]
-    check_different(known, by_prompt, [*names, "pmi_prompt"])
-    n_tokens = [[len(tokens) for tokens in prompt_tokens] for _, _, prompt_tokens in rows]
+    rows = scored_prompts(model, rendered, [known.readings] * len(rendered), options)
+    names = [f"prompts[{i}]" for i in range(len(texts))]
+    check_different(known, rows, [*names, "pmi_prompt"][: len(rows)])
+    thinks = isinstance(options.thinking, Thinking)
 
     def convert(results: Results) -> ClassifyResults:
-        classified_results = classified(
-            results, by_prompt, n_tokens, known, normalize, thinks=thinks
-        )
-        return replace(
-            classified_results,
-            notes=_notes(classified_results, rendered, model, chat=options.chat),
-        )
+        found = classified(results, rows, known, normalize, thinks=thinks)
+        return replace(found, notes=_notes(found, rendered, model, chat=options.chat))
 
-    thinks = isinstance(options.thinking, Thinking)
     n, seed = options.n_thoughts, options.seed
-    made_call = scoring(
+    return scoring(
         context,
-        with_thoughts([request for request, _, _ in rows], n, seed, places),
+        prompts,
+        with_thoughts([row.request for row in rows], n, seed, places),
         options,
         convert,
         journal=journal,
@@ -181,7 +179,6 @@ def prepare_classify(
         n=n,
         seed=seed if n > 1 else 0,
     )
-    return HostedCall(context, made_call, prompts)
 
 
 @takes(ClassifyOptions, ClassifySettings)

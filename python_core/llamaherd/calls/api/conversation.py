@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.model.tokens import prompt_tokens
 
 if TYPE_CHECKING:
     from array import array
@@ -73,7 +75,6 @@ class Question:
     """A question that can be submitted.
 
     Attributes:
-        text: Question.
         request: Request with the whole conversation.
         prefix: Text at the start of the answer that is not part of the result.
         n_again: Number of leading tokens that the next prompt will share.
@@ -98,12 +99,10 @@ class Question:
 def make_question(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Question:
-    """Create the request for a question that follows a conversation.
-
-    If few cells of the context are free, the limit of the answer is less than
-    `max_tokens`, and the limit of a thought is less than the default budget.
-    """
-    request = _request(host, turns, text, options)
+    """Create the request for a question; its limits are reduced to the free cells."""
+    messages = as_messages([*turns, question(text)])
+    place = n_exchanges(turns)  # the seed is derived from this
+    (request,), _ = make_requests(host.model, [messages], options, places=[place])
     is_default = options.thinking in (None, Thinking())
     fitted = _fitted(request, _capacity(host), cuts_thought=is_default)
     if fitted is None:
@@ -127,12 +126,7 @@ def make_batch(
     texts: object,
     settings: Mapping[str, Any],
 ) -> tuple[list[list[dict[str, object]] | Refused], dict[str, Any]]:
-    """Return the prompts for many questions, and the arguments of their call.
-
-    Args:
-        system: Text of the system message; None for no message.
-        texts: Questions; a `Refused` fails alone.
-    """
+    """Return the prompts for many questions, and the arguments of their call."""
     given_texts = [
         text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
         for i, text in enumerate(checks.prompt_list(texts, "texts", ""))
@@ -156,22 +150,14 @@ def make_batch(
     return prompts, arguments
 
 
-def _request(
-    host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
-) -> Request:
-    messages = as_messages([*turns, question(text)])
-    place = n_exchanges(turns)  # the seed is derived from this
-    requests, _ = make_requests(host.model, [messages], options, places=[place])
-    return requests[0]
-
-
 def _tokens(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> array[int]:
     """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
     (prompt,) = rendered(host.model, [messages], options)
-    return tokens_or_problem(host.model, "text", prompt, parse_special=True)[0]
+    tokenize = partial(prompt_tokens, host.model, parse_special=True)
+    return tokens_or_problem(host.model, "text", prompt, tokenize)[0]
 
 
 def _capacity(host: Host) -> int:
@@ -240,16 +226,7 @@ def _failed(request: Request) -> Results:
 
 
 class Conversation:
-    """Memory of a conversation: its turns, and the answer in progress.
-
-    Args:
-        system: Text of a system message; None for no message.
-        turns: Messages of an earlier conversation.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: `turns` are not a conversation.
-    """
+    """Memory of a conversation: its turns, and the answer in progress."""
 
     def __init__(self, system: object, turns: object) -> None:
         saved_system, self._turns = checked_turns(turns)

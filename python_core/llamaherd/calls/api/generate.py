@@ -161,13 +161,7 @@ def prepare_generate(
     places: Sequence[int] | None = None,
     tells_cut: bool = True,
 ) -> HostedCall[Results]:
-    """Create the work of the `Job` of `start_parallel`.
-
-    Args:
-        context: Context to run in; a `llama_cpp.Llama` gets its own context.
-        journal: Open journal that replaces the journal in the options. The call does
-            not close this journal.
-    """
+    """Create the work of `start_parallel`; it does not close a `journal` that is open."""
     context = as_context(context)
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))
@@ -184,11 +178,9 @@ def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
     settings += [
         sampling.ignore_eos for sampling in params if isinstance(sampling, SamplingParams)
     ]
-    return None if any(settings) else _warn_of_cut
-
-
-def _warn_of_cut(results: Results) -> None:
-    warn_of_cut([result for samples in results.samples for result in samples])
+    if any(settings):
+        return None
+    return lambda results: warn_of_cut([one for many in results.samples for one in many])
 
 
 @overload

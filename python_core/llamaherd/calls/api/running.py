@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from llamaherd.calls.journal.recording import recorded
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.hosted import HostedCall, Scored, Scoring
 from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
@@ -18,6 +22,12 @@ from llamaherd.engine.core.words import words
 from llamaherd.engine.hub.profile import cpu_features
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.calls.asks.options import CallOptions
+    from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 _W = TypeVar("_W")
 _J = TypeVar("_J", bound=Job[Any])
+_S = TypeVar("_S", bound=Scored)
 
 
 def run_to_end(
@@ -34,15 +45,7 @@ def run_to_end(
     prompts: object = (),
     nothing: Callable[[int], _R] | None = None,
 ) -> _R:
-    """Run a call until it ends, Ctrl-C is pressed, or code of the caller raises an error.
-
-    All finished results are kept. An error of a function for progress, or a warning that
-    a filter turned into an error, is raised with the attribute `results`.
-
-    Args:
-        nothing: Function that creates results for a number of prompts that have not
-            begun. None if the call has no partial results.
-    """
+    """Run a call to its end; Ctrl-C and errors of the caller keep finished results."""
     results: _R | None = None
     call = begun()
     try:
@@ -95,10 +98,7 @@ def start(prepare: Callable[[], Runnable[_R]]) -> Job[_R]: ...
 @overload
 def start(prepare: Callable[[], _W], kind: Callable[[_W], _J]) -> _J: ...
 def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
-    """Start a call and return at once.
-
-    Invalid arguments raise an error before anything runs.
-    """
+    """Start a call; invalid arguments raise an error before anything runs."""
     with Interrupts() as interrupts:
         with interrupts.let_through():
             work = prepare()
@@ -159,18 +159,17 @@ _noted: set[str] = set()  # paths of models for which the note was issued
 
 
 def note_slow_file(host: Host, n_prompts: int) -> None:
-    """Warn once if a call is long, and its model is of a type that is slow here.
-
-    Warns:
-        UserWarning: The type of the model's weights is slow on this processor.
-    """
+    """Warn once if a call is long, and its model is of a type that is slow here."""
     if n_prompts < MANY or isinstance(host, Elsewhere):
         return
     model = host.model
     name = _SLOW.get(model.metadata.get("general.file_type", ""))
     path = str(model.path)
-    if name is None or model.n_gpu_layers != 0 or path in _noted or not _is_slow_here():
+    if name is None or model.n_gpu_layers != 0 or path in _noted:
         return
+    features = cpu_features()
+    if "avx2" not in features or "amx_int8" in features:
+        return  # without wide instructions, or with those for matrices of any type
     _noted.add(path)
     warn_caller(
         f"{model.file.name} is of the type {name}, and this processor reads prompts "
@@ -179,7 +178,32 @@ def note_slow_file(host: Host, n_prompts: int) -> None:
     )
 
 
-def _is_slow_here() -> bool:
-    """Whether the processor has wide instructions, but none for matrices of any type."""
-    features = cpu_features()
-    return "avx2" in features and "amx_int8" not in features
+def open_context(context: Host | Llama) -> Host:
+    """Return the context to run in; raise ContextClosedError if it is closed."""
+    host = as_context(context)
+    host.check_open()
+    return host
+
+
+def scoring(
+    context: Host,
+    prompts: object,
+    requests: Sequence[Request],
+    options: CallOptions,
+    convert: Callable[[Results], _S],
+    *,
+    journal: Journal | None = None,
+    name: str = "prompts",
+    n_beside: int = 0,
+    n: int = 1,
+    seed: int = 0,
+) -> HostedCall[_S]:
+    """Create a scoring call; it does not close a `journal` that is open.
+
+    For `name` and `n_beside` see `Scoring`, for `n` and `seed` see `Call`.
+    """
+    call = Call(requests, seed=seed, on_error=options.on_error, n=n)
+    file = options.journal if journal is None else journal
+    runnable = call if file is None else recorded(call, context, file)
+    scored = Scoring(runnable, convert, name=name, n_beside=n_beside)
+    return HostedCall(context, scored, prompts)

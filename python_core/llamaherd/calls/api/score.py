@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeGuard
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.calls.api.running import none_answered, run_to_end, start
-from llamaherd.calls.api.scoring import open_context, scored_requests, scoring
+from llamaherd.calls.api.running import (
+    none_answered,
+    open_context,
+    run_to_end,
+    scoring,
+    start,
+)
 from llamaherd.calls.asks.continuations import (
     Continuation,
     PerplexityResults,
@@ -18,11 +25,10 @@ from llamaherd.calls.asks.keywords import PerplexitySettings, ScoreSettings
 from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.asks.scoring import text_request
+from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts, scored_text
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.calls.chat.conversations import prompts_or_refusals
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -35,8 +41,11 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
+    from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
+    from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.tokens import Prompt
@@ -74,7 +83,7 @@ def score_parallel(
         lambda: prepare_score(context, prompts, continuations, options),
         progress,
         prompts,
-        _nothing_scored,
+        lambda n: _score_results(none_answered(n), [NOT_SCORED] * n, [()] * n),
     )
 
 
@@ -99,55 +108,52 @@ def prepare_score(
     every = prompts_or_refusals(prompts)
     rendered = rendered_prompts(model, every, options, [True] * len(every))
     texts = _checked_continuations(continuations, len(rendered))
-    rows = scored_requests(model, rendered, texts, options)
-
-    def convert(results: Results) -> ScoreResults:
-        scored: list[list[Continuation] | None] = []
-        for result, (_, scored_tokens, tokens), texts_of_prompt in zip(
-            results, rows, texts, strict=True
-        ):
-            scores = result.scores
-            if scored_tokens is None or scores is None:
-                scored.append(None)
-                continue
-            scored.append(
-                [
-                    Continuation(
-                        text=text,
-                        tokens=tokens[j].tolist(),
-                        token_logprobs=np.array(scored_tokens.token_logprobs(j, scores)),
-                    )
-                    for j, text in enumerate(texts_of_prompt)
-                ]
-            )
-        return ScoreResults(
-            continuations=scored,
-            n_given=[len(group) for group in texts],
-            errors=results.errors,
-            finish_reasons=results.finish_reasons,
-            stats=results.stats,
-            thoughts=tuple(map(thought_of, results)) if thinks else None,
-        )
-
+    rows = scored_prompts(model, rendered, texts, options)
     thinks = isinstance(options.thinking, Thinking)
-    requests = [request for request, _, _ in rows]
-    made_call = scoring(context, requests, options, convert)
-    return HostedCall(context, made_call, prompts)
+    requests = [row.request for row in rows]
+    convert = partial(_score_results, prompts=rows, texts=texts, thinks=thinks)
+    return scoring(context, prompts, requests, options, convert)
+
+
+def _score_results(
+    results: Results,
+    prompts: Sequence[ScoredPrompt],
+    texts: Sequence[Sequence[str]],
+    *,
+    thinks: bool = False,
+) -> ScoreResults:
+    scored: list[list[Continuation] | None] = []
+    for result, prompt, own_texts in zip(results, prompts, texts, strict=True):
+        rows = prompt.token_logprobs(result)
+        if rows is None:
+            scored.append(None)
+            continue
+        scored.append(
+            [
+                Continuation(
+                    text=text, tokens=tokens.tolist(), token_logprobs=np.array(row)
+                )
+                for text, tokens, row in zip(
+                    own_texts, prompt.continuations, rows, strict=True
+                )
+            ]
+        )
+    return ScoreResults(
+        continuations=scored,
+        n_given=[len(group) for group in texts],
+        errors=results.errors,
+        finish_reasons=results.finish_reasons,
+        stats=results.stats,
+        thoughts=tuple(map(thought_of, results)) if thinks else None,
+    )
 
 
 def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     name = "continuations"
     if isinstance(continuations, str):
         continuations = [continuations] * n
-    continuations = checks.column_as_list(continuations)
-    what = checks.no_list(continuations)
-    if what or not _is_listed(continuations):
-        raise ArgumentTypeError(
-            f"must be a text, or for each prompt a text or a list of texts, not "
-            f"{what or checks.shown(continuations)}",
-            argument=name,
-        )
-    groups = list(continuations)
+    what = "a text, or for each prompt a text or a list of texts"
+    groups = _elements(name, continuations, what)
     if len(groups) != n:
         raise ArgumentError(
             f"must be {n}, one for each prompt, not {len(groups)}",
@@ -156,37 +162,26 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
         )
     out = []
     for i, group in enumerate(groups):
-        texts = [group] if isinstance(group, str) else checks.column_as_list(group)
-        what = checks.no_list(texts)
-        if what or not _is_listed(texts):
-            raise ArgumentTypeError(
-                f"must be a text or a list of texts, not {what or checks.shown(group)}",
-                argument=Argument(name, (i,)),
-            )
         where = Argument(name, (i,))
-        out.append([checks.text(where.at(j), t) for j, t in enumerate(texts)])
+        is_one = isinstance(group, str)
+        texts = (
+            [group] if is_one else _elements(where, group, "a text or a list of texts")
+        )
+        out.append([checks.text(where.at(j), text) for j, text in enumerate(texts)])
         if not out[-1] or "" in out[-1]:
-            raise ArgumentError(
-                "must not be empty", argument=Argument(name, (i,)), code="empty"
-            )
+            raise ArgumentError("must not be empty", argument=where, code="empty")
     return out
 
 
-def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
-    """Return True for an iterable of elements; False for bytes and mappings."""
-    return isinstance(value, Iterable) and not isinstance(
-        value, (bytes, bytearray, Mapping)
-    )
-
-
-def _nothing_scored(n: int) -> ScoreResults:
-    return ScoreResults(
-        continuations=[None] * n,
-        n_given=[0] * n,
-        errors=[None] * n,
-        finish_reasons=["cancelled"] * n,
-        stats=none_answered(n).stats,
-    )
+def _elements(name: Name, value: object, what: str) -> list[object]:
+    value = checks.column_as_list(value)
+    problem = checks.no_list(value)
+    is_mapping = isinstance(value, (bytes, bytearray, Mapping))
+    if problem or is_mapping or not isinstance(value, Iterable):
+        raise ArgumentTypeError(
+            f"must be {what}, not {problem or checks.shown(value)}", argument=name
+        )
+    return list(value)
 
 
 @takes(PerplexityOptions, PerplexitySettings)
@@ -219,7 +214,7 @@ def perplexity(
         lambda: _prepare_perplexity(context, texts, options),
         progress,
         texts,
-        _nothing_predicted,
+        lambda n: _perplexities(none_answered(n), [NOT_SCORED] * n),
     )
 
 
@@ -241,42 +236,22 @@ def _prepare_perplexity(
     model = context.model
     joiner = Joiner(model, parsing(options.parse_special, chat=False))
     rows = [
-        text_request(model, joiner, Argument("texts", (i,)), text)
+        scored_text(model, joiner, Argument("texts", (i,)), text)
         for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
-
-    def convert(results: Results) -> PerplexityResults:
-        tokens = []
-        logprobs = []
-        for result, (request, continuations, prompt_tokens) in zip(
-            results, rows, strict=True
-        ):
-            behind = prompt_tokens[0].tolist() if prompt_tokens else []
-            tokens.append([*request.tokens, *behind])
-            known = continuations is not None and result.scores is not None
-            logprobs.append(
-                np.array(continuations.token_logprobs(0, result.scores or ()))
-                if continuations is not None and known
-                else None
-            )
-        return PerplexityResults(
-            tokens=tokens,
-            token_logprobs=logprobs,
-            errors=results.errors,
-            finish_reasons=results.finish_reasons,
-            stats=results.stats,
-        )
-
-    requests = [request for request, _, _ in rows]
-    made_call = scoring(context, requests, options, convert, name="texts")
-    return HostedCall(context, made_call, texts)
+    requests = [row.request for row in rows]
+    convert = partial(_perplexities, texts=rows)
+    return scoring(context, texts, requests, options, convert, name="texts")
 
 
-def _nothing_predicted(n: int) -> PerplexityResults:
+def _perplexities(results: Results, texts: Sequence[ScoredPrompt]) -> PerplexityResults:
+    rows = [
+        text.token_logprobs(result) for text, result in zip(texts, results, strict=True)
+    ]
     return PerplexityResults(
-        tokens=[[] for _ in range(n)],
-        token_logprobs=[None] * n,
-        errors=[None] * n,
-        finish_reasons=["cancelled"] * n,
-        stats=none_answered(n).stats,
+        tokens=[list(chain(text.request.tokens, *text.continuations)) for text in texts],
+        token_logprobs=[None if row is None else np.array(row[0]) for row in rows],
+        errors=results.errors,
+        finish_reasons=results.finish_reasons,
+        stats=results.stats,
     )

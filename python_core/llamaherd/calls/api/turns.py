@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+from llamaherd.calls.chat.messages import checked_messages
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.engine.core.errors import ArgumentError, Interrupted
 from llamaherd.engine.core.process import ProcessBound
 from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.stats import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Required
 
     from llamaherd.calls.run.handle import Handle
@@ -140,11 +140,7 @@ def question(text: str) -> Turn:
 
 
 def answer(result: Result, prefix: str | None) -> Turn:
-    """Create a message of the model.
-
-    Args:
-        result: Answer, or an interrupted answer with its text so far.
-    """
+    """Create a message of the model."""
     text = result.partial if result.text is None else result.text
     turn: Turn = {"role": "assistant", "content": (prefix or "") + (text or "")}
     if result.thinking:
@@ -160,17 +156,13 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
 
 
 def checked_turns(messages: object) -> tuple[str | None, list[Turn]]:
-    """Check saved turns.
-
-    Returns:
-        Text of the system message (None without a system message), and the other
-        messages.
-    """
-    if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
-        raise ArgumentTypeError(
-            f"must be a list of messages, not {checks.shown(messages)}", argument="turns"
-        )
-    turns = [_checked(Argument("turns", (i,)), turn) for i, turn in enumerate(messages)]
+    """Check saved turns; return the text of the system message and the other turns."""
+    if isinstance(messages, (list, tuple)) and not messages:
+        return None, []
+    turns = [
+        _turn(Argument("turns", (i,)), message)
+        for i, message in enumerate(checked_messages("turns", messages))
+    ]
     system = None
     if turns and turns[0]["role"] == "system":
         system = turns.pop(0)["content"]
@@ -198,12 +190,11 @@ def last_question(turns: Sequence[Turn]) -> tuple[str, int]:
 
 def transcript(turns: Sequence[Turn]) -> str:
     """Return a conversation as text."""
-    return "\n\n".join(_told(turn) for turn in turns)
-
-
-def _told(turn: Turn) -> str:
-    mark = " (interrupted)" if turn.get(_MARK) else ""
-    return f"{turn['role']}{mark}: {turn['content']}"
+    marks = (" (interrupted)" if turn.get(_MARK) else "" for turn in turns)
+    return "\n\n".join(
+        f"{turn['role']}{mark}: {turn['content']}"
+        for turn, mark in zip(turns, marks, strict=True)
+    )
 
 
 def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:
@@ -212,23 +203,11 @@ def n_first(turns: Sequence[Turn], n_exchanges: int) -> int:
     return starts[n_exchanges - 1] if n_exchanges <= len(starts) else len(turns)
 
 
-def _checked(name: Argument, saved: object) -> Turn:
-    if not isinstance(saved, Mapping):
-        raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(saved)}", argument=name
-        )
-    for key in ("role", "content"):
-        if key not in saved:
-            raise ArgumentError(
-                f"has no {key!r}: {checks.shown(saved)}", argument=name, code="missing"
-            )
-    turn: Turn = {
-        "role": checks.text(name.at("role"), saved["role"]),
-        "content": checks.text(name.at("content"), saved["content"]),
-    }
-    thought = saved.get("reasoning_content")
+def _turn(name: Argument, message: Mapping[str, object]) -> Turn:
+    turn: Turn = {"role": str(message["role"]), "content": str(message["content"])}
+    thought = message.get("reasoning_content")
     if thought is not None:
-        turn["reasoning_content"] = checks.text(name.at("reasoning_content"), thought)
-    if checks.flag(name.at(_MARK), saved.get(_MARK, False)):
+        turn["reasoning_content"] = str(thought)
+    if checks.flag(name.at(_MARK), message.get(_MARK, False)):
         turn["interrupted"] = True
     return turn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from llamaherd.calls.asks.options import MANY, ON_ERROR, THINKING, VARIABLES, OnError
 from llamaherd.calls.asks.scores import NORMALIZE, Normalize
@@ -34,16 +34,9 @@ if TYPE_CHECKING:
 Method = Literal["classify", "generate"]
 Split = Literal["first", "last", "majority", "mean", "all"]
 Calibrate = Literal["batch", "contextual"]
-METHODS: tuple[Method | Literal["auto"], ...] = ("auto", "classify", "generate")
-SPLITS: tuple[Split | None, ...] = (
-    None,
-    "first",
-    "last",
-    "majority",
-    "mean",
-    "all",
-)
-CALIBRATE: tuple[Calibrate | None, ...] = (None, "batch", "contextual")
+METHODS: tuple[Method | Literal["auto"], ...] = ("auto", *get_args(Method))
+SPLITS: tuple[Split | None, ...] = (None, *get_args(Split))
+CALIBRATE: tuple[Calibrate | None, ...] = (None, *get_args(Calibrate))
 _TEXT = {"type": "string"}
 _MODEL = Unchecked(_TEXT, "model")
 _LOCAL = ("many", "rows")  # a request loads no model

@@ -109,13 +109,7 @@ def as_result(
     n_reused: int | None = None,
     parsed: object = None,
 ) -> Result:
-    """Convert the output of the engine to the result for a caller.
-
-    Args:
-        stats: Statistics of the request; None if it was not run.
-        n_reused: Number of prompt tokens that were not computed for this prompt; None
-            uses the number in `output`.
-    """
+    """Convert the output of the engine to the result for a caller."""
     is_finished = output.finish not in (Finish.CANCELLED, Finish.ERROR)
     has_partial = not is_finished and bool(output.tokens or output.text)
     n_prompt = request.n_prompt if output.n_prompt is None else output.n_prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 Method = Literal["contextual", "batch"]
-METHODS: tuple[Method, ...] = ("contextual", "batch")
+METHODS: tuple[Method, ...] = get_args(Method)
 _LEAST = 1e-12  # smallest prior probability, to avoid division by zero
 
 
@@ -233,11 +233,7 @@ def opened(prompt: str) -> str:
 
 
 def low_coverage(coverage: Floats) -> str:
-    """Return a sentence about a low median coverage; "" if the coverage is not low.
-
-    Args:
-        coverage: float64[n], total probability of all labels; NaN if it is unknown.
-    """
+    """Return a sentence about a low median of float64[n] coverages, or ""."""
     known = coverage[~np.isnan(coverage)]
     if not len(known) or (middle := float(np.median(known))) >= LOW_COVERAGE:
         return ""
@@ -248,11 +244,7 @@ def low_coverage(coverage: Floats) -> str:
 
 
 def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) -> str:
-    """Return the likely cause of a low coverage, as a sentence.
-
-    Args:
-        prompt: A prompt in the form that the model reads. Only its end is examined.
-    """
+    """Return the likely cause of a low coverage, as a sentence."""
     if not isinstance(prompt, str) or not prompt:
         return "Prompts may end where no label can follow"
     marker = opened(prompt)

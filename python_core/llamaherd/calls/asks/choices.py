@@ -46,14 +46,7 @@ class ChoiceCuts:
     def cut(
         self, prompt: object, tokens: array[int], texts: Sequence[str]
     ) -> tuple[array[int], ChoicePaths]:
-        """Tokenize choices after a prompt.
-
-        Args:
-            tokens: int32[n] tokens of the prompt.
-
-        Returns: The prompt's tokens, without the last tokens if a choice changes them,
-            and the paths.
-        """
+        """Return the prompt's tokens, without those that choices change, and paths."""
         step = -(-len(texts) // _N_PROBES)
         probes = range(0, len(texts), step)
         joined, ways = self._joined(prompt, tokens, texts, probes)

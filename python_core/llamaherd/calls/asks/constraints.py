@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def idle_settings(params: SamplingParams) -> dict[str, str]:
-    """Find settings that differ from their defaults and have no effect.
-
-    Returns:
-        A dict from the name of each setting to the reason.
-    """
+    """Return a reason for each changed setting that has no effect, by name."""
     reasons: dict[str, str] = {}
     for name in params.changed():
         if getattr(params, name) != ():
@@ -37,11 +33,7 @@ def idle_settings(params: SamplingParams) -> dict[str, str]:
 
 
 def warn_idle(settings: Iterable[SamplingParams], stop: object = None) -> None:
-    """Warn of settings without effect, once per setting and reason.
-
-    Warns:
-        UserWarning: A setting has no effect.
-    """
+    """Warn of settings without effect, once per setting and reason."""
     different = {id(params): params for params in settings}.values()
     reasons = {
         pair: None for params in different for pair in idle_settings(params).items()
@@ -77,9 +69,7 @@ def with_sources(
     ]
     if not any(wanted) and any(settings.quote_from is not None for settings in params):
         raise ArgumentError(
-            "needs a schema with a quote",
-            argument="quote_from",
-            code="conflict",
+            "needs a schema with a quote", argument="quote_from", code="conflict"
         )
     if not any(wanted):
         return params
@@ -94,11 +84,7 @@ def with_sources(
 
 
 def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
-    """Return the text of a prompt, or of the user's last message.
-
-    A prompt without a text fails, because there is nothing to quote; other prompts
-    continue.
-    """
+    """Return the text of a prompt, or of the user's last message; fail without a text."""
     if isinstance(prompt, str):
         return prompt
     messages = prompt if isinstance(prompt, Sequence) else ()
@@ -126,15 +112,7 @@ _PLAIN = {"type", "additionalProperties", "$schema"}  # keywords that describe n
 
 
 def with_schemas(prompts: Sequence[object], schemas: Sequence[object]) -> list[object]:
-    """Return prompts of a chat that describe the schemas of their answers.
-
-    The description precedes the text of the last message of the user: there every
-    template renders it, and equal descriptions are computed once for all prompts.
-
-    Args:
-        prompts: Texts or lists of messages; other prompts stay unchanged.
-        schemas: JSON text of the schema of each prompt; None without a schema.
-    """
+    """Describe the schema of each answer before the text of the last user message."""
     known: dict[str, str] = {}
     completed = []
     for prompt, schema in zip(prompts, schemas, strict=True):
@@ -206,13 +184,7 @@ class Constraints:
         self.settings = left
 
     def shape(self, params: SamplingParams, i: int = 0) -> Shape | None:
-        """Return the prepared schema of a prompt.
-
-        Args:
-            i: Index of the prompt in the call. The index selects the prompt's Python
-                type. The text of the schema does not suffice, because two types may
-                have the same schema.
-        """
+        """Return the prepared schema of prompt i, which may have its own Python type."""
         text = params.schema
         if params.grammar and costly_rule(params.grammar):
             raise ArgumentError(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.thoughts import Thought
-    from llamaherd.engine.core.results import FinishReason
-    from llamaherd.engine.core.stats import Stats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,16 +50,10 @@ class ScoreResults(OfPrompts):
         n_given: Number of continuations of each prompt.
         thoughts: Thought before the continuations of each prompt; None for a failed
             prompt. Without thinking the whole attribute is None.
-        errors: Reason why each of the n prompts failed; None for the others.
-        finish_reasons: n values "stop", "cancelled" or "error".
-        stats: Statistics of the call.
     """
 
     continuations: list[list[Continuation] | None]
     n_given: list[int]
-    errors: list[str | None]
-    finish_reasons: list[FinishReason]
-    stats: Stats
     thoughts: tuple[Thought | None, ...] | None = None
 
     @property
@@ -138,16 +130,10 @@ class PerplexityResults(OfPrompts):
         tokens: Tokens of each of n texts; the first token is not predicted.
         token_logprobs: For each text float64[n_tokens - 1], natural logarithms of
             probabilities; None for a failed or cancelled text.
-        errors: Reason why each of the n texts failed; None for the others.
-        finish_reasons: n values "stop", "cancelled" or "error".
-        stats: Statistics of the call.
     """
 
     tokens: list[list[int]]
     token_logprobs: list[Floats | None]
-    errors: list[str | None]
-    finish_reasons: list[FinishReason]
-    stats: Stats
 
     @property
     def n_tokens(self) -> list[int]:

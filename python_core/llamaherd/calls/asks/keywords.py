@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.tokens import ParseSpecial
 
 
-class SamplingSettings(TypedDict, total=False):
-    """Keyword arguments of calls that generate, see `SamplingParams`."""
-
+class _Sampling(TypedDict, total=False):
     temperature: float
     top_k: int
     top_p: float
@@ -54,10 +52,6 @@ class SamplingSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: str | Mapping[str, object] | type[object] | None
-    regex: str | None
-    grammar: str | None
-    choices: Collection[str] | None
     quote_from: str | None
     ignore_eos: bool
     min_tokens: int
@@ -67,58 +61,52 @@ class SamplingSettings(TypedDict, total=False):
     seed: int | None
 
 
-class GenerateRest(TypedDict, total=False):
-    """Keyword arguments of `generate_parallel`, without the schema."""
+class _Constraints(TypedDict, total=False):
+    regex: str | None
+    grammar: str | None
+    choices: Collection[str] | None
 
-    parse_special: ParseSpecial
-    on_error: OnError
-    journal: Path | None
-    chat: bool
-    system: str | None
+
+class _Rendering(TypedDict, total=False):
     thinking: ThinkingOption
     variables: Mapping[str, object] | None
     template: str | None
     prefix: str | None
     merge_system: bool
-    n: int
-    params: SamplingParams | Sequence[SamplingParams] | None
+
+
+class _Answers(TypedDict, total=False):
     strict: bool
     show_schema: bool
-    retries: int
     logprobs: int | None
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    typical_p: float
-    top_n_sigma: float
-    repeat_last_n: int
-    penalty_repeat: float
-    penalty_freq: float
-    penalty_present: float
-    xtc_probability: float
-    xtc_threshold: float
-    dry_multiplier: float
-    dry_base: float
-    dry_allowed_length: int
-    dry_penalty_last_n: int
-    dry_breakers: Sequence[str]
-    dynatemp_range: float
-    dynatemp_exponent: float
-    mirostat: int
-    mirostat_tau: float
-    mirostat_eta: float
-    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
+
+
+class _Prompts(TypedDict, total=False):
+    chat: bool
+    system: str | None
+
+
+class _Call(TypedDict, total=False):
+    parse_special: ParseSpecial
+    on_error: OnError
+    journal: Path | None
+
+
+class SamplingSettings(_Sampling, _Constraints, total=False):
+    """Keyword arguments of calls that generate, see `SamplingParams`."""
+
+    schema: str | Mapping[str, object] | type[object] | None
+
+
+class GenerateRest(_Sampling, _Rendering, _Answers, _Prompts, _Call, total=False):
+    """Keyword arguments of `generate_parallel`, without the schema."""
+
+    n: int
+    params: SamplingParams | Sequence[SamplingParams] | None
+    retries: int
     regex: str | Sequence[str | None] | None
     grammar: str | Sequence[str | None] | None
     choices: Collection[str] | Sequence[Collection[str] | None] | None
-    quote_from: str | None
-    ignore_eos: bool
-    min_tokens: int
-    stop_token_ids: Collection[int]
-    max_tokens: int | None
-    stop: str | Sequence[str] | None
-    seed: int | None
 
 
 class GenerateSettings(GenerateRest, total=False):
@@ -133,55 +121,12 @@ class GenerateSettings(GenerateRest, total=False):
     )
 
 
-class PromptRest(TypedDict, total=False):
+class PromptRest(_Sampling, _Constraints, _Rendering, _Answers, _Prompts, total=False):
     """Keyword arguments of `generate`, without the schema."""
 
     parse_special: ParseSpecial
-    chat: bool
-    system: str | None
-    thinking: ThinkingOption
-    variables: Mapping[str, object] | None
-    template: str | None
-    prefix: str | None
-    merge_system: bool
     params: SamplingParams | None
-    strict: bool
-    show_schema: bool
     retries: int
-    logprobs: int | None
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    typical_p: float
-    top_n_sigma: float
-    repeat_last_n: int
-    penalty_repeat: float
-    penalty_freq: float
-    penalty_present: float
-    xtc_probability: float
-    xtc_threshold: float
-    dry_multiplier: float
-    dry_base: float
-    dry_allowed_length: int
-    dry_penalty_last_n: int
-    dry_breakers: Sequence[str]
-    dynatemp_range: float
-    dynatemp_exponent: float
-    mirostat: int
-    mirostat_tau: float
-    mirostat_eta: float
-    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    regex: str | None
-    grammar: str | None
-    choices: Collection[str] | None
-    quote_from: str | None
-    ignore_eos: bool
-    min_tokens: int
-    stop_token_ids: Collection[int]
-    max_tokens: int | None
-    stop: str | Sequence[str] | None
-    seed: int | None
 
 
 class PromptSettings(PromptRest, total=False):
@@ -190,119 +135,27 @@ class PromptSettings(PromptRest, total=False):
     schema: str | Mapping[str, object] | type[object] | None
 
 
-class SubmitSettings(TypedDict, total=False):
+class SubmitSettings(
+    _Sampling, _Constraints, _Rendering, _Answers, _Prompts, total=False
+):
     """Keyword arguments of `Context.submit`, see `GenerateOptions`."""
 
     parse_special: ParseSpecial
-    chat: bool
-    system: str | None
-    thinking: ThinkingOption
-    variables: Mapping[str, object] | None
-    template: str | None
-    prefix: str | None
-    merge_system: bool
     params: SamplingParams | None
-    strict: bool
-    show_schema: bool
-    logprobs: int | None
     priority: int
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    typical_p: float
-    top_n_sigma: float
-    repeat_last_n: int
-    penalty_repeat: float
-    penalty_freq: float
-    penalty_present: float
-    xtc_probability: float
-    xtc_threshold: float
-    dry_multiplier: float
-    dry_base: float
-    dry_allowed_length: int
-    dry_penalty_last_n: int
-    dry_breakers: Sequence[str]
-    dynatemp_range: float
-    dynatemp_exponent: float
-    mirostat: int
-    mirostat_tau: float
-    mirostat_eta: float
-    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
     schema: str | Mapping[str, object] | type[object] | None
-    regex: str | None
-    grammar: str | None
-    choices: Collection[str] | None
-    quote_from: str | None
-    ignore_eos: bool
-    min_tokens: int
-    stop_token_ids: Collection[int]
-    max_tokens: int | None
-    stop: str | Sequence[str] | None
-    seed: int | None
 
 
-class ChatSettings(TypedDict, total=False):
+class ChatSettings(_Sampling, _Constraints, _Rendering, _Answers, total=False):
     """Keyword arguments of `chat` and of its questions, see `GenerateOptions`."""
 
-    thinking: ThinkingOption
-    variables: Mapping[str, object] | None
-    template: str | None
-    prefix: str | None
-    merge_system: bool
-    strict: bool
-    show_schema: bool
-    logprobs: int | None
     priority: int
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    typical_p: float
-    top_n_sigma: float
-    repeat_last_n: int
-    penalty_repeat: float
-    penalty_freq: float
-    penalty_present: float
-    xtc_probability: float
-    xtc_threshold: float
-    dry_multiplier: float
-    dry_base: float
-    dry_allowed_length: int
-    dry_penalty_last_n: int
-    dry_breakers: Sequence[str]
-    dynatemp_range: float
-    dynatemp_exponent: float
-    mirostat: int
-    mirostat_tau: float
-    mirostat_eta: float
-    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
     schema: str | Mapping[str, object] | type[object] | None
-    regex: str | None
-    grammar: str | None
-    choices: Collection[str] | None
-    quote_from: str | None
-    ignore_eos: bool
-    min_tokens: int
-    stop_token_ids: Collection[int]
-    max_tokens: int | None
-    stop: str | Sequence[str] | None
-    seed: int | None
 
 
-class ClassifySettings(TypedDict, total=False):
+class ClassifySettings(_Rendering, _Prompts, _Call, total=False):
     """Keyword arguments of `classify_parallel`, see `ClassifyOptions`."""
 
-    parse_special: ParseSpecial
-    on_error: OnError
-    journal: Path | None
-    chat: bool
-    system: str | None
-    thinking: ThinkingOption
-    variables: Mapping[str, object] | None
-    template: str | None
-    prefix: str | None
-    merge_system: bool
     normalize: Normalize
     pmi_prompt: str
     space: Space
@@ -310,43 +163,22 @@ class ClassifySettings(TypedDict, total=False):
     seed: int
 
 
-class PairSettings(TypedDict, total=False):
+class PairSettings(_Rendering, _Prompts, total=False):
     """Keyword arguments of `compare_pairs`, see `ClassifyOptions`."""
 
     journal: Path | None
-    chat: bool
-    system: str | None
-    thinking: ThinkingOption
-    variables: Mapping[str, object] | None
-    template: str | None
-    prefix: str | None
-    merge_system: bool
     n_thoughts: int
     seed: int
 
 
-class ScoreSettings(TypedDict, total=False):
+class ScoreSettings(_Rendering, _Prompts, _Call, total=False):
     """Keyword arguments of `score_parallel`, see `ScoreOptions`."""
 
-    parse_special: ParseSpecial
-    on_error: OnError
-    journal: Path | None
-    chat: bool
-    system: str | None
-    thinking: ThinkingOption
-    variables: Mapping[str, object] | None
-    template: str | None
-    prefix: str | None
-    merge_system: bool
     space: Space
 
 
-class PerplexitySettings(TypedDict, total=False):
+class PerplexitySettings(_Call, total=False):
     """Keyword arguments of `perplexity`, see `PerplexityOptions`."""
-
-    parse_special: ParseSpecial
-    on_error: OnError
-    journal: Path | None
 
 
 class EmbedSettings(TypedDict, total=False):

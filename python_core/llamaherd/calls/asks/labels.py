@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scoring import Continuations
+    from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason, Result, Results
     from llamaherd.engine.core.stats import RequestStats, Stats
@@ -32,8 +32,7 @@ class Labels:
 
     Attributes:
         readings: Distinct texts of labels, in the form that the model reads.
-        names: Distinct names in the
-            results.
+        names: Distinct names in the results.
         name_of: For each reading, the index of its name.
     """
 
@@ -90,21 +89,15 @@ def checked_labels(labels: object) -> Labels:
 
 
 def check_different(
-    labels: Labels, by_prompt: Sequence[Continuations | None], names: Sequence[str]
+    labels: Labels, prompts: Sequence[ScoredPrompt], names: Sequence[str]
 ) -> None:
-    """Check that labels have different tokens after each prompt.
-
-    Otherwise both labels would get the probability of the same tokens.
-
-    Args:
-        by_prompt: Continuations of each prompt; None if it failed.
-    """
-    for i, continuations in enumerate(by_prompt):
-        equal = None if continuations is None else continuations.equal
+    """Check that no two labels have the same tokens, and so one probability."""
+    for prompt, name in zip(prompts, names, strict=True):
+        equal = None if prompt.tree is None else prompt.tree.equal
         if equal is not None:
             first, second = (checks.quoted(labels.readings[j]) for j in equal)
             raise ArgumentError(
-                f"the labels {first} and {second} have the same tokens after {names[i]}: "
+                f"the labels {first} and {second} have the same tokens after {name}: "
                 f"give only one of them ({setting('space', False)} puts no space "
                 "before labels)",
                 argument="labels",
@@ -116,8 +109,7 @@ def check_different(
 
 def classified(
     results: Results,
-    by_prompt: Sequence[Continuations | None],
-    n_tokens: Sequence[Sequence[int]],
+    prompts: Sequence[ScoredPrompt],
     labels: Labels,
     normalize: Normalize,
     *,
@@ -125,16 +117,13 @@ def classified(
 ) -> ClassifyResults:
     """Convert the log-probabilities of continuations to probabilities of labels.
 
-    Args:
-        results: Results of the prompts, with a sample for each thought. With "pmi", the
-            last result belongs to the prompt without a text. If that result failed, no
-            prompt has probabilities.
-        by_prompt: Continuations of each prompt; None if it failed.
+    `results` has a sample for each thought. With "pmi", the last result belongs to the
+    prompt without a text; if it failed, no prompt has probabilities.
     """
-    raw = _logprobs(results, by_prompt, len(labels.readings))
+    raw = _logprobs(results, prompts, len(labels.readings))
     errors, reasons, stats = _errors(results), _reasons(results), results.stats
-    scaled = _scaled(raw, n_tokens, labels, normalize)
-    if normalize == "pmi" and by_prompt:
+    scaled = _scaled(raw, prompts, labels, normalize)
+    if normalize == "pmi" and prompts:
         prior, error, reason = raw[:, -1:], errors.pop(), reasons.pop()
         raw = raw[:, :-1]
         if reason != "stop":
@@ -173,28 +162,25 @@ def _mean_of_logs(logs: Floats) -> Floats:
         return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))
 
 
-def _logprobs(
-    results: Results, by_prompt: Sequence[Continuations | None], k: int
-) -> Floats:
+def _logprobs(results: Results, prompts: Sequence[ScoredPrompt], k: int) -> Floats:
     """Return the log-probability of each text in `readings`, by thought and prompt."""
     m = len(results.samples[0]) if results.samples else 1
-    raw = np.full((m, len(by_prompt), k), np.nan)
-    for i, (continuations, sample_results) in enumerate(
-        zip(by_prompt, results.samples, strict=True)
-    ):
-        for j, result in enumerate(sample_results):
-            if continuations is not None and result.scores is not None:
-                raw[j, i] = [continuations.logprob(c, result.scores) for c in range(k)]
+    raw = np.full((m, len(prompts), k), np.nan)
+    for i, (prompt, samples) in enumerate(zip(prompts, results.samples, strict=True)):
+        for j, result in enumerate(samples):
+            if prompt.tree is not None and result.scores is not None:
+                raw[j, i] = [prompt.tree.logprob(c, result.scores) for c in range(k)]
     return raw
 
 
 def _scaled(
-    raw: Floats, n_tokens: Sequence[Sequence[int]], labels: Labels, normalize: Normalize
+    raw: Floats, prompts: Sequence[ScoredPrompt], labels: Labels, normalize: Normalize
 ) -> Floats:
     """Return log-probabilities, divided by the lengths of labels if requested."""
     k = len(labels.readings)
     if normalize == "token":
-        lengths = np.array([row or [1] * k for row in n_tokens]).reshape(-1, k)
+        rows = ([len(tokens) for tokens in prompt.continuations] for prompt in prompts)
+        lengths = np.array([row or [1] * k for row in rows]).reshape(-1, k)
         return np.asarray(raw / lengths)
     if normalize == "byte":
         return np.asarray(raw / [len(text.encode()) for text in labels.readings])

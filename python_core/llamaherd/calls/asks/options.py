@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from llamaherd.calls.asks.scores import NORMALIZE, Normalize
 from llamaherd.engine.core import checks
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 OnError = Literal["continue", "return", "stop"]
-ON_ERROR: tuple[OnError, ...] = ("continue", "return", "stop")
+ON_ERROR: tuple[OnError, ...] = get_args(OnError)
 Space = bool | Literal["auto"]
 SPACE: tuple[Space, ...] = ("auto", True, False)
 Stream = bool | Literal["all"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -35,8 +36,6 @@ class Rendered:
 
     Attributes:
         prompt: Text, token ids, or the reason why the prompt fails.
-        thought: Stage of the prompt's thought, without sampler settings; None without a
-            thought.
     """
 
     prompt: object
@@ -51,14 +50,7 @@ def rendered_prompts(
     *,
     is_silent: bool = False,
 ) -> list[Rendered]:
-    """Render prompts as text and determine the stages of their thoughts.
-
-    Args:
-        prompts: Texts or token ids; with `chat` see `chat_prompts`.
-
-    Warns:
-        ThinkingWarning: The model would think, but answers are constrained.
-    """
+    """Render prompts as text and determine the stages of their thoughts."""
     if not options.chat:
         check_no_chat(options)
         return _raw(model, prompts, is_constrained)
@@ -114,8 +106,9 @@ def _chats(
     )
     if plan is None:
         return [Rendered(prompt) for prompt in rendered]
-    if plan.notice and not is_silent:
-        _notice(model, plan.notice)
+    if plan.notice and not is_silent and model not in _noticed:
+        _noticed.add(model)
+        warn_caller(plan.notice, ThinkingWarning)
     return [
         Rendered(prompt) if isinstance(prompt, Refused) else Rendered(*plan.apply(prompt))
         for prompt in rendered
@@ -123,27 +116,19 @@ def _chats(
 
 
 def notice_thinking(model: Model, options: PromptOptions) -> None:
-    """Warn on the caller's thread if the call renders its prompts on another thread.
-
-    Warns:
-        ThinkingWarning: The model would think, but answers are constrained.
-    """
+    """Warn on the caller's thread if the call renders its prompts on another thread."""
     if options.chat:
         _chats(model, [], options, is_constrained=True)
-
-
-def _notice(model: Model, text: str) -> None:
-    """Warn once for each model."""
-    if model not in _noticed:
-        _noticed.add(model)
-        warn_caller(text, ThinkingWarning)
 
 
 def _raw(
     model: Model, prompts: Sequence[object], is_constrained: Sequence[bool]
 ) -> list[Rendered]:
     """Return prompts unchanged; a prompt that ends inside a thought fails."""
-    thinking_format = _format(model) if any(is_constrained) else None
+    thinking_format = None
+    if any(is_constrained):
+        with suppress(ChatTemplateError):  # no template, and no thoughts
+            thinking_format = format_of(chat_renderer(model))
     if thinking_format is None:
         return [Rendered(prompt) for prompt in prompts]
     opening = checks.quoted(thinking_format.opening)
@@ -157,14 +142,6 @@ def _raw(
         Rendered(problem if flag and _is_open(model, thinking_format, prompt) else prompt)
         for prompt, flag in zip(prompts, is_constrained, strict=True)
     ]
-
-
-def _format(model: Model) -> ThinkingFormat | None:
-    """Return the format of thoughts in the model's template; None without thoughts."""
-    try:
-        return format_of(chat_renderer(model))
-    except ChatTemplateError:
-        return None
 
 
 def _is_open(model: Model, thinking_format: ThinkingFormat, prompt: object) -> bool:

@@ -7,6 +7,7 @@ import secrets
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from llamaherd.calls.asks.answers import seeded, seeded_thought
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Some tokenizers of libllama take time quadratic in the number of tokens.
 _PIECE_CHARS = 4096
 # Number of compiled constraints that a model caches (see
 # capi_shim/sampling/prepared.cpp). Constraints beyond this number are compiled again at
@@ -101,10 +103,11 @@ def make_requests(
     every = rendered_prompts(model, asked.prompts, options, held)
     plain_prompts = [one.prompt for one in every]
     at = range(len(plain_prompts)) if places is None else places
-    _check_common(model, settings, of_call, constraints)
+    _check_common(model, asked)
     bad = _prepare_each(model, settings, keys, constraints)
+    tokenize = partial(prompt_tokens, model, parse_special=parse_special)
     read = [
-        tokens_or_problem(model, Argument("prompts", (place,)), prompt, parse_special)
+        tokens_or_problem(model, Argument("prompts", (place,)), prompt, tokenize)
         for place, prompt in zip(at, plain_prompts, strict=True)
     ]
     requests = []
@@ -114,9 +117,9 @@ def make_requests(
     for i, (prompt, sampling) in enumerate(zip(plain_prompts, settings, strict=True)):
         thought = thoughts.of(every[i].thought, sampling)
         shape, problem = asked.shape_or_problem(i)
-        problem = problem or bad.get(keys[i], "") or _least_problem(sampling, of_call)
+        problem = problem or bad.get(keys[i], "") or asked.least_problem(sampling)
         tokens, unread = read[i]
-        stop, paths = asked.stop(i), None
+        stop, paths = asked.stop(sampling), None
         if sampling.choices is not None:
             unread = unread or stop_problem(stop, tuple(sampling.choices))
             stop = ()  # the answer ends where its choice ends
@@ -133,7 +136,7 @@ def make_requests(
             thought=seeded_thought(thought, seed),
             seed=seed,
             problem=unread or problem,
-            max_tokens=asked.limit(i)
+            max_tokens=asked.limit(sampling)
             or (sampling.n_answer if paths is None else paths.depth),
             sampling=sampling,
             shape=shape,
@@ -145,7 +148,7 @@ def make_requests(
         )
         if options.thinking is None:  # the caller did not set a budget
             request = within(request, capacity)
-        if chat and not (asked.limit(i) or sampling.schema or sampling.choices):
+        if chat and not (asked.limit(sampling) or sampling.schema or sampling.choices):
             request = _whole(request, capacity)
         if not request.problem:
             problem = too_long_for(model, request)
@@ -160,10 +163,7 @@ class Asked:
 
     Attributes:
         prompts: Prompts, in which chats describe the schemas of their answers.
-        settings: Sampling settings of each prompt.
         of_call: Sampling settings of the call, which apply where `settings` has no value.
-        constraints: Constraints of the answers.
-        base: Base of the seeds.
     """
 
     prompts: Sequence[object]
@@ -172,13 +172,26 @@ class Asked:
     constraints: Constraints
     base: int
 
-    def limit(self, i: int) -> int | None:
-        """Return the `max_tokens` that the caller set for a prompt; None without one."""
-        return _limit_of(self.settings[i], self.of_call)
+    def limit(self, sampling: SamplingParams) -> int | None:
+        """Return the `max_tokens` that the caller set; None without one."""
+        return sampling.max_tokens or self.of_call.max_tokens
 
-    def stop(self, i: int) -> tuple[str, ...]:
-        """Return the stop texts of a prompt."""
-        return _stop_of(self.settings[i], self.of_call)
+    def stop(self, sampling: SamplingParams) -> tuple[str, ...]:
+        """Return the stop texts of a prompt with these settings."""
+        return tuple(
+            (self.of_call.stop if sampling.stop is None else sampling.stop) or ()
+        )
+
+    def least_problem(self, sampling: SamplingParams) -> str:
+        """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
+        most = self.limit(sampling) or sampling.n_answer
+        if sampling.min_tokens <= most:
+            return ""
+        return Failure(
+            f"min_tokens is {sampling.min_tokens}, but an answer may have up to {most} "
+            "tokens",
+            "constraint",
+        )
 
     def seed(self, i: int, place: int) -> int:
         """Return the seed of prompt i, whose index in the whole call is `place`."""
@@ -219,11 +232,6 @@ def samples_of(request: Request, n: int) -> list[Request]:
     return [request, *(seeded(request, seed) for seed in seeds)]
 
 
-def _limit_of(sampling: SamplingParams, of_call: SamplingParams) -> int | None:
-    """Return the `max_tokens` that the caller set, None without a limit."""
-    return sampling.max_tokens or of_call.max_tokens
-
-
 def _whole(request: Request, capacity: int) -> Request:
     """Return the request with room for a whole answer of a chat, as far as it fits."""
     room = capacity - (request.n_cells - request.max_tokens)
@@ -261,16 +269,17 @@ def _check_samples(n: int, settings: Sequence[SamplingParams]) -> None:
 
 
 def tokens_or_problem(
-    model: Model, name: Name, prompt: object, parse_special: ParseSpecial
+    model: Model,
+    name: Name,
+    prompt: object,
+    tokenize: Callable[[Name, object], array[int]],
 ) -> tuple[array[int], str]:
     """Return a prompt's tokens and ""; if it fails, no tokens and the reason."""
     if isinstance(prompt, Refused):
         return array("i"), prompt.failure
     try:
         problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
-        if problem:
-            return array("i"), problem
-        return prompt_tokens(model, name, prompt, parse_special), ""
+        return (array("i"), problem) if problem else (tokenize(name, prompt), "")
     except TokenizeError as error:
         return array("i"), Failure(str(error), "not_tokenized")
 
@@ -291,11 +300,7 @@ def too_long_for(model: Model, request: Request) -> str:
 
 
 def surely_too_long(model: Model, name: Name, text: str) -> str:
-    """Return an error message if a text certainly exceeds the training context; else "".
-
-    Some of libllama's tokenizers take time quadratic in the number of tokens. A long text
-    is therefore tokenized in pieces, which together have about as many tokens.
-    """
+    """Return why a text certainly exceeds the training context; "" otherwise."""
     n_most = model.n_ctx_train
     if len(text) <= n_most:
         return ""
@@ -335,13 +340,9 @@ def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
     return params
 
 
-def _check_common(
-    model: Model,
-    settings: Sequence[SamplingParams],
-    of_call: SamplingParams,
-    constraints: Constraints,
-) -> None:
+def _check_common(model: Model, asked: Asked) -> None:
     """Check the settings that all prompts share before any prompt runs."""
+    settings = asked.settings
     if not settings:
         return
     different = {id(sampling): sampling for sampling in settings}.values()
@@ -354,12 +355,12 @@ def _check_common(
         )
     }
     problems = {
-        stop_problem(_stop_of(sampling, of_call), tuple(sampling.choices or ()))
+        stop_problem(asked.stop(sampling), tuple(sampling.choices or ()))
         for sampling in different
     }
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
-    problems = {_least_problem(sampling, of_call) for sampling in different}
+    problems = {asked.least_problem(sampling) for sampling in different}
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(
             *problems, argument="min_tokens", code="conflict", form="{problem}"
@@ -375,7 +376,7 @@ def _check_common(
             f"has {model.n_vocab}",
             argument="logit_bias",
         )
-    shape = constraints.shape(params)
+    shape = asked.constraints.shape(params)
     with model.using() as handle:
         check_sampling(handle, params, shape)
 
@@ -390,33 +391,13 @@ def _check_token(where: Argument, token: int, model: Model) -> None:
         )
 
 
-def _least_problem(sampling: SamplingParams, of_call: SamplingParams) -> str:
-    """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
-    most = _limit_of(sampling, of_call) or sampling.n_answer
-    if sampling.min_tokens <= most:
-        return ""
-    text = (
-        f"min_tokens is {sampling.min_tokens}, but an answer may have up to {most} tokens"
-    )
-    return Failure(text, "constraint")
-
-
-def _stop_of(sampling: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
-    """Return the stop texts of a prompt."""
-    return tuple((of_call.stop if sampling.stop is None else sampling.stop) or ())
-
-
 def _prepare_each(
     model: Model,
     settings: Sequence[SamplingParams],
     keys: Sequence[object],
     constraints: Constraints,
 ) -> dict[object, str]:
-    """Compile the constraints given per prompt on the caller's thread.
-
-    Returns:
-        A dict from the key of each invalid constraint to its problem.
-    """
+    """Compile constraints on the caller's thread; return problems by constraint."""
     different = {
         key: (i, sampling)
         for i, (key, sampling) in enumerate(zip(keys, settings, strict=True))

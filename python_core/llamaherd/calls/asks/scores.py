@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Normalize = Literal["sum", "token", "byte", "pmi"]
-NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
+NORMALIZE: tuple[Normalize, ...] = get_args(Normalize)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,11 +36,13 @@ class OfPrompts(Framed):
     Attributes:
         errors: Reason why each of the n prompts failed; None for the others.
         finish_reasons: n values "stop", "cancelled" or "error".
+        stats: Statistics of the call.
         index_of_prompts: Index of the pandas Series of prompts; None for other prompts.
     """
 
     errors: list[str | None]
     finish_reasons: list[FinishReason]
+    stats: Stats
     index_of_prompts: Any = None
 
     @property
@@ -66,9 +68,6 @@ class ClassifyResults(OfPrompts):
         logprobs: float64[n, k], natural logarithm of the probability of each label as the
             continuation of the prompt; not normalized.
         normalize: Normalization by the length of labels: "sum", "token", "byte" or "pmi".
-        errors: Reason why each of the n prompts failed; None for the others.
-        finish_reasons: n values "stop", "cancelled" or "error".
-        stats: Statistics of the call.
         calibration: Calibration of `probs`; None if they are not calibrated.
         requests: Statistics of each of the n prompts; None for a prompt that was not run.
             Empty if the results do not come from a call.
@@ -88,9 +87,6 @@ class ClassifyResults(OfPrompts):
     probs: Floats
     logprobs: Floats
     normalize: Normalize
-    errors: list[str | None]
-    finish_reasons: list[FinishReason]
-    stats: Stats
     calibration: Calibration | None = None
     requests: tuple[RequestStats | None, ...] = ()
     notes: tuple[str, ...] = ()

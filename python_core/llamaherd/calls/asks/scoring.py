@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.calls.asks.requests import surely_too_long, too_long_for
-from llamaherd.calls.chat.conversations import Refused
+from llamaherd.calls.asks.options import ClassifyOptions
+from llamaherd.calls.asks.requests import parsing, tokens_or_problem, too_long_for
+from llamaherd.calls.asks.thoughts import BehindThoughts
+from llamaherd.calls.chat.chat import answer_space
+from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.request import Request, TokenTree, check_wanted
+from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.thoughts import BehindThoughts
+    from llamaherd.calls.asks.options import ScoreOptions, Space
+    from llamaherd.calls.asks.rendering import Rendered
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.request import ThoughtStage
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.model.tokens import Joiner
 
 
 # Lower limit of the probability that no longer continuation follows. The probability is
@@ -57,7 +62,7 @@ class Continuations:
             self._children.setdefault(parent, []).append(node)
         return node
 
-    @property
+    @cached_property
     def tree(self) -> TokenTree:
         """Tree of tokens for the engine."""
         return TokenTree(
@@ -85,10 +90,7 @@ class Continuations:
         return [scores[node] for node in self._paths[i]]
 
     def logprob(self, i: int, scores: Sequence[float]) -> float:
-        """Return the log-probability that continuation i is generated and ends there.
-
-        The error is about 1e-7 / P(the continuation ends there), see `_LEAST_REST`.
-        """
+        """Return log P(continuation i is generated and ends there), see `_LEAST_REST`."""
         return sum(self.token_logprobs(i, scores)) + self._end_logprob(i, scores)
 
     def _end_logprob(self, i: int, scores: Sequence[float]) -> float:
@@ -100,98 +102,120 @@ class Continuations:
         return math.log(max(rest, _LEAST_REST))
 
 
-def scoring_request(
-    model: Model,
-    joiner: Joiner,
-    name: Name,
-    prompt: object,
-    texts: Sequence[str],
-    *,
-    thought: ThoughtStage | None = None,
-    behind: BehindThoughts | None = None,
-) -> tuple[Request, Continuations | None, list[array[int]]]:
-    """Create a request for the log-probabilities of continuations of one prompt.
+class ScoredPrompt(NamedTuple):
+    """A request for the log-probabilities of continuations of a prompt.
 
-    Args:
-        thought: Thought between prompt and continuations; None without a thought.
-
-    Returns:
-        The request, the continuations (None if the prompt fails), and their tokens.
+    Attributes:
+        tree: Continuations as a tree; None if the prompt fails.
     """
-    if isinstance(prompt, Refused):
-        return _failed(prompt, array("i"), prompt.failure), None, []
-    try:
-        problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
+
+    request: Request
+    tree: Continuations | None
+    continuations: list[array[int]]
+
+    def token_logprobs(self, result: Result) -> list[list[float]] | None:
+        """Return the values of each continuation; None if the prompt failed."""
+        if self.tree is None or result.scores is None:
+            return None
+        n = len(self.continuations)
+        return [self.tree.token_logprobs(i, result.scores) for i in range(n)]
+
+
+# A prompt that was not scored, because its call ended before it began.
+NOT_SCORED = ScoredPrompt(Request(tokens=array("i"), max_tokens=1), None, [])
+
+
+def scored_prompts(
+    model: Model,
+    prompts: Sequence[Rendered],
+    texts: Sequence[Sequence[str]],
+    options: ClassifyOptions | ScoreOptions,
+) -> list[ScoredPrompt]:
+    """Create the requests for the log-probabilities of each prompt's continuations."""
+    chat, space = options.chat, options.space
+    n_thoughts = options.n_thoughts if isinstance(options, ClassifyOptions) else 1
+    behind = BehindThoughts(model, n_thoughts)
+    joiner = Joiner(model, parsing(options.parse_special, chat=chat))
+    of_chat = None
+    if chat and not options.prefix:
+        of_chat = answer_space(
+            model, template=options.template, variables=options.variables
+        )
+
+    def scored(i: int) -> ScoredPrompt:
+        prompt, thought = prompts[i].prompt, prompts[i].thought
+        before = options.prefix if chat else prompt
+        template_space = of_chat if thought is None or of_chat is None else ""
+        spaced = [_spaced(before, text, space, template_space) for text in texts[i]]
+        name = Argument("prompts", (i,))
+        tokens, problem = tokens_or_problem(model, name, prompt, joiner.prompt)
         if problem:
-            return _failed(prompt, array("i"), problem), None, []
-        tokens = joiner.prompt(name, prompt)
-        if thought is not None and behind is not None:
-            thought, continuations = behind.join(thought, texts)
-            return _request(model, prompt, tokens, continuations, thought)
-        joined = joiner.join(prompt, tokens, texts)
-    except TokenizeError as error:
-        return _failed(prompt, array("i"), Failure(str(error), "not_tokenized")), None, []
-    if not joined.prompt:
+            return _failed(prompt, tokens, problem)
+        try:
+            if thought is not None:
+                thought, continuations = behind.join(thought, spaced)
+                return _scored(model, prompt, tokens, continuations, thought)
+            joined = joiner.join(prompt, tokens, spaced)
+        except TokenizeError as error:
+            return _failed(prompt, array("i"), Failure(str(error), "not_tokenized"))
+        if joined.prompt:
+            return _scored(model, prompt, joined.prompt, joined.continuations)
         problem = Failure(
             "the prompt is empty: the first token of a text has no probability without "
             "a token before it",
             "empty",
         )
-        return _failed(prompt, array("i"), problem), None, []
-    return _request(model, prompt, joined.prompt, joined.continuations)
+        return _failed(prompt, array("i"), problem)
+
+    return [scored(i) for i in range(len(prompts))]
 
 
-def text_request(
-    model: Model, joiner: Joiner, name: Name, text: object
-) -> tuple[Request, Continuations | None, list[array[int]]]:
-    """Create a request for the log-probabilities of a text's tokens except the first.
+def _spaced(prompt: object, text: str, space: Space, of_chat: str | None) -> str:
+    """Return a continuation, with a space before it if one is needed."""
+    if space == "auto":
+        if of_chat is not None:  # space that the chat template writes
+            return text if text[0].isspace() else of_chat + text
+        before = prompt[-1:] if isinstance(prompt, str) else ""
+        space = not (text[0].isspace() or before.isspace())
+    return f" {text}" if space else text
 
-    Takes the arguments of `scoring_request` and returns the same values.
-    """
-    if isinstance(text, Refused):
-        return _failed(text, array("i"), text.failure), None, []
-    try:
-        problem = surely_too_long(model, name, text) if isinstance(text, str) else ""
-        tokens = array("i") if problem else joiner.prompt(name, text)
-    except TokenizeError as error:
-        tokens, problem = array("i"), Failure(str(error), "not_tokenized")
+
+def scored_text(model: Model, joiner: Joiner, name: Name, text: object) -> ScoredPrompt:
+    """Create a request for the log-probabilities of a text's tokens except the first."""
+    tokens, problem = tokens_or_problem(model, name, text, joiner.prompt)
     if not problem and len(tokens) < 2:
         n = count_of(len(tokens), "token")
         problem = Failure(f"the text has {n}: none can be predicted", "empty")
     if problem:
-        return _failed(text, tokens, problem), None, []
-    return _request(model, text, tokens[:1], [tokens[1:]])
+        return _failed(text, tokens, problem)
+    return _scored(model, text, tokens[:1], [tokens[1:]])
 
 
-def _request(
+def _scored(
     model: Model,
     prompt: object,
     tokens: array[int],
     continuations: list[array[int]],
     thought: ThoughtStage | None = None,
-) -> tuple[Request, Continuations | None, list[array[int]]]:
+) -> ScoredPrompt:
     joined = Continuations(continuations)
-    tree = joined.tree
     request = Request(
         tokens=tokens,
-        max_tokens=tree.depth,
-        tree=tree,
+        max_tokens=joined.tree.depth,
+        tree=joined.tree,
         text=str(prompt) if isinstance(prompt, str) else None,
         thought=thought,
     )
     problem = too_long_for(model, request)
     if problem:
-        return _failed(prompt, tokens, problem), None, continuations
-    return request, joined, continuations
+        return _failed(prompt, tokens, problem)._replace(continuations=continuations)
+    return ScoredPrompt(request, joined, continuations)
 
 
-def _failed(prompt: object, tokens: array[int], problem: str) -> Request:
-    return Request(
-        tokens=tokens,
-        max_tokens=1,
-        text=prompt if isinstance(prompt, str) else None,
-        problem=problem,
-    )
+def _failed(prompt: object, tokens: array[int], problem: str) -> ScoredPrompt:
+    text = prompt if isinstance(prompt, str) else None
+    request = Request(tokens=tokens, max_tokens=1, text=text, problem=problem)
+    return ScoredPrompt(request, None, [])
 
 
 # Prompts whose first tokens are equal are computed as one tree. With fewer equal
@@ -204,7 +228,6 @@ class PromptScores:
     """Log-probabilities of a prompt of n tokens.
 
     Attributes:
-        tokens: The n tokens.
         logprobs: Natural logarithm of the probability of each token but the first, given
             the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a

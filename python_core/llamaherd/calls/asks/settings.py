@@ -34,37 +34,25 @@ def help_of(options: type[Options], name: str, more: str = "") -> str:
 def takes(
     options: type[Options], names: type, own_defaults: Mapping[str, Any] | None = None
 ) -> Callable[[_F], _F]:
-    """Decorate a function that has `**settings`: add its options to signature and help.
-
-    `inspect.signature` lists each option with its type and default. In the docstring the
-    entry `**settings` under "Args:" is replaced by an entry for each option.
-    """
+    """Decorate a function with `**settings`: its signature and help list the options."""
     defaults = own_defaults or {}
     kinds = {
         name: getattr(kind, "__forward_arg__", kind)
         for name, kind in names.__annotations__.items()
     }
     declared = {n: option for n, option in options_of(options).items() if n in kinds}
-    return shows(
-        [
-            Parameter(
-                name,
-                Parameter.KEYWORD_ONLY,
-                default=defaults.get(name, option.default),
-                annotation=kinds[name],
-            )
-            for name, option in declared.items()
-        ],
-        {name: option.doc for name, option in declared.items()},
-    )
+    settings = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=defaults.get(name, option.default),
+            annotation=kinds[name],
+        )
+        for name, option in declared.items()
+    ]
+    docs = {name: option.doc for name, option in declared.items()}
 
-
-def shows(
-    settings: Sequence[Parameter], docs: Mapping[str, str] | None = None
-) -> Callable[[_F], _F]:
-    """Decorate a function: replace `**settings` in signature and help by parameters."""
-
-    def shown(function: _F) -> _F:
+    def decorated(function: _F) -> _F:
         signature = inspect.signature(function)
         parameters = [
             parameter
@@ -76,11 +64,11 @@ def shows(
         parameters[first:first] = settings
         as_any: Any = function
         as_any.__signature__ = signature.replace(parameters=parameters)
-        if function.__doc__ and docs:
+        if function.__doc__:
             as_any.__doc__ = _with_entries(inspect.cleandoc(function.__doc__), docs)
         return function
 
-    return shown
+    return decorated
 
 
 def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.model.model import Model
 
-_CHARS_PER_TOKEN = 8  # assumed for the part that is tokenized first
+# Assumed for the part that is tokenized first: some tokenizers of libllama take time
+# quadratic in the length of a text.
+_CHARS_PER_TOKEN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,6 @@ class Text:
     Attributes:
         tokens: int32[n] tokens, including special tokens.
         problem: Reason to fail the text without computing it; "" without a reason.
-        is_cut: Whether it was truncated.
     """
 
     tokens: array[int]
@@ -84,12 +85,7 @@ def _make_text(
 
 
 def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]:
-    """Return the tokens of a text, or of a first part with more than `most` tokens.
-
-    Some of libllama's tokenizers take time quadratic in the length of the text.
-
-    Returns: The tokens, and True if they cover the whole text.
-    """
+    """Return the tokens of a text, or of a part with more than `most`; True for all."""
     n_chars = _CHARS_PER_TOKEN * (most + 1)
     while n_chars < len(text):
         tokens = _tokens(model, text[:n_chars])

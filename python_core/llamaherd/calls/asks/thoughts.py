@@ -42,11 +42,7 @@ _SPARE_CELLS = 64
 
 
 def capacity_of(n_ctx: object, n_ctx_train: int) -> int:
-    """Return the number of tokens that a prompt with thought and answer may have.
-
-    Args:
-        n_ctx: `n_ctx` of the context: its number of KV cells, or "auto".
-    """
+    """Return the number of tokens that a prompt with thought and answer may have."""
     if not isinstance(n_ctx, int):
         return n_ctx_train
     return min(max(1, n_ctx - _SPARE_CELLS), n_ctx_train)
@@ -123,11 +119,7 @@ def thought_of(result: Result) -> Thought | None:
 
 
 def joined_thoughts(thoughts: Sequence[Thought]) -> Thought | None:
-    """Combine the thoughts on a text into one thought; return None without a thought.
-
-    The result has the text of the first thought and the total number of tokens. It is
-    complete if all thoughts are complete.
-    """
+    """Combine thoughts: the first text, the sum of tokens; complete if all are."""
     if not thoughts:
         return None
     return Thought(
@@ -162,16 +154,9 @@ def check_n_thoughts(thinking: object, n_thoughts: int) -> None:
 
 
 def with_thoughts(
-    requests: Sequence[Request],
-    n: int,
-    seed: int,
-    places: Sequence[int] | None = None,
+    requests: Sequence[Request], n: int, seed: int, places: Sequence[int] | None = None
 ) -> list[Request]:
-    """Return a request for each of n thoughts of each prompt.
-
-    Args:
-        n: Number of thoughts; a single thought is greedy.
-    """
+    """Return a request for each of n thoughts of each prompt; a single one is greedy."""
     if n == 1:
         return list(requests)
     completed = []
@@ -194,11 +179,7 @@ class BehindThoughts:
     def join(
         self, stage: ThoughtStage, texts: Sequence[str]
     ) -> tuple[ThoughtStage, list[array[int]]]:
-        """Tokenize continuations together with the text that ends a thought.
-
-        Returns: Stage and continuations. If tokens at the end of the stage became the
-            first tokens of the continuations, the stage does not contain them.
-        """
+        """Tokenize continuations with the end of a thought; move shared tokens."""
         key = (stage, tuple(texts))
         if key not in self._known:
             joined, continuations = self._joined(stage, texts)

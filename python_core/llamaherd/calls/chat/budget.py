@@ -61,11 +61,7 @@ class Budget:
             raise TooMuchError(f"it writes more than {self._all:,} characters")
 
     def spend_on(self, value: object) -> None:
-        """Charge a step that reads a value and its elements.
-
-        A value that occurs several times is charged each time, as if it were written
-        out.
-        """
+        """Charge a step that reads a value; elements count as often as they occur."""
         self.spend(len(value) if isinstance(value, str) else 0)
         open_: list[object] = [value]
         while open_:
@@ -132,39 +128,15 @@ def check_bits(n: int) -> None:
 # Filters that do not read the elements of a value.
 _SHALLOW = frozenset(
     [
-        "attr",
-        "count",
-        "d",
-        "default",
-        "first",
-        "items",
-        "last",
-        "length",
-        "list",
-        "map",
-        "random",
-        "reject",
-        "rejectattr",
-        "reverse",
-        "select",
-        "selectattr",
+        *("attr", "count", "d", "default", "first", "items", "last", "length", "list"),
+        *("map", "random", "reject", "rejectattr", "reverse", "select", "selectattr"),
     ]
 )
 # Filters whose arguments determine the size of the output per element.
 _WIDE = frozenset(
     [
-        "batch",
-        "center",
-        "filesizeformat",
-        "indent",
-        "pprint",
-        "round",
-        "slice",
-        "tojson",
-        "truncate",
-        "urlize",
-        "wordwrap",
-        "xmlattr",
+        *("batch", "center", "filesizeformat", "indent", "pprint", "round", "slice"),
+        *("tojson", "truncate", "urlize", "wordwrap", "xmlattr"),
     ]
 )
 
@@ -198,9 +170,18 @@ def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -
         budget.spend(sizes * len(value) if sizes > len(value) else 0)
 
 
+def _injected(function: Callable[..., Any], context: Context) -> tuple[Any, ...]:
+    """Return the first argument that Jinja passes to a filter or test, if any."""
+    kind = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
+    return {
+        "context": (context,),
+        "eval_context": (context.eval_ctx,),
+        "environment": (context.environment,),
+    }.get(kind, ())
+
+
 def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter that charges the budget and preserves literal marks."""
-    first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
     @wraps(function)
@@ -211,17 +192,12 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
             value = as_list(value)
             budget.spend_on([value, args, kwargs])
         _spend_result(budget, name, value, [*args, *kwargs.values()])
-        injected = {
-            "context": (context,),
-            "eval_context": (context.eval_ctx,),
-            "environment": (context.environment,),
-        }.get(first, ())
         text = value.text if isinstance(value, LiteralText) else value
         if name == "tojson":
             text = with_marks(value)
         elif name in ("pprint", "string") and not isinstance(value, str):
             text = written(value)
-        result = function(*injected, text, *args, **kwargs)
+        result = function(*_injected(function, context), text, *args, **kwargs)
         if isinstance(value, LiteralText):
             result = _parts(value, result)
         budget.spend(size(result))
@@ -242,7 +218,6 @@ def _parts(value: LiteralText, result: object) -> object:
 
 def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a test that charges the budget for its operands."""
-    first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
     @wraps(function)
@@ -250,8 +225,7 @@ def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
         BUDGET.get().spend_on(args)
         if args:
             BUDGET.get().spend_on(value)
-        injected = (context.environment,) if first == "environment" else ()
-        return function(*injected, value, *args)
+        return function(*_injected(function, context), value, *args)
 
     return pass_context(tested)
 
@@ -301,7 +275,8 @@ def _read(context: Context, value: object) -> object:  # noqa: ARG001
 @pass_context
 def _shown(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a value that the template writes, and mark its texts."""
-    return _finalized(value)
+    BUDGET.get().spend_on(value)
+    return value if type(value) is str else written(value)
 
 
 @pass_context
@@ -309,11 +284,6 @@ def _held(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a new value."""
     BUDGET.get().spend(size(value))
     return value
-
-
-def _finalized(value: object) -> object:
-    BUDGET.get().spend_on(value)
-    return value if type(value) is str else written(value)
 
 
 OWN: dict[str, Callable[..., Any]] = {

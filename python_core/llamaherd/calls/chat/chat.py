@@ -57,11 +57,7 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
 
 
 def swap_date(date: dt.date | str | None) -> dt.date | None:
-    """Set the fixed date of all further calls of this thread; return the previous date.
-
-    This function is for callers without `with` blocks, such as R. In Python use
-    `chat_date`. None removes the fixed date.
-    """
+    """Set the date of all calls of this thread, for R; return the previous date."""
     before = _DAY.get()
     _DAY.set(None if date is None else template_date(date).date())
     return before
@@ -169,45 +165,18 @@ def chat_prompts(
     if system is not None:
         before = [{"role": "system", "content": checks.text("system", system)}]
     start = "" if prefix is None else checks.text("prefix", prefix)
-    talks = [
+    return [
         prompt
         if isinstance(prompt, Refused)
-        else before + user_messages(Argument("prompts", (i,)), prompt)
+        else prompt_or_refused(
+            model,
+            renderer,
+            before + user_messages(Argument("prompts", (i,)), prompt),
+            start,
+            merges=merge_system,
+        )
         for i, prompt in enumerate(items)
     ]
-    return [
-        talk
-        if isinstance(talk, Refused)
-        else prompt_or_refused(model, renderer, talk, start, merges=merge_system)
-        for talk in talks
-    ]
-
-
-def chat_prompt(
-    model: Model,
-    prompt: object,
-    system: str | None,
-    *,
-    template: str | None = None,
-    variables: Mapping[str, object] | None = None,
-    prefix: str | None = None,
-    merge_system: bool = False,
-    tools: Sequence[Mapping[str, object]] | None = None,
-) -> ChatPrompt:
-    """Render one text or conversation as a prompt, see `chat_prompts`."""
-    (rendered_prompt,) = chat_prompts(
-        model,
-        [prompt],
-        system,
-        template=template,
-        variables=variables,
-        prefix=prefix,
-        merge_system=merge_system,
-        tools=tools,
-    )
-    if isinstance(rendered_prompt, Refused):
-        raise ChatTemplateError(rendered_prompt.reason)
-    return rendered_prompt
 
 
 def chat_renderer(
@@ -240,11 +209,7 @@ def answer_space(
     template: str | None = None,
     variables: Mapping[str, object] | None = None,
 ) -> str:
-    """Return the space that the template writes between a prompt and an answer.
-
-    Llama 2's template writes this space as part of the answer, so a prompt ends without
-    the space.
-    """
+    """Return the space that the template (of Llama 2) writes before an answer."""
     question: list[Mapping[str, object]] = [{"role": "user", "content": "Q"}]
     answered = [*question, {"role": "assistant", "content": "A"}]
     renderer = chat_renderer(model, template=template, variables=variables)

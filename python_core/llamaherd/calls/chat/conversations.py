@@ -30,12 +30,7 @@ Messages: TypeAlias = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A prompt that fails before it is tokenized.
-
-    Attributes:
-        reason: Reason of the refusal.
-        code: Code of the failure, see `core.errors`.
-    """
+    """A prompt that fails before it is tokenized."""
 
     reason: str
     code: str = "chat_template"
@@ -47,15 +42,9 @@ class Refused:
 
 
 def prompts_or_refusals(
-    prompts: object,
-    name: str = "prompts",
-    hint: str | None = None,
+    prompts: object, name: str = "prompts", hint: str | None = None
 ) -> list[object]:
-    """Return the elements of a list of prompts; a `Refused` for each missing prompt.
-
-    Args:
-        prompts: Texts, token ids or conversations; None, NaN or pandas.NA is missing.
-    """
+    """Return the elements of a list of prompts; a `Refused` for each missing prompt."""
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
     items = checks.prompt_list(prompts, name, hint)
     return [missing if is_missing(item) else item for item in items]
@@ -77,7 +66,6 @@ class ChatPrompt(str):
 
     Attributes:
         question: The prompt up to the answer.
-        prefill: Text that the answer starts with.
     """
 
     __slots__ = ("prefill", "question")
@@ -97,14 +85,7 @@ class ChatPrompt(str):
 def prompt_or_refused(
     model: Model, renderer: Renderer, talk: Messages, prefix: str, *, merges: bool
 ) -> ChatPrompt | Refused:
-    """Render a conversation; return a `Refused` if the template refuses it.
-
-    Args:
-        prefix: Text that the answer starts with. If the last message is from the
-            assistant, the text follows this message.
-        merges: Whether to put the system text into the first message of the user if the
-            template refuses a system message.
-    """
+    """Render a conversation; return a `Refused` if the template refuses it."""
     messages, prefill = split_prefill(talk)
     with model.using() as handle:
         start = vocabulary.mark_literals(handle, prefill + prefix)

@@ -41,11 +41,7 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
         return super().__str__()
 
     def part(self, text: str) -> LiteralText:
-        """Convert a text made from this text to a LiteralText with the same `mark`.
-
-        Returns:
-            The new LiteralText; this object if the text is unchanged.
-        """
+        """Return a text made from this text as a LiteralText with the same `mark`."""
         return self if text == self.text else LiteralText(text, self._mark, is_part=True)
 
     def __str__(self) -> str:
@@ -96,18 +92,12 @@ class LiteralList(list[object]):
     """
 
 
-def _as_part(name: str) -> Callable[..., LiteralText]:
-    def method(self: LiteralText, *args: object, **kwargs: object) -> LiteralText:
-        return self.part(getattr(self.text, name)(*args, **kwargs))
+def _method(name: str, *, has_parts: bool) -> Callable[..., object]:
+    """Return a method of str whose result, or whose parts, are `LiteralText`."""
 
-    method.__name__ = name
-    return method
-
-
-def _as_parts(name: str) -> Callable[..., object]:
     def method(self: LiteralText, *args: object, **kwargs: object) -> object:
         result = getattr(self.text, name)(*args, **kwargs)
-        return type(result)(self.part(part) for part in result)
+        return type(result)(map(self.part, result)) if has_parts else self.part(result)
 
     method.__name__ = name
     return method
@@ -118,10 +108,9 @@ _ONE = (
     *("ljust", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rjust"),
     *("rstrip", "strip", "swapcase", "title", "translate", "upper", "zfill"),
 )
-for _name in _ONE:
-    setattr(LiteralText, _name, _as_part(_name))
-for _name in ("partition", "rpartition", "rsplit", "split", "splitlines"):
-    setattr(LiteralText, _name, _as_parts(_name))
+_SEVERAL = ("partition", "rpartition", "rsplit", "split", "splitlines")
+for _name in (*_ONE, *_SEVERAL):
+    setattr(LiteralText, _name, _method(_name, has_parts=_name in _SEVERAL))
 
 
 def with_marks(value: object) -> object:

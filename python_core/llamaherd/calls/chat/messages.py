@@ -23,12 +23,7 @@ THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
 
 
 def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
-    """Check a conversation and normalize its messages.
-
-    Returns:
-        Messages whose content is one text, and whose thought is in each of
-        `THOUGHT_FIELDS`.
-    """
+    """Check messages; each content becomes a text, thoughts fill `THOUGHT_FIELDS`."""
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
             f"must be a list of messages, not {checks.shown(messages)}", argument=name
@@ -50,12 +45,7 @@ def user_messages(name: Name, prompt: object) -> list[dict[str, object]]:
 def split_prefill(
     messages: list[dict[str, object]],
 ) -> tuple[list[dict[str, object]], str]:
-    """Remove a last message of the assistant, which the answer will continue.
-
-    Returns: The other messages, and the text of the removed message; "" if none was
-
-    removed.
-    """
+    """Remove a last message of the assistant, and return its text, which goes on."""
     last = messages[-1]
     if last["role"] != "assistant" or last.get("tool_calls") or len(messages) == 1:
         return messages, ""
@@ -63,11 +53,7 @@ def split_prefill(
 
 
 def merged_system(messages: list[dict[str, object]]) -> list[dict[str, object]] | None:
-    """Put the texts of leading system messages into the first message of the user.
-
-    Returns: The new conversation; None if there is no system message, or no message of
-        the user after it.
-    """
+    """Put system texts into the user's first message; None without either."""
     n = 0
     while n < len(messages) and messages[n]["role"] in ("system", "developer"):
         n += 1
@@ -100,10 +86,7 @@ def with_arguments_as_text(message: dict[str, object]) -> dict[str, object]:
 
 
 def _each_call(calls: object, change: Callable[[object], object]) -> object:
-    """Change the arguments of each call.
-
-    Other values are passed to the template unchanged.
-    """
+    """Change the arguments of each call; other values stay for the template."""
     if not isinstance(calls, (list, tuple)):
         return calls
     changed = []
@@ -118,10 +101,7 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
 
 
 def _as_object(arguments: object) -> object:
-    """Parse arguments that are JSON text, as clients of OpenAI's API send them.
-
-    A call of a function without arguments may have none, or an empty text.
-    """
+    """Parse arguments that are JSON text; none, or an empty text, are {}."""
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return {}
     if not isinstance(arguments, str):

@@ -1,24 +1,150 @@
-"""Rendering of messages with a chat template, without a model."""
+"""Chat templates in Jinja: a sandbox with a budget, and rendering without a model."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from llamaherd.calls.chat.budget import Budget
-from llamaherd.calls.chat.literal_text import as_literal
+import jinja2
+import jinja2.ext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from llamaherd.calls.chat.budget import (
+    BUDGET,
+    OWN,
+    Budget,
+    Counting,
+    as_list,
+    bits,
+    check_bits,
+    counted_filter,
+    counted_test,
+    size,
+    tojson,
+    width,
+)
+from llamaherd.calls.chat.literal_text import LiteralList, as_literal, written
 from llamaherd.calls.chat.messages import check_texts
-from llamaherd.calls.chat.templating import Sandbox, counted
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import jinja2
+    from jinja2 import nodes
+    from jinja2.runtime import Context
+
+
+_WIDE_METHODS = frozenset(
+    ["center", "expandtabs", "ljust", "rjust", "translate", "zfill"]
+)
+# Methods that change a list of the template itself; llama.cpp allows them, too.
+_LIST_METHODS = frozenset(["append", "extend", "insert", "pop"])
+
+
+@contextmanager
+def counted(budget: Budget) -> Iterator[None]:
+    """Charge templates rendered in the block to a budget."""
+    token = BUDGET.set(budget)
+    try:
+        yield
+    finally:
+        BUDGET.reset(token)
+
+
+class _Generation(jinja2.ext.Extension):
+    """Jinja extension that ignores {% generation %}, a tag of transformers."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
+
+    def parse(self, parser: jinja2.parser.Parser) -> list[nodes.Node]:
+        """Return the statements between the tags."""
+        parser.stream.skip(1)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja environment with the settings of transformers, and a budget."""
+
+    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+
+    def __init__(self) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[_Generation, jinja2.ext.loopcontrols],
+            finalize=OWN["_shown"],
+            optimized=False,  # disables constant folding during compilation
+        )
+        del self.globals["lipsum"]
+        self.filters["tojson"] = tojson
+        self.filters = {
+            name: counted_filter(name, function)
+            for name, function in self.filters.items()
+        }
+        self.tests = {
+            name: counted_test(cast("Any", function))
+            for name, function in self.tests.items()
+        }
+        self.filters |= OWN
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ANN401
+        """Return whether a template may use an attribute."""
+        is_own = isinstance(obj, list) and not isinstance(obj, LiteralList)
+        if is_own and attr in _LIST_METHODS:
+            return True
+        return super().is_safe_attribute(obj, attr, value)
+
+    def _parse(
+        self, source: str, name: str | None, filename: str | None
+    ) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        Counting().visit(tree)
+        tree.set_environment(self)
+        return tree
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
+        """Subtract the cost of an operator from the budget, then apply it."""
+        budget = BUDGET.get()
+        if operator == "*":
+            budget.spend_product(left, right)
+        elif operator == "**":
+            check_bits(bits(left) * (right if isinstance(right, int) else 1))
+        elif operator == "%" and isinstance(left, str):
+            budget.spend_format(left, right)
+            right = tuple(map(written, right)) if isinstance(right, tuple) else right
+        else:
+            budget.spend(size(left) + size(right))
+        return super().call_binop(context, operator, left, right)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, N805, PYI063 - as jinja2 has it
+        """Subtract the cost of a call from the budget, then make the call."""
+        budget = BUDGET.get()
+        method = getattr(__obj, "__wrapped__", __obj)
+        owner = getattr(method, "__self__", None)
+        name = getattr(method, "__name__", "")
+        budget.spend(size(owner))
+        if isinstance(owner, str) and name in ("format", "format_map"):
+            budget.spend_format(owner, [args, kwargs])
+        elif isinstance(owner, (str, list, tuple, dict)) and name != "get":
+            args = tuple(as_list(arg) for arg in args)
+            budget.spend_on([args, kwargs])
+            if isinstance(owner, (list, tuple)):
+                budget.spend_on(owner)
+                budget.spend(sum(map(size, args)))
+            if name == "join":
+                budget.spend(len(owner) * size(args[0]) if args else 0)
+            elif isinstance(owner, str) and name == "replace" and len(args) > 1:
+                budget.spend(owner.count(args[0]) * size(args[1]))
+            elif name in _WIDE_METHODS:
+                budget.spend((len(owner) + 1) * width([*args, *kwargs.values()]))
+        result = super().call(__context, __obj, *args, **kwargs)
+        budget.spend(size(result))
+        return result
+
 
 Message = Mapping[str, object]
 
@@ -69,6 +195,17 @@ class Renderer:
         self._names["tools"] = as_literal(tools, mark)
         self._n_tools = _length(tools)
 
+    @property
+    def _key(self) -> tuple[str, str, str]:
+        return self.source, repr(sorted(self.variables.items())), self.bos
+
+    def __eq__(self, other: object) -> bool:
+        """Compare templates, for caches of what is found by trials."""
+        return isinstance(other, Renderer) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
     def probe(self, variables: Mapping[str, object]) -> Renderer:
         """Return a renderer with more variables, for trials on a fixed day."""
         return Renderer(
@@ -77,7 +214,7 @@ class Renderer:
             bos=self.bos,
             eos=self.eos,
             day=_SOME_DAY,
-            mark=_unmarked,
+            mark=str,
         )
 
     def render(
@@ -137,10 +274,6 @@ def _length(value: object) -> int:
     if isinstance(value, (list, tuple)):
         return sum(map(_length, value))
     return 0
-
-
-def _unmarked(text: str) -> str:
-    return text
 
 
 def _raise(message: object) -> None:

@@ -48,17 +48,7 @@ class ThinkingPlan:
     _cache: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     def apply(self, prompt: str, prefix: str = "") -> tuple[str, ThoughtStage | None]:
-        """Close, open or continue the thought of a rendered prompt.
-
-        Args:
-            prefix: Text that the answer starts with; it follows the start that `prompt`
-                contains.
-
-        Returns:
-            The prompt, and the stage of its thought without settings of a sampler; None
-            for no thought. With a thought, the stage contains the prefix; without a
-            thought, the prompt contains the prefix.
-        """
+        """Close, open or continue the thought of a prompt; `prefix` follows the start."""
         text, start = str(prompt), ""
         if isinstance(prompt, ChatPrompt):
             text, start = prompt.question, prompt.prefill
@@ -106,10 +96,7 @@ def plan_thinking(
     template: str | None = None,
     variables: Mapping[str, object] | None = None,
 ) -> ThinkingPlan | None:
-    """Plan the thoughts of a call.
-
-    Returns: The plan; None if the model does not think and no thought must be closed.
-    """
+    """Plan the thoughts of a call; None if no thought is opened or closed."""
     template_variables = dict(variables or {})
     thinking_format = format_of(
         chat_renderer(model, template=template, variables=template_variables)

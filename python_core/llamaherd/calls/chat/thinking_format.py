@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import jinja2
+from jinja2 import meta, nodes
 
 from llamaherd.calls.chat.messages import with_thought
-from llamaherd.calls.chat.templating import Switch, Switches, TemplateCache
+from llamaherd.calls.chat.renderer import Sandbox
 from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llamaherd.calls.chat.renderer import Message, Renderer
+    from llamaherd.calls.chat.renderer import Renderer
 
 State: TypeAlias = Literal["open", "closed", "bare"]
-# Messages, variables in addition to the caller's, add_generation_prompt.
-Render: TypeAlias = "Callable[[Sequence[Message], Mapping[str, object], bool], str]"
 
 _QUESTION, _ANSWER, _THOUGHT = "Qq7Qq", "Aa7Aa", "Tt7Tt"
 _ASKED: dict[str, object] = {"role": "user", "content": _QUESTION}
@@ -36,7 +39,6 @@ _KNOWN: tuple[tuple[str, str, str | None], ...] = (
     ("[THINK]", "[/THINK]", ""),
     ("<think>", "</think>", None),
 )
-_FORMATS: TemplateCache[tuple[str, str, str], ThinkingFormat | None] = TemplateCache()
 _AFTER = "\n\n"  # text that most models generate after an end marker of a thought
 _HINT = re.compile(r"think|reason|thought|channel|inner_prefix", re.IGNORECASE)
 _TAG = re.compile(r"<([^<>/|\s]+)>\s*\Z")
@@ -132,29 +134,17 @@ class ThinkingFormat:
 
 
 def format_of(renderer: Renderer) -> ThinkingFormat | None:
-    """Return the format of the template of a renderer, see `find_format`."""
-    key = (renderer.source, repr(sorted(renderer.variables.items())), renderer.bos)
-
-    def render(
-        messages: Sequence[Message], variables: Mapping[str, object], is_prompt: bool
-    ) -> str:
-        probe = renderer.probe(variables)
-        return probe.render(messages, add_generation_prompt=is_prompt)
-
-    return _FORMATS.get(key, lambda: find_format(renderer.source, render))
+    """Return the format of thoughts; None without thoughts or if a question fails."""
+    return _format_of(renderer.probe({}))
 
 
-def find_format(source: str, render: Render) -> ThinkingFormat | None:
-    """Find the format of thoughts of a template.
-
-    Returns: The format; None if the template has no thoughts, or refuses a plain
-        question.
-    """
-    probe = _Probe(render)
+@lru_cache(maxsize=64)
+def _format_of(renderer: Renderer) -> ThinkingFormat | None:
+    source, probe = renderer.source, _Probe(renderer)
     prompt = probe.prompt({}) if _HINT.search(source) else None
     if prompt is None:
         return None
-    switches = Switches(source, probe.prompt)
+    switches = _switches(source, probe)
     thinking_format = _from_answer(probe, prompt)
     if thinking_format is None:
         known = [pair for pair in _KNOWN if pair[0].strip() in source]
@@ -162,7 +152,7 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
             return _of_unknown(prompt)
         samples = [
             prompt,
-            *(switch.prompt for switch in switches.all),
+            *(switch.prompt for switch in switches),
             probe.answered({}),
         ]
         thinking_format = _of_pair(*known[0], samples)
@@ -172,8 +162,8 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
 class _Probe:
     """Renderer of short conversations; returns None if the template refuses them."""
 
-    def __init__(self, render: Render) -> None:
-        self._render = render
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
 
     def prompt(self, variables: Mapping[str, object]) -> str | None:
         return self._try([_ASKED], variables, is_prompt=True)
@@ -196,7 +186,8 @@ class _Probe:
         is_prompt: bool,
     ) -> str | None:
         try:
-            return self._render(messages, variables, is_prompt)
+            renderer = self._renderer.probe(variables)
+            return renderer.render(messages, add_generation_prompt=is_prompt)
         except ChatTemplateError:
             return None
 
@@ -283,21 +274,24 @@ def _of_unknown(prompt: str) -> ThinkingFormat | None:
 
 
 def _switched(
-    thinking_format: ThinkingFormat, prompt: str, switches: Switches
+    thinking_format: ThinkingFormat, prompt: str, switches: list[Switch]
 ) -> ThinkingFormat:
     """Add the variables that turn thinking on and off."""
     default = thinking_format.state(prompt)
-    off = _first(switches.off(), lambda s: thinking_format.state(s.prompt) == "closed")
+    offs, ons = _ordered(switches, _OFF), _ordered(switches, _ON)
+    off = _first(offs, lambda s: thinking_format.state(s.prompt) == "closed")
     if off is None and default == "open":  # the template leaves the thought out
-        off = _first(switches.off(), lambda s: thinking_format.state(s.prompt) == "bare")
+        off = _first(offs, lambda s: thinking_format.state(s.prompt) == "bare")
         if off is not None:
             thinking_format = replace(
                 thinking_format, closed=(*thinking_format.closed, _last_tag(off.prompt))
             )
-    on = _first(switches.on(), lambda s: thinking_format.state(s.prompt) == "open")
+    on = _first(ons, lambda s: thinking_format.state(s.prompt) == "open")
     if on is None and (off is None or default == "closed"):
-        on = _first(switches.on(), lambda s: s.prompt != prompt)
-    is_switched_on = on is not None and switches.without(on.name) == prompt
+        on = _first(ons, lambda s: s.prompt != prompt)
+    is_switched_on = on is not None and any(
+        s.name == on.name and s.value is False and s.prompt == prompt for s in switches
+    )
     is_off = default == "closed" or (default == "bare" and is_switched_on)
     return replace(
         thinking_format,
@@ -315,3 +309,78 @@ def _last_tag(prompt: str) -> str:
     """Return the end of a prompt, from the second to last special token on."""
     cuts = [match.start() for match in re.finditer(r"[<\[]", prompt)]
     return prompt[cuts[-2] :] if len(cuts) > 1 else prompt
+
+
+Value: TypeAlias = "bool | int | str"
+
+_NAMES = re.compile(r"think|reason")
+_MOST_RENDERINGS = 100  # renderings of a template
+# Values that mean little thinking, the least first, and values that mean much thinking.
+_OFF: tuple[Value, ...] = (
+    *(False, 0, "none", "no_think", "no_thinking", "disabled", "off", "false"),
+    *("chat", "minimal", "low"),
+)
+_ON: tuple[Value, ...] = (True, "enabled", "on", "true", "high", "medium", "low")
+
+
+class Switch(NamedTuple):
+    """A variable with a value, and the prompt that the template renders with it."""
+
+    name: str
+    value: Value
+    prompt: str
+
+    @property
+    def variables(self) -> dict[str, object]:
+        """Dict of the variable, to be passed to the template."""
+        return {self.name: self.value}
+
+
+def _switches(source: str, probe: _Probe) -> list[Switch]:
+    """Return the variables and values that may switch thinking, with their prompts."""
+    candidates = islice(_candidates(source), _MOST_RENDERINGS)
+    prompts = [(name, value, probe.prompt({name: value})) for name, value in candidates]
+    return [
+        Switch(name, value, prompt)
+        for name, value, prompt in prompts
+        if prompt is not None
+    ]
+
+
+def _ordered(switches: list[Switch], values: tuple[Value, ...]) -> list[Switch]:
+    """Return the switches with one of these values, the most likely first."""
+    order = [_key(value) for value in values]
+    known = [switch for switch in switches if _key(switch.value) in order]
+    return sorted(known, key=lambda switch: order.index(_key(switch.value)))
+
+
+def _key(value: Value) -> tuple[type, Value]:
+    return type(value), value
+
+
+def _candidates(source: str) -> Iterator[tuple[str, Value]]:
+    """Yield the variables and values that the text of the template suggests."""
+    try:
+        tree = Sandbox().parse(source)
+    except jinja2.TemplateError:
+        return
+    compared = [
+        ({name.name for name in comparison.find_all(nodes.Name)}, _constants(comparison))
+        for comparison in tree.find_all(nodes.Compare)
+    ]
+    variables = sorted(filter(_NAMES.search, meta.find_undeclared_variables(tree)))
+    values: dict[str, dict[str, None]] = {name: {} for name in variables}
+    for names, constants in compared:
+        for name in names & values.keys():
+            values[name] |= dict.fromkeys(constants)
+    for name, texts in values.items():
+        if "budget" in name:
+            yield name, 0
+            continue
+        yield from ((name, value) for value in (False, True))
+        yield from ((name, value) for value in texts)
+
+
+def _constants(node: nodes.Node) -> list[str]:
+    constants = [constant.value for constant in node.find_all(nodes.Const)]
+    return [value for value in constants if isinstance(value, str)]

@@ -1,20 +1,23 @@
-"""Data classes for tool calls in answers, and functions that read tool calls."""
+"""Tool calls in answers: their data, and the types of their arguments.
+
+Formats such as XML have no quotes, so only the declared type distinguishes the text "1"
+from the number 1.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llamaherd.calls.chat.tool_arguments import (
-    UnreadableError,
-    json_value,
-    parameters_of,
-    typed,
-)
+from llamaherd.calls.structured.subschemas import Subschema, list_at, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
 
 Tools: TypeAlias = "Sequence[Mapping[str, object]]"
 Pieces: TypeAlias = "Iterable[str | WrittenCall]"
@@ -25,7 +28,7 @@ _NAME_KEYS = ("name", "tool_name", "function")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MOST_DEPTH = 100
+_MOST_NESTED = 100  # maximum depth of arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,6 @@ class ToolAnswer:
 
     Attributes:
         text: The text without the valid calls; invalid calls are part of it.
-        calls: The calls, in order.
     """
 
     text: str
@@ -63,8 +65,6 @@ class WrittenCall:
     """A call as a format has it, before its name and arguments are checked.
 
     Attributes:
-        text: Text of the call.
-        name: Name of the function.
         arguments: Arguments as an object, or as JSON text. A format without types has
             `Untyped` texts in the object.
         problem: Reason why the call cannot be read; "" if it can be read.
@@ -84,7 +84,6 @@ class ToolFormat:
     """A format of tool calls.
 
     Attributes:
-        name: Name of the format.
         read: Function that divides an answer into calls and the texts between them.
         has_marks: Whether answers without calls contain marks of the format, which
             `read` removes.
@@ -177,7 +176,7 @@ def _check_values(value: object) -> None:
     waiting = [(value, 0)]
     while waiting:
         part, depth = waiting.pop()
-        if depth > _MOST_DEPTH:
+        if depth > _MOST_NESTED:
             raise UnreadableError("the arguments are nested too deeply")
         if isinstance(part, str) and _SURROGATE.search(part):
             raise UnreadableError("a text in the arguments has half of a surrogate pair")
@@ -185,3 +184,238 @@ def _check_values(value: object) -> None:
             waiting += [(item, depth + 1) for pair in part.items() for item in pair]
         elif isinstance(part, list):
             waiting += [(item, depth + 1) for item in part]
+
+
+_MOST_DEPTH = 32  # maximum depth of a declaration whose types are read
+_MOST_SCHEMAS = 2_000  # maximum number of schemas read for a type
+_SHOWN = 80
+_ANY = Subschema(True, True)  # the schema that allows any value
+
+
+class UnreadableError(ValueError):
+    """A call cannot be read; it becomes data with this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untyped:
+    """An argument whose type the format does not tell.
+
+    Attributes:
+        is_text: Whether the model marked it as text (True) or as JSON (False); None if
+            the format has no such mark.
+    """
+
+    text: str
+    is_text: bool | None = None
+
+
+def json_value(text: str, at: int = 0) -> tuple[object, int]:
+    """Read a JSON value that starts at a position, and return its end, too."""
+    decoder = json.JSONDecoder(
+        parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
+    )
+    try:
+        return decoder.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        raise UnreadableError(str(error)) from None
+    except RecursionError:
+        raise UnreadableError("it is nested too deeply") from None
+
+
+def _no_constant(name: str) -> object:
+    raise UnreadableError(f"{name} is not valid JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise UnreadableError(f"the number {text[:_SHOWN]} is too large")
+    return value
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object; a repeated key would lose a value."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise UnreadableError("an object has a key twice")
+    return value
+
+
+def parameters_of(name: str, tools: Sequence[Mapping[str, object]]) -> Subschema | None:
+    """Return the schema of a function's arguments; None if it is not among the tools."""
+    for tool in tools:
+        function = tool.get("function", tool)
+        if isinstance(function, Mapping) and function.get("name") == name:
+            schema = function.get("parameters")
+            return Subschema(schema, schema)
+    return None if tools else _ANY
+
+
+def typed(name: str, value: object, owner: Subschema) -> object:
+    """Return an argument in which untyped texts have their declared types."""
+    return _typed(name, value, _field(owner, name)) if _is_untyped(value) else value
+
+
+def _is_untyped(value: object) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return any(map(_is_untyped, value))
+    return isinstance(value, Untyped)
+
+
+def _typed(name: str, value: object, node: Subschema) -> object:
+    if isinstance(value, Untyped):
+        return _value(name, value, node)
+    if isinstance(value, dict):
+        return {key: _typed(key, item, _field(node, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        items = _inner(node, lambda schema: schema.get("items"))
+        return [_typed(name, item, items) for item in value]
+    return value
+
+
+def _value(name: str, untyped: Untyped, node: Subschema) -> object:
+    types = _Types(node.root).of(node.schema)
+    text = untyped.text
+    if types is None:
+        types = frozenset({"string"}) if untyped.is_text else None
+    elif "string" in types and (untyped.is_text or text in _constants(node)):
+        return text
+    parsed = _parsed(text.strip(), types, is_json=untyped.is_text is False)
+    if parsed:
+        return parsed[0]
+    if types is None or "string" in types:
+        return text
+    short = json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    kinds = " or ".join(sorted(types)) or "a type that a value can have"
+    raise UnreadableError(f"the argument {name!r} must be {kinds}, not {short}")
+
+
+def _parsed(text: str, types: frozenset[str] | None, *, is_json: bool) -> list[object]:
+    """Return the value of a text as an element of a list; [] if it has another type."""
+    allowed = _JSON_TYPES if types is None else types
+    for word, value in _WORDS.items():
+        # Models write the words of Python, too.
+        if text.lower() == word and types is not None and _kind(value) in allowed:
+            return [value]
+    if text == "None" and types is not None and "null" in allowed:
+        return [None]
+    try:
+        value, end = json_value(text)
+    except ValueError:
+        return []
+    if end < len(text):
+        return []
+    if isinstance(value, float) and value.is_integer() and "number" not in allowed:
+        value = int(value)
+    kind = _kind(value)
+    if kind == "string" and types is not None and not is_json:
+        return []  # the quotes are part of the text
+    is_number = kind == "integer" and "number" in allowed
+    return [value] if kind in allowed or is_number else []
+
+
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
+_JSON_TYPES = frozenset(
+    {"null", "boolean", "integer", "number", "string", "array", "object"}
+)
+
+
+def _kind(value: object) -> str:
+    """Return the type of a value in JSON Schema."""
+    if value is None:
+        return "null"
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "string"}
+    return kinds.get(type(value), "array" if isinstance(value, list) else "object")
+
+
+def _constants(node: Subschema) -> list[object]:
+    """Return the values of `enum` and `const` of a declaration."""
+    constants: list[object] = []
+    for part in parts(node):
+        constants += list_at(part.schema, "enum")
+        if "const" in part.schema:
+            constants.append(part.schema["const"])
+    return constants
+
+
+def _field(node: Subschema, name: str) -> Subschema:
+    """Return the schema of a field of objects that follow a schema."""
+    return _inner(node, lambda schema: _declared(schema, name))
+
+
+def _declared(schema: dict[str, Any], name: str) -> object:
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and name in properties:
+        return properties[name]
+    return schema.get("additionalProperties")
+
+
+def _inner(node: Subschema, inner: Any) -> Subschema:  # noqa: ANN401 - a function
+    """Return the schema of inner values: all that are sure, and one of the others."""
+    sure = {id(part.schema) for part in parts(node, is_sure=True)}
+    always, choices = list[object](), list[object]()
+    for part in parts(node):
+        schema = inner(part.schema)
+        if isinstance(schema, Mapping):
+            (always if id(part.schema) in sure else choices).append(schema)
+    schema = {"allOf": always, **({"anyOf": choices} if choices else {})}
+    return node.at(schema)._replace(references=frozenset())
+
+
+class _Types:
+    """Reads the types of the values that a schema allows."""
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._n_left = _MOST_SCHEMAS
+
+    def of(self, schema: object, depth: int = 0) -> frozenset[str] | None:
+        """Return the names of the types; None if any type is allowed."""
+        self._n_left -= 1
+        if not isinstance(schema, Mapping) or depth > _MOST_DEPTH or self._n_left < 0:
+            return None
+        types = _own_types(schema)
+        every = list_at(dict(schema), "allOf")
+        if isinstance(schema.get("$ref"), str):
+            target = Subschema(schema, self._root, frozenset()).referred()
+            every = [*every, target.schema]
+        for subschema in every:
+            types = _both(types, self.of(subschema, depth + 1))
+        for key in ("anyOf", "oneOf"):
+            if choices := list_at(dict(schema), key):
+                types = _both(types, _any_of(self.of(c, depth + 1) for c in choices))
+        return types
+
+
+def _own_types(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    if "const" in schema:
+        return frozenset({_kind(schema["const"])})
+    if isinstance(schema.get("enum"), list):
+        return frozenset(map(_kind, schema["enum"]))
+    types = schema.get("type")
+    if types is None and isinstance(schema.get("properties"), Mapping):
+        return frozenset({"object"})
+    types = [types] if isinstance(types, str) else types
+    return frozenset(map(str, types)) if isinstance(types, list) else None
+
+
+def _both(
+    types: frozenset[str] | None, others: frozenset[str] | None
+) -> frozenset[str] | None:
+    if types is None or others is None:
+        return others if types is None else types
+    shared = types & others
+    if "integer" in types ^ others and "number" in types ^ others:
+        shared |= {"integer"}
+    return shared
+
+
+def _any_of(choices: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    kinds: frozenset[str] = frozenset()
+    for types in choices:
+        if types is None:
+            return None
+        kinds |= types
+    return kinds

@@ -12,8 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.chat.tool_arguments import UnreadableError, Untyped, json_value
-from llamaherd.calls.chat.tool_calls import CUT_OFF, WrittenCall
+from llamaherd.calls.chat.tool_calls import (
+    CUT_OFF,
+    UnreadableError,
+    Untyped,
+    WrittenCall,
+    json_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,12 +54,7 @@ class _Tags:
 def _regions(
     text: str, opening: re.Pattern[str], closing: Callable[[re.Match[str]], str]
 ) -> Iterator[str | tuple[re.Match[str], str | None, str]]:
-    """Divide an answer into calls and the texts between them.
-
-    Yields: A text; or the match of an opening tag, the text up to the closing tag, and
-        all text of the call. A call without a closing tag is the last one, and has None
-        in place of the text.
-    """
+    """Yield texts, and for each call its opening tag, body (None if cut) and text."""
     starts = list(opening.finditer(text))
     yield text[: starts[0].start()] if starts else text
     for i, start in enumerate(starts):

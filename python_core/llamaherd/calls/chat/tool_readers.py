@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.chat.templating import TemplateCache
-from llamaherd.calls.chat.tool_arguments import json_value
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
     NOT_JSON,
     ToolFormat,
     WrittenCall,
     call_in_json,
+    json_value,
     parse_tool_calls,
 )
 from llamaherd.calls.chat.tool_markup import (
@@ -39,12 +38,7 @@ _SPACES = re.compile(r"\s*")
 
 
 def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
-    """Read the calls in JSON that start at a position: single calls or lists of calls.
-
-    Returns: The calls, their end, and why the text after them is not JSON; "" if it does
-
-    not begin like JSON.
-    """
+    """Read JSON calls at a position; return them, their end, and what is wrong there."""
     calls: list[WrittenCall] = []
     while True:
         start = _end_of(_BETWEEN, text, at)
@@ -92,12 +86,7 @@ def _read_json(opening: str, closing: str, text: str) -> Pieces:
 def _read_named(
     opening: re.Pattern[str], closing: re.Pattern[str], text: str
 ) -> Iterator[str | WrittenCall]:
-    """Read calls whose marker has the name, followed by the arguments in JSON.
-
-    Args:
-        closing: Pattern of the marker after the arguments. The end of the answer ends
-            complete arguments, too.
-    """
+    """Read calls whose marker has the name, followed by the arguments in JSON."""
     at = 0
     while start := opening.search(text, at):
         yield text[at : start.start()]
@@ -107,7 +96,8 @@ def _read_named(
             arguments, end = json_value(text, _end_of(_SPACES, text, end))
         except ValueError as error:
             problem = f"{NOT_JSON}: {error}"
-        limit = _next(opening, text, end)
+        following = opening.search(text, end)
+        limit = len(text) if following is None else following.start()
         match = closing.search(text, end, limit)
         stop, at = (limit, limit) if match is None else match.span()
         if problem and match is None:
@@ -118,12 +108,6 @@ def _read_named(
             problem = "the arguments must be an object"
         yield WrittenCall(text[start.start() : at], name, arguments, problem)
     yield text[at:]
-
-
-def _next(opening: re.Pattern[str], text: str, at: int) -> int:
-    """Return the start of the next call; the end of the text if there is none."""
-    match = opening.search(text, at)
-    return len(text) if match is None else match.start()
 
 
 # ---- DeepSeek R1 and V3 ----------------------------------------------------------------
@@ -234,10 +218,7 @@ _LLAMA_NAME = re.compile(r'\{\s*"name"\s*:\s*"([^"]*)"')
 
 
 def _read_llama(text: str) -> Pieces:
-    """Read an answer of one call in JSON, or of several calls separated by semicolons.
-
-    Without a mark, an answer in JSON is a call only if its function was declared.
-    """
+    """Read JSON calls; without a mark, only calls of declared functions."""
     body = text.lstrip()
     is_marked = body.startswith(_LLAMA_MARK)
     body = body.removeprefix(_LLAMA_MARK)
@@ -286,25 +267,17 @@ _CALL: dict[str, object] = {
     "function": {"name": _NAME, "arguments": _ARGUMENTS},
 }
 _CALLED: dict[str, object] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
-_FORMATS: TemplateCache[str, ToolFormat | None] = TemplateCache()
 
 
 def tool_format_of(renderer: Renderer) -> ToolFormat | None:
-    """Find the format in which a template writes tool calls.
-
-    The result is the first format whose reader can read back a call that the template
-    wrote.
-
-    Returns:
-        The format; None if the template writes no calls, or writes them in another
-        format.
-    """
-    return _FORMATS.get(renderer.source, lambda: _found(renderer))
+    """Return the first format that reads back a call of the template, or None."""
+    return _tool_format_of(renderer.probe({}))
 
 
-def _found(renderer: Renderer) -> ToolFormat | None:
+@lru_cache(maxsize=64)
+def _tool_format_of(renderer: Renderer) -> ToolFormat | None:
     try:
-        whole = renderer.probe({}).render([_ASKED, _CALLED], add_generation_prompt=False)
+        whole = renderer.render([_ASKED, _CALLED], add_generation_prompt=False)
     except ChatTemplateError:
         return None
     answer = whole.rpartition("Qq7Qq")[2]

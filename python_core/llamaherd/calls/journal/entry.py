@@ -1,22 +1,33 @@
-"""Entries of a journal, and the thoughts before their answers."""
+"""Entries of a journal, the thoughts before their answers, and the keys of results.
+
+A key is a hash of everything that affects a result.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from array import array
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.calls.journal.file import THOUGHT_TABLE, DamagedError
 from llamaherd.engine.core.plain import plain
+from llamaherd.engine.core.request import decisive
+from llamaherd.engine.core.sampling import OF_REQUEST, changed_fields
+from llamaherd.engine.native import llguidance
+from llamaherd.engine.native.request import uses_llguidance
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from llamaherd.engine.core.request import Request, ThoughtStage
     from llamaherd.engine.core.results import FinishReason
+    from llamaherd.engine.core.sampling import SamplingParams
 
 
 _N = TypeVar("_N", int, float)
@@ -82,66 +93,9 @@ class JournalEntry:
         return len(self.tokens)
 
 
-def row_of(entry: JournalEntry) -> tuple[Any, ...]:
-    """Return the database row of an entry, in the order of the columns."""
-    row = (
-        entry.model,
-        bytes.fromhex(entry.model_sha256),
-        entry.settings,
-        entry.version,
-        bytes.fromhex(entry.key),
-        entry.prompt,
-        entry.n_prompt_tokens,
-        entry.seed,
-        entry.text,
-        _little_endian(array("i", entry.tokens)).tobytes(),
-        entry.finish_reason,
-        _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
-        _little_endian(array("d", entry.numbers)).tobytes() if entry.numbers else None,
-        entry.created.timestamp(),
-    )
-    row = tuple(map(plain, row))
-    return (*row, _digest(row))
-
-
-def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """Return the entry that a database row contains."""
-    prompt = f"{row[5]!r:.60}"
-    if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
-        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
-    # A row with a valid digest can still be invalid, and SQLite accepts a value of any
-    # type in any column.
-    tokens, numbers = array("i"), array("d")
-    try:
-        _check_types(row)
-        tokens.frombytes(row[9])
-        numbers.frombytes(row[12] or b"")
-        created = datetime.fromtimestamp(row[13], UTC)
-    except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise DamagedError(
-            f"the data stored for the prompt {prompt} are not a result: {error}"
-        ) from None
-    is_score = row[10] == "stop" and not tokens and bool(numbers)
-    return JournalEntry(
-        model=row[0],
-        model_sha256=row[1].hex(),
-        settings=row[2],
-        version=row[3],
-        key=row[4].hex(),
-        prompt=row[5],
-        n_prompt_tokens=row[6],
-        seed=row[7],
-        text=None if is_score else row[8],
-        tokens=_little_endian(tokens).tolist(),
-        finish_reason=row[10],
-        complete=row[10] == "stop" and (is_score or row[11] is None),
-        error=row[11] if row[10] == "error" else None,
-        numbers=tuple(_little_endian(numbers)),
-        created=created,
-    )
-
-
-_TYPES: dict[str, type | tuple[type, ...]] = {
+# Types of the stored columns, by name and in the order of a row; its digest follows. The
+# first four are those of the origin.
+COLUMNS: dict[str, type | tuple[type, ...]] = {
     "model": str,
     "model_sha256": bytes,
     "settings": str,
@@ -159,16 +113,69 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _check_types(row: tuple[Any, ...]) -> None:
+def row_of(entry: JournalEntry) -> tuple[Any, ...]:
+    """Return the database row of an entry."""
+    numbers = _little_endian(array("d", entry.numbers)).tobytes()
+    is_cut = entry.finish_reason == "stop" and not entry.complete
+    stored = {
+        **{name: getattr(entry, name) for name in COLUMNS},
+        "model_sha256": bytes.fromhex(entry.model_sha256),
+        "key": bytes.fromhex(entry.key),
+        "tokens": _little_endian(array("i", entry.tokens)).tobytes(),
+        "error": _CUT if is_cut else entry.error,
+        "numbers": numbers or None,
+        "created": entry.created.timestamp(),
+    }
+    row = tuple(map(plain, stored.values()))
+    return (*row, _digest(row))
+
+
+def entry_of(row: tuple[Any, ...]) -> JournalEntry:
+    """Return the entry that a database row contains."""
+    stored = dict(zip(COLUMNS, row[:-1], strict=True))
+    prompt = f"{stored['prompt']!r:.60}"
+    if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
+        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
+    # A row with a valid digest can still be invalid, and SQLite accepts a value of any
+    # type in any column.
+    tokens, numbers = array("i"), array("d")
+    try:
+        _check_types(stored)
+        tokens.frombytes(stored["tokens"])
+        numbers.frombytes(stored["numbers"] or b"")
+        created = datetime.fromtimestamp(stored["created"], UTC)
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise DamagedError(
+            f"the data stored for the prompt {prompt} are not a result: {error}"
+        ) from None
+    reason, problem = stored["finish_reason"], stored["error"]
+    is_score = reason == "stop" and not tokens and bool(numbers)
+    converted = {
+        "model_sha256": stored["model_sha256"].hex(),
+        "key": stored["key"].hex(),
+        "text": None if is_score else stored["text"],
+        "tokens": _little_endian(tokens).tolist(),
+        "complete": reason == "stop" and (is_score or problem is None),
+        "error": problem if reason == "error" else None,
+        "numbers": tuple(_little_endian(numbers)),
+        "created": created,
+    }
+    return JournalEntry(**{**stored, **converted})
+
+
+def _check_types(stored: dict[str, Any]) -> None:
     """Check the type and range of each value."""
-    for (name, kind), value in zip(_TYPES.items(), row[:-1], strict=True):
-        if not isinstance(value, kind):
-            raise TypeError(f"its {name} is of type {type(value).__name__}")
-    if row[10] not in _REASONS:
-        raise ValueError(f"its finish_reason is {row[10]!r:.60}")
-    if row[6] < 0 or not 0 <= row[7] < 2**32:
-        raise ValueError(f"it has {row[6]} tokens and the seed {row[7]}")
-    if (row[10] == "error") != (row[8] is None):
+    for name, kind in COLUMNS.items():
+        if not isinstance(stored[name], kind):
+            raise TypeError(f"its {name} is of type {type(stored[name]).__name__}")
+    reason, n_tokens, seed = (
+        stored[name] for name in ("finish_reason", "n_prompt_tokens", "seed")
+    )
+    if reason not in _REASONS:
+        raise ValueError(f"its finish_reason is {reason!r:.60}")
+    if n_tokens < 0 or not 0 <= seed < 2**32:
+        raise ValueError(f"it has {n_tokens} tokens and the seed {seed}")
+    if (reason == "error") != (stored["text"] is None):
         raise ValueError("it must have either a text or an error")
 
 
@@ -234,11 +241,7 @@ def read_thoughts(db: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
 def with_thought(
     entry: JournalEntry, row: tuple[Any, ...], thought: tuple[Any, ...] | None
 ) -> JournalEntry:
-    """Return an entry with its stored thought.
-
-    Args:
-        thought: Row of the thought; None if the journal has no thought for the entry.
-    """
+    """Return an entry with its stored thought."""
     prompt = f"{entry.prompt!r:.60}"
     if thought is None:
         raise DamagedError(f"the thought before the answer to {prompt} is missing")
@@ -268,3 +271,78 @@ def entry_with_thought(
 def _text_digest(of_result: bytes, values: tuple[Any, ...]) -> bytes:
     """Return a digest of a thought together with its result."""
     return blake2b(of_result + repr(values).encode(), digest_size=8).digest()
+
+
+# Parts of a request that `journal_key` hashes as bytes instead of JSON.
+_AS_BYTES = ("tokens", "tree", "seed")
+# Key that marks the settings of scores. Earlier versions stored a hash of the
+# continuations under "score". They used the hash of one request for all requests of a
+# call, so that two requests could have the same key.
+SCORES = "scores"
+MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes quotes
+
+
+def settings_of(request: Request) -> dict[str, Any]:
+    """Return the settings that make the same `settings_json` in the same context."""
+    thought = request.thought
+    if thought is not None and thought.seed:
+        request = replace(request, thought=replace(thought, seed=0))
+    settings: dict[str, Any] = {
+        # These settings are always present, as in the keys of earlier versions.
+        "stop": request.stop,
+        "sampling": request.sampling,
+        **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},
+    }
+    if request.tree is not None:
+        settings[SCORES] = True
+    return settings
+
+
+def settings_json(request: Request, context: Mapping[str, object]) -> str:
+    """Return the changed settings as JSON: a new setting keeps the old keys."""
+    settings = settings_of(request)
+    sampling = settings.pop("sampling")
+    if request.thought is not None:
+        settings["thought"] = _of_thought(request.thought)
+    return json.dumps(
+        # Settings of a host replace settings of this process, such as its llguidance.
+        {**_of_sampling(sampling), **settings, **context},
+        sort_keys=True,
+        ensure_ascii=False,
+    )
+
+
+def _of_thought(thought: ThoughtStage) -> dict[str, object]:
+    """Return the settings of a thought, without the seed, which differs among prompts."""
+    values = {
+        field.name: getattr(thought, field.name)
+        for field in fields(thought)
+        if field.name not in ("sampling", "seed")
+    }
+    return {**values, "sampling": _of_sampling(thought.sampling)}
+
+
+def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
+    changed = {
+        name: getattr(sampling, name)
+        for name in changed_fields(sampling)
+        if name not in OF_REQUEST
+    }
+    if sampling.quote_from is not None:  # can be as long as the prompt
+        changed["quote_from"] = hashlib.sha256(sampling.quote_from.encode()).hexdigest()
+    if uses_llguidance(sampling):
+        changed["engine"] = f"llguidance {llguidance.load()}"
+    return changed
+
+
+def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
+    """Return the key of a result, 32 bytes; seeds count only if tokens are sampled."""
+    tokens = request.tokens.tobytes()
+    tree = b"" if request.tree is None else request.tree.to_bytes()
+    seed = "greedy" if request.sampling.is_greedy else str(request.seed)
+    if request.thought is not None and not request.thought.sampling.is_greedy:
+        seed += f" {request.thought.seed}"
+    # The lengths of the parts come first, so that the parts are unambiguous. The tree
+    # is last.
+    head = json.dumps(["llamaherd", 1, model_sha256.hex(), settings, seed, len(tokens)])
+    return hashlib.sha256(head.encode() + tokens + tree).digest()

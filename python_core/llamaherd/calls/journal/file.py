@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_MOUNTS = Path("/proc/self/mountinfo")
 # Types of file systems that several machines share.
 _NETWORK = re.compile(
     r"(fuse\.|fuseblk\.)?"
@@ -46,10 +45,9 @@ _NETWORK = re.compile(
     r"|goofys|hdfs|vboxsf|prl_fs|acfs|dvs)",
     re.IGNORECASE,
 )
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # white space in names is escaped
 
 
-def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
+def network_type(path: Path) -> str | None:
     """Return the type of the network drive that contains a file, such as "nfs4".
 
     Args:
@@ -57,50 +55,28 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
     Returns:
         The type; None for a local disk or if unknown.
-
-    Source: proc_pid_mountinfo(5).
     """
     if sys.platform == "win32" and _is_share(path):
         return "smb"
     try:
-        file_system = _of_linux(mounts) if sys.platform == "linux" else _of_others()
-        above = {path, *path.parents}
-        # A later mount hides earlier mounts at the same path.
-        kinds = [
-            (len(mount_point.parts), i, kind)
-            for i, (mount_point, kind) in enumerate(file_system)
-            if mount_point in above
-        ]
-    except (OSError, ValueError):
+        parts = psutil.disk_partitions(all=True)
+    except OSError:
         return None
-    kind = max(kinds)[2] if kinds else ""
+    mounts = [(PurePath(part.mountpoint), i, part) for i, part in enumerate(parts)]
+    # A later mount hides earlier mounts at the same path.
+    above = [mount for mount in mounts if mount[0] in {path, *path.parents}]
+    if not above:
+        return None
+    *_, part = max(above, key=lambda mount: (len(mount[0].parts), mount[1]))
+    kind = "smb" if "remote" in part.opts.split(",") else part.fstype  # on Windows
     return kind if _NETWORK.fullmatch(kind) else None
 
 
 def _is_share(path: PurePath) -> bool:
-    r"""Whether a path of Windows names a shared folder, as `\\server\folder`.
-
-    `os.path.realpath` returns such a path also for a letter that a shared folder has.
-    """
+    r"""Whether a path of Windows names a shared folder, as `\\server\folder`."""
     text = str(path).upper()
     is_device = text.startswith(("\\\\?\\", "\\\\.\\"))
     return text.startswith("\\\\?\\UNC\\" if is_device else "\\\\")
-
-
-def _of_linux(mounts: Path) -> Iterator[tuple[PurePath, str]]:
-    """Yield the mount points and types of file systems."""
-    for line in mounts.read_bytes().decode(errors="surrogateescape").splitlines():
-        before, dash, after = line.partition(" - ")
-        fields = before.split(" ")
-        if dash and len(fields) > 4:
-            mount_point = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4])
-            yield PurePath(mount_point), after.split(" ")[0]
-
-
-def _of_others() -> Iterator[tuple[PurePath, str]]:
-    for part in psutil.disk_partitions(all=True):
-        is_remote = "remote" in part.opts.split(",")  # on Windows
-        yield PurePath(part.mountpoint), "smb" if is_remote else part.fstype
 
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
@@ -251,7 +227,7 @@ def _what_is_wrong(error: Exception) -> str:
         return f"cannot be used: {error.strerror or error}"
     is_name = isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError)
     is_usable = not is_name and not isinstance(error, sqlite3.OperationalError)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # new in Python 3.11
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "")
     return f"{'is damaged' if is_usable else 'cannot be used'}: {error}{advice}"
 
@@ -330,7 +306,7 @@ def check(name: str, path: Path) -> None:
     try:
         application = look(path, _application, is_fixed=True)
     except sqlite3.DatabaseError as error:
-        if not is_foreign(error, path):
+        if not is_foreign(error):
             raise
         raise JournalError(f"{name}: {quoted(path)} is not a journal: {error}") from error
     if application != APPLICATION_ID:
@@ -383,10 +359,7 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
 
 
 def first_day(path: str) -> dt.date | None:
-    """Return the date of the first result in a journal; None if it cannot be read.
-
-    Errors in the file are not reported here, but when the journal is opened.
-    """
+    """Return the date of the first result in a journal; None if it cannot be read."""
     file = Path(path).expanduser().absolute()
     if not file.is_file():
         return None

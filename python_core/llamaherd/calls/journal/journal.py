@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal import file as journal_file
 from llamaherd.calls.journal.entry import (
+    COLUMNS,
+    MIXED_UP,
     THOUGHT,
     JournalEntry,
     add_thoughts,
@@ -33,7 +35,6 @@ from llamaherd.calls.journal.entry import (
     with_thought,
 )
 from llamaherd.calls.journal.file import quoted, refusals
-from llamaherd.calls.journal.key import MIXED_UP
 from llamaherd.calls.journal.sqlite import SHM, WAL, beside, connect, identity, look
 from llamaherd.engine.core.errors import JournalError, JournalWarning
 from llamaherd.engine.core.phrases import MOST_ROWS, count_of, first_rows
@@ -47,29 +48,23 @@ VERSION = version("llamaherd")
 _WORDS = 40  # characters of a prompt or an answer in a printed list
 _RETRY_S = (0.0, 0.05, 0.5)
 
-_ADD_ORIGIN = """
-INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
-"""
+_ORIGIN, _RESULT = [*COLUMNS][:4], [*COLUMNS, "digest"][4:]
+_ADD_ORIGIN = f"""
+INSERT OR IGNORE INTO origin ({", ".join(_ORIGIN)}) VALUES (?, ?, ?, ?)
+"""  # noqa: S608 - names of columns, here and below
 # A stored answer is not replaced; a failure is replaced by a later result.
-_ADD_RESULT = """
-INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
-                    finish_reason, error, numbers, created, digest)
-VALUES ((SELECT id FROM origin WHERE model = ? AND model_sha256 = ? AND settings = ?
-         AND version = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_ADD_RESULT = f"""
+INSERT INTO result (origin, {", ".join(_RESULT)})
+VALUES ((SELECT id FROM origin WHERE {" AND ".join(f"{name} = ?" for name in _ORIGIN)}),
+        {", ".join("?" * len(_RESULT))})
 ON CONFLICT (key) DO UPDATE SET
-  origin = excluded.origin, prompt = excluded.prompt,
-  n_prompt_tokens = excluded.n_prompt_tokens, seed = excluded.seed,
-  text = excluded.text, tokens = excluded.tokens,
-  finish_reason = excluded.finish_reason, error = excluded.error,
-  numbers = excluded.numbers,
-  created = excluded.created, digest = excluded.digest
+  {", ".join(f"{name} = excluded.{name}" for name in ("origin", *_RESULT))}
 WHERE result.finish_reason = 'error'
-"""
-_SELECT = """
-SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, seed, text,
-       tokens, finish_reason, error, numbers, created, digest
+"""  # noqa: S608
+_SELECT = f"""
+SELECT {", ".join([*_ORIGIN, *_RESULT])}
 FROM result LEFT JOIN origin ON origin.id = result.origin
-"""
+"""  # noqa: S608
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
 # Counts scores stored by earlier versions, whose keys were not unique.
 _COUNT_MIXED_UP = """
@@ -160,7 +155,10 @@ class Journal:
             return
         try:
             if files.file == self._files.file:
-                self._open_again()
+                self._empty_log()  # the log was removed
+                self._files = None
+                self._db.close()
+                self._open()
             else:
                 self._make_anew(self._files)
         except (JournalError, sqlite3.Error, OSError) as error:
@@ -174,13 +172,6 @@ class Journal:
             "path"
         )
 
-    def _open_again(self) -> None:
-        """Open the file again after its log was removed."""
-        self._empty_log()
-        self._files = None
-        self._db.close()
-        self._open()
-
     def _make_anew(self, files: _Files) -> None:
         """Create the journal again at its path, after it was removed or replaced."""
         db = self._db
@@ -188,10 +179,7 @@ class Journal:
         db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
         try:
             if files.log is not None and _Files.at(self.path).log == files.log:
-                for suffix in (
-                    WAL,
-                    SHM,
-                ):  # SQLite would apply these logs to the new file
+                for suffix in (WAL, SHM):  # SQLite would apply these logs to the new file
                     beside(self.path, suffix).unlink(missing_ok=True)
         finally:
             db.execute("ROLLBACK")
@@ -239,10 +227,7 @@ class Journal:
         return None if row is None else bytes(row[0])
 
     def add_model_hash(self, state: str, sha256: bytes) -> None:
-        """Store the SHA-256 of a model file.
-
-        If this fails, a later call computes it again.
-        """
+        """Store the SHA-256 of a model file; failures are ignored, it is hashed again."""
         with suppress(sqlite3.Error):
             self._db.execute(
                 "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",

@@ -1,6 +1,8 @@
 """Calls with a journal, which reuse stored results and store new results.
 
-The thread of the call passes finished results to a writer thread and continues.
+The thread of the call passes finished results to a writer thread and continues. Because
+a commit waits for the disk, the writer stores all results of a tenth of a second in one
+commit.
 """
 
 from __future__ import annotations
@@ -10,13 +12,20 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.journal.entry import JournalEntry
-from llamaherd.calls.journal.file import DamagedError, refusals
+from llamaherd.calls.journal.entry import (
+    JournalEntry,
+    journal_key,
+    settings_json,
+    settings_of,
+)
+from llamaherd.calls.journal.file import DamagedError, quoted, refusals
 from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
-from llamaherd.calls.journal.key import journal_key, settings_json, settings_of
-from llamaherd.calls.journal.writer import Writer
+from llamaherd.calls.journal.sqlite import is_locked
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.outcome import Finish, Output
@@ -39,11 +48,7 @@ _WRONG = "the log-probabilities stored for a prompt do not match its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:
-    """Return the log-probabilities to store for a score or for an answer's tokens.
-
-    For an answer, the alternatives of each token follow: their number, then pairs of
-    token and log-probability.
-    """
+    """Return log-probabilities to store; those of alternatives come last."""
     if output.scores is not None:
         return array("d", output.scores)
     if output.logprobs is None:
@@ -95,12 +100,7 @@ _REASON: dict[Finish, FinishReason] = {
 def recorded(
     call: Call, context: Host, journal: str | os.PathLike[str] | Journal
 ) -> RecordedCall:
-    """Return a call that runs another call and stores its results in a journal.
-
-    Args:
-        journal: Path of the journal, created if it does not exist; or an open journal,
-            which stays open.
-    """
+    """Return a call that stores its results in a journal; an open journal stays open."""
     check_unchanged(context.file)
     for lora in context.loras:
         check_unchanged(lora.file)
@@ -325,3 +325,98 @@ def check_unchanged(file: ModelFile) -> None:
             f"journal: the file {file.name!r} has changed since it was loaded, "
             "so that the record would name the wrong model: load it again"
         )
+
+
+_GROUP_S = 0.1  # maximum time in seconds that a result waits for its commit
+_REST = 20  # pause after a failed attempt, in multiples of its duration
+
+
+class Writer:
+    """Thread that stores results: `with writer: writer.put(entry)`.
+
+    If the disk is full or another process locks the file, the thread keeps the results.
+    It tries again together with later results, and a last time at the end.
+
+    Args:
+        on_failure: Function that the thread calls once, with the reason, when the first
+            attempt and its repetition fail. A lock of another process is not reported,
+            because it ends by itself.
+
+    Attributes:
+        first_problem: Reason passed to `on_failure`; "" if it was not called.
+        problem: After the end: reason why results are not stored; "" if all results are
+            stored.
+    """
+
+    def __init__(
+        self, journal: Journal, on_failure: Callable[[str], object] = lambda _: None
+    ) -> None:
+        self._journal = journal
+        self._on_failure = on_failure
+        self._is_locked = False
+        self._queue: SimpleQueue[JournalEntry | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="llamaherd-journal", daemon=True)
+        self.first_problem = ""
+        self.problem = ""
+
+    def put(self, entry: JournalEntry) -> None:
+        """Queue a result; the next commit, within a tenth of a second, stores it."""
+        self._queue.put(entry)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        waiting: list[JournalEntry] = []
+        is_open = True
+        next_s = 0.0  # earliest time of the next attempt
+        while is_open:
+            group, is_open = self._next_group()
+            waiting += group
+            started_s = monotonic()
+            if is_open and started_s < next_s:
+                continue
+            # The last attempt is repeated, because no later result follows, and so is the
+            # first that fails, because its failure is reported.
+            repeats = not is_open or not self.first_problem
+            if self._is_stored(waiting) or (repeats and self._is_stored(waiting)):
+                waiting = []
+            else:  # an attempt takes longer if more results wait
+                # The end has its own report.
+                if is_open and not self._is_locked and not self.first_problem:
+                    self.first_problem = self.problem
+                    self._on_failure(self.problem)
+                ended_s = monotonic()
+                next_s = ended_s + _REST * (ended_s - started_s)
+
+    def _is_stored(self, entries: list[JournalEntry]) -> bool:
+        self.problem = ""
+        self._is_locked = False
+        path = quoted(self._journal.path)
+        try:
+            self._journal.add(entries)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell
+            what = f"{len(entries)} results could not be stored in " if entries else ""
+            self.problem = f"{what}{path}: {error}"
+            self._is_locked = is_locked(error)
+        return not self.problem
+
+    def _next_group(self) -> tuple[list[JournalEntry], bool]:
+        """Return the results of the next `_GROUP_S` seconds; True if more may follow."""
+        group: list[JournalEntry] = []
+        end = 0.0
+        while True:
+            try:
+                left = end - monotonic() if group else None
+                entry = self._queue.get(timeout=left if left is None else max(left, 0))
+            except Empty:
+                return group, True
+            if entry is None:
+                return group, False
+            if not group:
+                end = monotonic() + _GROUP_S
+            group.append(entry)

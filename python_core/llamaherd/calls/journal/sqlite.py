@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 WAL, ROLLBACK, SHM = "-wal", "-journal", "-shm"
 
 _BUSY, _LOCKED, _NOTADB = 5, 6, 26  # SQLite's primary result codes
-_MAGIC = b"SQLite format 3\0"
 _BUSY_S = 10.0  # maximum wait for a commit of another process, which takes milliseconds
 _RETRY_S = (0.0, 0.05, 0.5)
 
@@ -46,17 +45,23 @@ def look(
         time.sleep(delay)
         before = _state(path)
         has_log = not is_fixed and any(before[1:])
+        # To apply a rollback journal, SQLite needs write access.
+        query = ("mode=rw" if before[2] else "mode=ro") if has_log else "immutable=1"
         try:
-            result = _read(path, _query(before) if has_log else "immutable=1", use)
+            result = _read(path, query, use)
         except sqlite3.Error as error:
-            if is_foreign(error, path):
+            if is_foreign(error):
                 raise  # a permanent error
             failure = error
             continue
         if has_log or is_fixed or _state(path) == before:
             return result
     # To read a log, SQLite creates a third file, which needs space and a writable folder.
-    if has_log and _is_for_lack_of_room(failure):
+    if (
+        has_log
+        and isinstance(failure, sqlite3.OperationalError)
+        and not is_locked(failure)
+    ):
         with suppress(OSError):
             return _look_at_copy(path, use)
     raise failure or sqlite3.OperationalError("it changes while it is read")
@@ -67,30 +72,14 @@ def _read(path: Path, query: str, use: Callable[[sqlite3.Connection], _T]) -> _T
         return use(db)
 
 
-def _query(state: tuple[object, ...]) -> str:
-    """Return the URI query. To apply a rollback journal, SQLite needs write access."""
-    return "mode=rw" if state[2] else "mode=ro"
-
-
-def _is_for_lack_of_room(error: sqlite3.Error | None) -> bool:
-    # Before Python 3.11 errors have no code, so a locked file is copied as well.
-    has_lock = _primary_code(error) in (_BUSY, _LOCKED)
-    return isinstance(error, sqlite3.OperationalError) and not has_lock
-
-
-def is_foreign(error: sqlite3.Error, path: Path) -> bool:
+def is_foreign(error: sqlite3.Error) -> bool:
     """Return True if a file that could not be read was never an SQLite file."""
-    code = _primary_code(error)
-    if code is not None:
-        return code == _NOTADB
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) != _MAGIC
+    return _primary_code(error) == _NOTADB
 
 
-def _primary_code(error: sqlite3.Error | None) -> int | None:
-    """Return SQLite's primary result code; None before Python 3.11."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF
+def _primary_code(error: BaseException | None) -> int:
+    """Return SQLite's primary result code; 0 for other errors."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _look_at_copy(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -146,14 +135,8 @@ def uri_of(path: PurePath, query: str) -> str:
 
 
 def is_locked(error: BaseException) -> bool:
-    """Return whether a statement failed because another process locks the file.
-
-    Before Python 3.11 errors have no code, so the answer is True for each error of SQLite
-    that may not occur in another attempt.
-    """
-    if not isinstance(error, sqlite3.OperationalError):
-        return False
-    return _primary_code(error) in (_BUSY, _LOCKED, None)
+    """Return whether a statement failed because another process locks the file."""
+    return _primary_code(error) in (_BUSY, _LOCKED)
 
 
 def connect(path: Path, query: str) -> sqlite3.Connection:
@@ -190,11 +173,7 @@ def problem_of_schema(
     *,
     may_have_more: bool = False,
 ) -> str:
-    """Return why the tables of a file are not those of a format; "" if they are.
-
-    Triggers, views and indices are refused: a trigger could change or drop stored data, a
-    view could replace a table, and an index on an expression could fail.
-    """
+    """Return why tables are not those of a format, or ""; a trigger could change data."""
     expected, known = tables_of(schema), tables_of(schema + optional)
     tables: dict[str, str] = {}
     for kind, name, sql in db.execute(_OBJECTS):

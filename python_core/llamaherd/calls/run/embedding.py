@@ -125,9 +125,7 @@ class Embeddings(Framed):
         return len(self.errors)
 
     def __array__(
-        self,
-        dtype: np.dtype[Any] | None = None,
-        copy: bool | None = None,
+        self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
     ) -> NDArray[Any]:
         """Return the vectors, for `numpy.asarray`."""
         vectors = self.vectors if dtype is None else self.vectors.astype(dtype)

@@ -12,8 +12,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.enforce import SchemaError
-from llamaherd.calls.structured.exact_numbers import decimal
+from llamaherd.calls.structured.enforce import SchemaError, decimal
 from llamaherd.calls.structured.patterns import (
     can_be_checked,
     finds,
@@ -89,10 +88,7 @@ def reason_of(error: ValidationError) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return the JSON of a value, cut off after `MOST_SHOWN` characters.
-
-    The work is limited, too: the rest of a large value is not written.
-    """
+    """Return the JSON of a value, written only up to `MOST_SHOWN` characters."""
     parts, n = [], 0
     for part in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
         parts.append(part)
@@ -172,12 +168,7 @@ _MAX_SHOWN = 300  # maximum length of a reason in characters
 
 
 def check_schema(text: str, left: tuple[str, ...]) -> None:
-    """Check that answers can be validated against a schema in bounded time.
-
-    Args:
-        left: Keywords that masks cannot enforce. If there are no such keywords, masks
-            enforce all patterns, and patterns need no check.
-    """
+    """Check that answers can be validated in bounded time; masks leave `left`."""
     _validator(text)
     root = json.loads(text)
     _check_references(root)
@@ -198,10 +189,7 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
 
 
 def _check_references(root: object) -> None:
-    """Check that each reference has a target: it would otherwise allow any text.
-
-    References to named parts (`$id` and `$anchor`) are checked by jsonschema.
-    """
+    """Check that each reference has a target; jsonschema checks those of named parts."""
     every = subschemas(root)
     if any(
         {"$id", "id", "$anchor", "$dynamicAnchor"} & subschema.keys()
@@ -337,10 +325,7 @@ def check_additional_properties(
 def check_multiple_of(
     _validator: object, divisor: float, instance: object, _schema: object
 ) -> Iterator[Any]:
-    """Check `multipleOf` of decimal numbers: 1.1 is a multiple of 0.1.
-
-    jsonschema divides binary fractions, so that 1.1 / 0.1 is not a whole number.
-    """
+    """Check `multipleOf` of decimal numbers: 1.1 is a multiple of 0.1."""
     if isinstance(instance, bool) or not isinstance(instance, (int, float)):
         return
     if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:

@@ -33,8 +33,6 @@ class _OwnFields(NamedTuple):
     """Fields that an object may have.
 
     Attributes:
-        names: Names, in order.
-        patterns: Patterns of names.
         has_properties: Whether a part of the object has `properties`.
     """
 
@@ -55,7 +53,6 @@ class _Around(NamedTuple):
     """What the schema around a choice says of the same object.
 
     Attributes:
-        fields: Fields that it names.
         is_open: Whether it allows other fields, or forbids them itself.
     """
 
@@ -117,11 +114,7 @@ class _Closer:
         return root
 
     def value(self, schema: object, place: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return the closed schema of a value.
-
-        Args:
-            place: Reference to the schema, if a copy of the schema around it is made.
-        """
+        """Return the closed schema of a value; in a copy, a reference to `place`."""
         if place is not None and isinstance(schema, dict):
             return {"$ref": place}
         return self._object(schema, _ALONE, None)
@@ -161,12 +154,7 @@ class _Closer:
     def _copy(
         self, schema: object, inner: dict[int, _Around] | None, place: str | None
     ) -> Any:  # noqa: ANN401
-        """Return a schema with closed values.
-
-        Args:
-            inner: Schemas around its choices, by the id of their list. None closes each
-                part of the object for itself.
-        """
+        """Return a schema with closed values; `inner` surrounds its choices, by id."""
         if not isinstance(schema, dict):
             return schema
         copy: dict[str, Any] = {}
@@ -181,7 +169,10 @@ class _Closer:
                 copy[key] = [self.value(v, _at(at, i)) for i, v in enumerate(value)]
             elif key == "allOf" and isinstance(value, list):
                 copy[key] = [
-                    self._part(v, inner, _at(at, i)) for i, v in enumerate(value)
+                    self._object(v, _ALONE, _at(at, i))
+                    if inner is None
+                    else self._copy(v, inner, _at(at, i))
+                    for i, v in enumerate(value)
                 ]
             elif key in _CHOICES and isinstance(value, list):
                 around = _ALONE if inner is None else inner.get(id(value), _ALONE)
@@ -193,14 +184,6 @@ class _Closer:
         if inner is not None and isinstance(schema.get("$ref"), str):
             self._put_target(copy, inner)
         return copy
-
-    def _part(
-        self, schema: object, inner: dict[int, _Around] | None, place: str | None
-    ) -> Any:  # noqa: ANN401
-        """Return a member of `allOf`."""
-        if inner is None:
-            return self._object(schema, _ALONE, place)
-        return self._copy(schema, inner, place)
 
     def _put_target(self, copy: dict[str, Any], inner: dict[int, _Around]) -> None:
         """Replace a reference by a copy of its target, if it names fields."""

@@ -79,11 +79,7 @@ class Column:
         return self
 
     def hold(self, value: Any) -> Any:  # noqa: ANN401 - of JSON
-        """Converts a JSON value to the value of a cell; None is not changed.
-
-        A "number" may be written without a decimal point, and an "integer" with a decimal
-        point.
-        """
+        """Convert a JSON value to the value of a cell; 1 and 1.0 are equal."""
         if self.kind in ("integer", "number"):
             return _number(self.kind, value)
         if self.kind == "array" and self.items is not None and isinstance(value, list):
@@ -106,11 +102,7 @@ VECTOR = Column("vector")
 
 
 def leaves(column: Column, *, dotted: bool) -> dict[str, tuple[tuple[str, ...], Column]]:
-    """Returns the names, paths and types of the columns of a table of answers.
-
-    Returns:
-        Path and type by name; the path () stands for the whole answer.
-    """
+    """Return path and type of each column of a table; () is the whole answer."""
     if column.kind != "object" or not column.fields:
         return {"value": ((), column)}
     columns = list(_below(column, (), [_MOST if dotted else 0]))
@@ -124,12 +116,7 @@ def cells(
     convert: Callable[[Any], Any],
     problems: dict[int, str],
 ) -> list[Any]:
-    """Converts values to cells; replaces values that the column cannot store by None.
-
-    Args:
-        convert: Function that converts a value. The function raises ValueError if the
-            column cannot store the value.
-    """
+    """Convert values to cells; None and a problem where `convert` raises ValueError."""
 
     def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON
         try:

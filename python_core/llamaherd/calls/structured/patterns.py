@@ -105,11 +105,7 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
         return sum(ways for ways, _ in rows), sum(steps for _, steps in rows)
     if kind == "SUBPATTERN":
         return _of_row(inner[-1], n)
-    if kind in (
-        "ASSERT",
-        "ASSERT_NOT",
-        "ATOMIC_GROUP",
-    ):  # no backtracking
+    if kind in ("ASSERT", "ASSERT_NOT", "ATOMIC_GROUP"):  # no backtracking
         return 1.0, _of_row(inner if kind == "ATOMIC_GROUP" else inner[1], n)[1]
     if kind == "GROUPREF_EXISTS":
         rows = [_of_row(choice or (), n) for choice in inner[1:]]

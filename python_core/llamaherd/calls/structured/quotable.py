@@ -8,23 +8,20 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from llamaherd.engine.core.argument import Name
 
 Unit = Literal["words", "characters"]
-UNITS: tuple[Unit, ...] = ("words", "characters")
-DEFAULT_LENGTHS: dict[str, tuple[int, int]] = {
-    "words": (3, 40),
-    "characters": (10, 200),
-}
+UNITS: tuple[Unit, ...] = get_args(Unit)
+DEFAULT_LENGTHS: dict[str, tuple[int, int]] = {"words": (3, 40), "characters": (10, 200)}
 # Longer minimum lengths would need more states than llguidance allows.
 MOST_LEAST: dict[str, int] = {"words": 30, "characters": 300}
 MOST_LENGTH = 10_000
@@ -172,7 +169,6 @@ class Quotable:
     """Text from which answers may quote.
 
     Attributes:
-        text: The text.
         rule: Length of a quote. If no part of the text has the minimum length, the rule
             is reduced to the longest possible length.
     """
@@ -262,11 +258,7 @@ class Quotable:
         return QuoteRule(rule.unit, shortest, max(shortest, rule.most))
 
     def _counted(self, unit: Unit) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """Return start positions, end positions, and two counts for each position.
-
-        The two counts are the number of units before the position, and 1 if the
-        position is within a unit, otherwise 0.
-        """
+        """Return starts, ends, and for each position units before it and 1 if in one."""
         text, marks = self.text, self._bounds
         starts = [a for a in marks[:-1] if not text[a].isspace()]
         ends = [b for b in marks[1:] if not text[b - 1].isspace()]
@@ -322,13 +314,26 @@ def quote_of(text: str, span: Span) -> Quoted:
 
 def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
     """Add an offset to the positions in an answer about a part of a text."""
+
+    def moved(quote: Quoted) -> Quoted:
+        start, end = quote["start"] + offset, quote["end"] + offset
+        return Quoted(quote=quote["quote"], start=start, end=end)
+
+    return _changed(value, moved)
+
+
+def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return an answer whose positions count from 1; `end` is the last character."""
+    return _changed(value, lambda quote: {**quote, "start": quote["start"] + 1})
+
+
+def _changed(value: Any, change: Callable[[Quoted], Any]) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, Quoted):
-        start, end = value["start"] + offset, value["end"] + offset
-        return Quoted(quote=value["quote"], start=start, end=end)
+        return change(value)
     if isinstance(value, dict):
-        return {key: shifted(item, offset) for key, item in value.items()}
+        return {key: _changed(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [shifted(item, offset) for item in value]
+        return [_changed(item, change) for item in value]
     return value
 
 
@@ -340,17 +345,3 @@ def quotes_in(value: object) -> list[Quoted]:
         value = list(value.values())
     parts = value if isinstance(value, list) else []
     return [quote for part in parts for quote in quotes_in(part)]
-
-
-def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer with positions that count characters from 1.
-
-    In the result, `end` is the number of the last character of a quote.
-    """
-    if isinstance(value, Quoted):
-        return {**value, "start": value["start"] + 1}
-    if isinstance(value, dict):
-        return {key: counted_from_one(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [counted_from_one(item) for item in value]
-    return value

@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.structured.closing import enforced_closed
-from llamaherd.calls.structured.enforce import SchemaError
-from llamaherd.calls.structured.exact_numbers import take_limits, write_sizes
+from llamaherd.calls.structured.enforce import SchemaError, take_limits, write_sizes
 from llamaherd.calls.structured.quotable import Quotable, QuoteRule, quote_of
 from llamaherd.calls.structured.subschemas import (
     OF_MANY,
     OF_NAMED,
     OF_ONE,
+    inner_schemas,
+    list_at,
     resolved,
     subschemas,
 )
@@ -83,11 +84,7 @@ def type_quote(
 
 
 def checked_evidence(name: Name, value: object) -> bool | dict[str, Any]:
-    """Check the option `evidence`: False, True or the schema of a quote.
-
-    Returns:
-        False, True, or a dict with unit, least and most.
-    """
+    """Check the option `evidence`: true, false, or a dict with unit, least and most."""
     if isinstance(value, bool):
         return value
     rule = value.get(KEYWORD, value) if isinstance(value, Mapping) else value
@@ -110,11 +107,7 @@ def quote_rule(schema: object) -> QuoteRule | None:
 
 
 def has_quotes(schema: object, root: object = None) -> bool:
-    """Return whether a schema, or a part that its answers follow, is a quote.
-
-    Args:
-        root: Whole schema, to which references lead; None for `schema`.
-    """
+    """Return whether a schema, or a part that its answers follow, is a quote."""
     root = schema if root is None else root
     seen: set[int] = set()
     waiting = [schema]
@@ -125,15 +118,7 @@ def has_quotes(schema: object, root: object = None) -> bool:
         seen.add(id(part))
         if quote_rule(part) is not None:
             return True
-        for key, value in part.items():
-            if key in _ROOT:
-                continue
-            if key in OF_NAMED and isinstance(value, dict):
-                waiting += value.values()
-            elif key in OF_MANY and isinstance(value, list):
-                waiting += value
-            elif key in OF_ONE:
-                waiting.append(value)
+        waiting += inner_schemas({k: v for k, v in part.items() if k not in _ROOT})
     return False
 
 
@@ -144,11 +129,7 @@ def text_has_quotes(schema: str) -> bool:
 
 
 def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
-    """Check the quotes of a schema before the text is known.
-
-    Returns:
-        Keywords that masks cannot enforce.
-    """
+    """Check quotes before the text is known; return the keywords that masks leave."""
     grammar = _Grammar.of(root, "text")
     grammar.read(grammar.root, 0)
     return tuple(sorted(grammar.left))
@@ -191,15 +172,9 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: 
 
 
 def mapped(
-    root: Mapping[str, Any],
-    value: object,
-    change: Callable[[Any, QuoteRule], Any],
+    root: Mapping[str, Any], value: object, change: Callable[[Any, QuoteRule], Any]
 ) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer with each quote replaced by the result of `change`.
-
-    Args:
-        change: Function called with each quote and its rule; it returns the new value.
-    """
+    """Return an answer with each quote replaced by `change(quote, rule)`."""
 
     def walk(schema: object, part: Any) -> Any:  # noqa: ANN401 - JSON
         schema = resolved(schema, root)
@@ -208,7 +183,7 @@ def mapped(
         rule = quote_rule(schema)
         if rule is not None:
             return change(part, rule)
-        for subschema in _alternatives(schema):
+        for subschema in list_at(schema, "anyOf"):
             if has_quotes(subschema, root) and _fits(resolved(subschema, root), part):
                 return walk(subschema, part)
         if isinstance(part, dict) and isinstance(schema.get("properties"), dict):
@@ -219,11 +194,6 @@ def mapped(
         return part
 
     return walk(root, value)
-
-
-def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
-    alternatives = schema.get("anyOf")
-    return alternatives if isinstance(alternatives, list) else []
 
 
 def _fits(schema: object, part: object) -> bool:
@@ -239,14 +209,7 @@ def _fits(schema: object, part: object) -> bool:
 
 @dataclass
 class _Grammar:
-    """Builder of the rules of a Lark grammar.
-
-    Attributes:
-        root: Whole schema.
-        text: Text that quotes are taken from.
-        rules: Rules that were added so far.
-        left: Keywords that masks cannot enforce.
-    """
+    """Builder of the rules of a Lark grammar."""
 
     root: Mapping[str, Any]
     text: str
@@ -318,7 +281,8 @@ class _Grammar:
             if value is None and name in required:
                 return None
             if value is not None:
-                key = _literal(json.dumps(name, ensure_ascii=False) + ":")
+                key = json.dumps(name, ensure_ascii=False) + ":"
+                key = json.dumps(key, ensure_ascii=False)  # as a text of the grammar
                 fields.append((f"{key} {value}", name in required))
         return f'"{{" {self._fields(fields)} "}}"'
 
@@ -379,10 +343,6 @@ class _Grammar:
 
 
 _EMPTY = '""'
-
-
-def _literal(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _only(schema: Mapping[str, Any], known: frozenset[str]) -> None:

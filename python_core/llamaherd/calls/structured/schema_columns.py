@@ -30,14 +30,8 @@ _MOST_DEEP = 32
 # Keywords that allow values outside the columns from `items` and `properties`.
 _NOT_PLAIN = frozenset(
     {
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "if",
-        "patternProperties",
-        "prefixItems",
-        "dependentSchemas",
+        *("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "prefixItems"),
+        *("dependentSchemas",),
     }
 )
 
@@ -47,29 +41,19 @@ QUOTE = Column(
     fields=(("quote", STRING), ("start", INTEGER), ("end", INTEGER)),
     is_closed=True,
 )
-_SCALARS = {column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)}
+_SCALARS: dict[str, Column] = {
+    column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)
+}
 
 
 def read_columns(schemas: Sequence[str]) -> Column:
-    """Returns the type of whole answers.
-
-    Args:
-        schemas: JSON Schemas as JSON texts; each answer follows one of them.
-
-    Returns:
-        The type; an "object" with all fields if all answers are objects.
-    """
+    """Return the type of whole answers that follow any of these JSON texts."""
     roots = [json.loads(schema) for schema in dict.fromkeys(schemas)]
     return _either(_Reader().read(Subschema(root, root), 0) for root in roots)
 
 
 def columns_of(schema: str) -> dict[str, Column]:
-    """Returns the columns of answers that follow a schema, with their stored types.
-
-    Returns:
-        A column for each field, by name; empty if answers need not be objects, or if no
-        field is known.
-    """
+    """Return the stored type of each known field of the answers to a schema."""
     root = read_columns([schema])
     return {name: column.stored for name, column in root.fields}
 
@@ -144,7 +128,7 @@ class _Reader:
                 return Column("array")
             inner = self.read(node.at(items), depth + 1)
             return Column("array", items=inner, is_closed=is_plain)
-        return next((column for name, column in _SCALARS.items() if name == kind), JSON)
+        return _SCALARS.get(kind, JSON)
 
 
 def _of_values(values: Sequence[object]) -> Column:
@@ -158,11 +142,8 @@ def _of_values(values: Sequence[object]) -> Column:
         return BOOLEAN
     if not all(type(value) in (int, float) for value in known):
         return JSON
-    return INTEGER if all(_is_whole(value) for value in known) else NUMBER
-
-
-def _is_whole(value: Any) -> bool:  # noqa: ANN401 - a number
-    return isinstance(value, int) or value.is_integer()
+    is_whole = all(isinstance(v, int) or v.is_integer() for v in known)  # type: ignore[attr-defined]
+    return INTEGER if is_whole else NUMBER
 
 
 def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
@@ -229,11 +210,7 @@ def _merged(
 
 @dataclass(frozen=True, slots=True)
 class SchemaLayout:
-    """Columns of answers that follow schemas, see `core.table.Layout`.
-
-    Attributes:
-        schemas: One or more JSON Schemas as text.
-    """
+    """Columns of answers that follow schemas, see `core.table.Layout`."""
 
     schemas: tuple[str, ...]
 
@@ -251,12 +228,7 @@ class SchemaLayout:
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """Return the columns with values that every kind of table can store.
-
-        Returns:
-            The columns, with None for values that a column cannot store, and the
-            reasons by row.
-        """
+        """Return columns, None where a table cannot store a value, and reasons by row."""
         problems: dict[int, str] = {}
         columns = {
             name: cells(name, table[name], column.hold, problems)
@@ -267,11 +239,7 @@ class SchemaLayout:
     def arrays(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, pa.Array], dict[int, str]]:
-        """Return the columns as Arrow arrays.
-
-        Returns:
-            The result of `held`, with arrays.
-        """
+        """Return the result of `held`, with Arrow arrays."""
         columns, problems = self.held(table, dotted=dotted)
         types = self._columns(dotted=dotted)
         return {n: array(column, types[n]) for n, column in columns.items()}, problems

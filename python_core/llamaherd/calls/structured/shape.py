@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_origin, is_typeddict
+from typing import TYPE_CHECKING, Any, Protocol, get_origin
 
 from llamaherd.calls.structured.check import check_schema, cut, violation
 from llamaherd.calls.structured.closing import enforced_closed
@@ -34,28 +33,17 @@ _MAX_BYTES = 2_000_000  # maximum size of a file
 
 
 def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
-    """Return a JSON Schema as compact JSON.
-
-    Args:
-        source: A JSON Schema as a dict, JSON text or the path of a file; a pydantic
-            model, a dataclass, a TypedDict or another type that pydantic supports.
-
-    Returns:
-        The schema, and a function that converts the text of an answer to a value; None
-        for a plain schema.
-    """
+    """Return a JSON Schema as compact JSON."""
     source = plain(source)
     if isinstance(source, os.PathLike):
         return _of_file(Path(source)), None
-    if isinstance(source, str) and not _looks_like_json(source):
-        return _of_file(Path(source)), None
+    if isinstance(source, str):
+        is_json = source.lstrip()[:1] == "{" or source.strip() in ("true", "false")
+        if not is_json:
+            return _of_file(Path(source)), None
     if isinstance(source, type) or get_origin(source) is not None:
         return _of_type(source)
     return checked_schema("schema", source), None
-
-
-def _looks_like_json(text: str) -> bool:
-    return text.lstrip()[:1] == "{" or text.strip() in ("true", "false")
 
 
 def _of_file(path: Path) -> str:
@@ -81,15 +69,8 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
     try:
         from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - optional
     except ImportError:
-        kind = (
-            "a dataclass"
-            if dataclasses.is_dataclass(source)
-            else "a TypedDict"
-            if is_typeddict(source)
-            else "a type"
-        )
         raise ArgumentTypeError(
-            f"is {kind}, {source!r}, which requires pydantic: pip install pydantic",
+            f"is the type {source!r}, which requires pydantic: pip install pydantic",
             argument="schema",
         ) from None
     try:
@@ -129,9 +110,7 @@ class Shape:
     """A prepared schema.
 
     Attributes:
-        text: JSON Schema.
         enforced: Part that masks enforce, for llguidance.
-        left: Keywords that only the check enforces.
         make: Function that converts the text of an answer to a value; None if the value
             is the parsed JSON.
         has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
@@ -179,12 +158,7 @@ class Shape:
 
 
 def shape_of(source: object, *, closes: bool = False) -> Shape:
-    """Prepare a schema.
-
-    Args:
-        closes: Whether masks allow only the fields that the schema names, see `closed`.
-            The check of an answer has the meaning of JSON Schema.
-    """
+    """Prepare a schema."""
     text, make = schema_text(source)
     root = json.loads(text)
     if has_quotes(root):

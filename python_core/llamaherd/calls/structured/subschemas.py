@@ -23,10 +23,7 @@ OF_NAMED = frozenset(
 
 
 def subschemas(schema: object) -> list[dict[str, Any]]:
-    """Return the schema and all its subschemas, each once, outermost first.
-
-    The result includes the targets of references within the schema.
-    """
+    """Return the schema and all its subschemas, each once, outermost first."""
     check_wanted()
     by_id: dict[int, dict[str, Any]] = {}
     waiting = [schema]
@@ -35,22 +32,25 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
         if not isinstance(current, dict) or id(current) in by_id:
             continue
         by_id[id(current)] = current
-        waiting.append(referred(current.get("$ref"), schema))
-        for key, value in current.items():
-            if key in OF_NAMED and isinstance(value, dict):
-                waiting += value.values()
-            elif key in OF_MANY and isinstance(value, list):
-                waiting += value
-            elif key in OF_ONE:
-                waiting.append(value)
+        waiting += [referred(current.get("$ref"), schema), *inner_schemas(current)]
     return list(by_id.values())
 
 
-def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
-    """Return the target of a reference within a schema; None if it is missing.
+def inner_schemas(schema: dict[str, Any]) -> list[Any]:
+    """Return the schemas in the keywords of a schema; no targets of references."""
+    schemas: list[Any] = []
+    for key, value in schema.items():
+        if key in OF_NAMED and isinstance(value, dict):
+            schemas += value.values()
+        elif key in OF_MANY and isinstance(value, list):
+            schemas += value
+        elif key in OF_ONE:
+            schemas.append(value)
+    return schemas
 
-    Source: RFC 6901, section 6. Anchors ("#name") are not supported.
-    """
+
+def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
+    """Return the target of a reference within a schema; None if it is missing."""
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
         return None
     target: Any = root
@@ -78,8 +78,6 @@ class Subschema(NamedTuple):
     """A subschema with its whole schema.
 
     Attributes:
-        schema: The subschema.
-        root: Whole schema.
         references: References that were followed to this subschema; a repeated
             reference is a cycle.
     """
@@ -103,11 +101,7 @@ class Subschema(NamedTuple):
 
 
 def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
-    """Return the schemas that a value other than null may follow, each once.
-
-    The schema itself comes first, then targets of references and members of `allOf`,
-    `anyOf` and `oneOf`.
-    """
+    """Return the schemas that a value other than null may follow, each once."""
     by_id: dict[int, Subschema] = {}
     waiting = [node]
     for current in waiting:  # the list grows during the loop
@@ -177,12 +171,7 @@ def costly_rule(lark: str) -> bool:
 
 
 def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> float:
-    """Return a bound of the states of the patterns that apply to the same text.
-
-    Args:
-        schema: Schema, or one of its subschemas.
-        depth: Number of schemas around this one; the cost of deeper ones is infinite.
-    """
+    """Return a bound of the states of the patterns that apply to the same text."""
     if not isinstance(schema, dict):
         return 1
     if id(schema) in known:
@@ -198,20 +187,12 @@ def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> 
     cost = 1.0
     if isinstance(pattern, str):
         cost = 2 + len(_CHOICES.findall(pattern))
-    for part in _list(schema.get("allOf")):
+    for part in list_at(schema, "allOf"):
         cost *= _cost(part, root, known, depth + 1)
     for key in ("anyOf", "oneOf"):
-        cost *= largest(_list(schema.get(key)))
+        cost *= largest(list_at(schema, key))
     cost *= _cost(referred(schema.get("$ref"), root), root, known, depth + 1)
-    inner = [schema[key] for key in OF_ONE & schema.keys()]
-    for key in OF_NAMED & schema.keys() - {"$defs", "definitions"}:
-        named = schema[key]
-        inner += named.values() if isinstance(named, dict) else []
-    inner += _list(schema.get("prefixItems")) + _list(schema.get("items"))
-    cost *= largest(inner)
+    others = schema.keys() - {"$defs", "definitions", "allOf", "anyOf", "oneOf"}
+    cost *= largest(inner_schemas({key: schema[key] for key in others}))
     known[id(schema)] = cost
     return cost
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

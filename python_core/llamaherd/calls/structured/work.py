@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.exact_numbers import decimal
+from llamaherd.calls.structured.enforce import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,10 +176,7 @@ def _key(value: object) -> object:
 
 
 def violated(**more: object) -> Any:  # noqa: ANN401 - slow to import
-    """Return the violation of a keyword; jsonschema adds its fields, except `more`.
-
-    `reason_of` makes the reason from these fields.
-    """
+    """Return the violation of a keyword; jsonschema adds its fields, except `more`."""
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
     return ValidationError("", **more)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.api.running import note_slow_file, run_to_end, start
-from llamaherd.calls.api.scoring import open_context
+from llamaherd.calls.api.running import note_slow_file, open_context, run_to_end, start
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.asks.settings import takes

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.api.scoring import open_context
+from llamaherd.calls.api.running import open_context
 from llamaherd.calls.run.context import Context
 from llamaherd.calls.run.host import Host
 from llamaherd.engine.core import checks

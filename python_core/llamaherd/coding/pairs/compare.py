@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.calls.api.classify import prepare_classify
-from llamaherd.calls.api.running import run_to_end, start
-from llamaherd.calls.api.scoring import open_context
+from llamaherd.calls.api.running import open_context, run_to_end, start
 from llamaherd.calls.asks.keywords import PairSettings
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.settings import takes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.calls.api.scoring import open_context
+from llamaherd.calls.api.running import open_context
 from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT

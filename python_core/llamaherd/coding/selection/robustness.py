@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.api.scoring import open_context
+from llamaherd.calls.api.running import open_context
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
