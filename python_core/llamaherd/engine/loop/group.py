@@ -258,13 +258,22 @@ class GroupLoop(Protocol):
         """
         ...
 
-    def wait_for(self, is_done: Event, group: Group) -> None:
+    def wait_for(
+        self, is_done: Event, group: Group, timeout_s: float | None = None
+    ) -> bool:
         """Wait for an event that the listener of a group sets.
+
+        Args:
+            timeout_s: Maximum time to wait in seconds; None for no limit.
+
+        Returns:
+            Whether the event is set.
 
         Raises:
             MemoryError: The thread that received the group died for lack of memory.
             ForkError: This process was forked; the loop runs in its parent.
         """
+        ...
 
     def settle(self) -> None:
         """Wait until the thread has ended; return at once if it has work."""

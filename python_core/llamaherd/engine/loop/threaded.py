@@ -75,15 +75,19 @@ class ThreadedLoop(ABC):
         for group in groups:
             self._change(group)
 
-    def wait_for(self, is_done: Event, group: Group) -> None:
+    def wait_for(
+        self, is_done: Event, group: Group, timeout_s: float | None = None
+    ) -> bool:
         """See `GroupLoop`."""
         if not is_done.is_set():
             check_may_wait()
         while not is_done.is_set():
-            wait_for(is_done, None, group.worker)
+            if not wait_for(is_done, timeout_s, group.worker):
+                return False
             error = self.why_lost(group)
             if error is not None and not is_done.is_set():
                 raise error
+        return True
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all work and the loop's thread have ended; return True if they have.
