@@ -394,4 +394,5 @@ class LayoutChoice:
 
     def _are_together(self, n: int) -> bool:
         """Return whether at least half of the latest prompts arrived as one of n."""
-        return 2 * sum(prompt.n_open >= n for prompt in self._latest) >= len(self._latest)
+        n_together = len([1 for prompt in self._latest if prompt.n_open >= n])
+        return 2 * n_together >= len(self._latest)
