@@ -8,6 +8,7 @@ collects the result.
 from __future__ import annotations
 
 import ctypes
+import functools
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from llamaherd._r.boundary import (
     unrecorded,
 )
 from llamaherd._r.composites import named_journal
-from llamaherd._r.functions import function_of
+from llamaherd._r.functions import door, function_of
 from llamaherd._r.results import labels_so_far
 from llamaherd.coding.annotation.record import called_from
 from llamaherd.engine.core.errors import ArgumentTypeError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from llamaherd._r.boundary import Status
 
 _GRACE_S = 0.5  # reports of progress follow each other in a shorter time
+_FIRST_WAIT_S = 0.1  # as long as R waits between two checks for Ctrl-C
 
 
 class _NoProgress(JobProgress):
@@ -205,6 +207,30 @@ def _settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
             )
         return {}
     return settings
+
+
+_door = functools.cache(door)
+
+
+def model_start(*arguments: Any) -> Status:  # noqa: ANN401 - see `calls.model_start`
+    """Start a call that runs a model, and wait for a short time.
+
+    Most calls of a loop of single prompts end meanwhile, and each call from R takes time.
+
+    Returns:
+        `job`; `result`, the status of `job_result`, if the call has ended.
+    """
+    status = _door("model_start")(*arguments)
+    if not status["ok"]:
+        return status
+    job = status["value"]["job"]
+    try:
+        if job.wait(_FIRST_WAIT_S):
+            status["value"]["result"] = _door("job_result")(job)
+    except BaseException:
+        job.cancel()
+        raise
+    return status
 
 
 def call_result(job: lh.Job[Any]) -> Status:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,14 +132,6 @@ def chat_date_leave(before: str | None) -> None:
 def schema_prompt(schemas: Sequence[str]) -> list[str]:
     """Return an instruction for each JSON Schema."""
     return [clean(lh.structured.schema_prompt(schema)) for schema in schemas]
-
-
-def sha256(texts: Sequence[str | None]) -> list[str | None]:
-    """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
-    return [
-        None if text is None else hashlib.sha256(text.encode()).hexdigest()
-        for text in texts
-    ]
 
 
 def file_sha256(path: str) -> str:
