@@ -17,6 +17,11 @@ py_call <- function(fun, ..., warns = "python", error_call = public_frame()) {
   } else {
     renamed(call_directly(module, fun, renamed(list(...), native_names)), utf8_names)
   }
+  value_of(status, warns, error_call)
+}
+
+# Returns the value of a call of Python, and signals its conditions.
+value_of <- function(status, warns = "python", error_call = public_frame()) {
   warn_python(as.character(unlist(status[["warnings"]])), warns, error_call)
   for (text in status[["notices"]]) {
     rlang::inform(text, class = "llamaherd_message_thinking")
@@ -236,11 +241,12 @@ utf8_names <- function(x) {
 
 # Converts a list of texts in which NULL stands for Python's None and list() for [].
 as_text <- function(x) {
-  vapply(
-    as.list(x),
-    \(text) if (is.null(text)) NA_character_ else text,
-    character(1)
-  )
+  if (!is.character(x)) {
+    x <- as.list(x)
+    x[lengths(x) == 0] <- NA_character_
+    x <- unlist(x)
+  }
+  if (is.null(x)) character() else x
 }
 
 # Converts a vector to a list, because reticulate turns a vector of length 1 into a scalar.

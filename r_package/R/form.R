@@ -49,7 +49,11 @@ new_vector <- function(part) {
     text = as_text(values),
     number = numbers_of(values),
     integer = as.integer(numbers_of(values)),
-    flag = vapply(as.list(values), \(value) value %||% NA, NA),
+    flag = if (is.logical(values)) {
+      values
+    } else {
+      vapply(as.list(values), \(value) value %||% NA, NA)
+    },
     date = as.Date(as_text(values)),
     time = as.POSIXct(numbers_of(values), origin = "1970-01-01", tz = "UTC"),
     factor = {
@@ -99,7 +103,8 @@ new_object <- function(part) {
   last$json <- part[["json"]]
   is_fixed <- isTRUE(part[["is_fixed"]])
   class <- c(part[["class"]], if (is_fixed) "llamaherd_fixed", "llamaherd_object")
-  structure(c(named_parts(part[["parts"]]), last), class = class)
+  numbers <- as.list(from_python(part[["numbers"]]))
+  structure(c(numbers, named_parts(part[["parts"]]), last), class = class)
 }
 
 # Tables of some classes print as the page in an attribute. Objects that an earlier version saved

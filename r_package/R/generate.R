@@ -71,6 +71,7 @@ generate <- function(
   options <- c(call_options(env, list(...), 1L), prompts$options)
   options$on_error <- "continue"
   display <- check_display(env)
+  options$hash <- display$hash
 
   make <- answers_maker(options, check_flag(dotted), context$model)
   result <- run_call(generation, make, object, prompts, options, display, FALSE)

@@ -263,6 +263,7 @@ generate_parallel <- function(
   options$on_error <- py_value(on_error)
   options$journal <- py_path(journal)
   display <- check_display(env)
+  options$hash <- display$hash
   progress <- check_flag(progress)
   options$n <- py_value(n)
 

@@ -73,8 +73,8 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
 }
 
 # Waits for a job of any kind and collects its results. `start` contains the job that Python
-# started, `collect` is a function that returns its results, and `bar` is the return value of
-# new_bar().
+# started, and for short calls of a model also its result. `collect` is a function that returns the
+# results of a job, and `bar` is the return value of new_bar().
 #
 # `made` converts the results to the value of last_results(), if the function ends in another way
 # than by returning: by an error, also of the job, a time limit, or a jump of a calling handler.
@@ -101,13 +101,15 @@ run_in_slices <- function(
     signal_held(started$held)
     begun(started$value)
 
-    interrupted <- is_interrupted(wait_for(job, bar))
+    # Status of the results, if the call has ended already.
+    early <- started$value[["result"]]
+    interrupted <- is.null(early) && is_interrupted(wait_for(job, bar))
     if (interrupted) {
       py_call("job_cancel", job)
     }
     value <- NULL
     if (keep || !interrupted) {
-      collected <- holding(collect(job))
+      collected <- holding(if (is.null(early)) collect(job) else value_of(early))
       value <- collected$value
       signal_held(collected$held)
     }
@@ -147,6 +149,9 @@ holding <- function(expr) {
 
 # Signals conditions again, as rlang first did: with long warnings, and messages that end a line.
 signal_held <- function(held) {
+  if (length(held) == 0) {
+    return(invisible())
+  }
   rlang::local_options(warning.length = 8170L)
   for (cnd in held) {
     if (inherits(cnd, "warning")) {

@@ -243,6 +243,9 @@ warn_placeholders <- function(prompts, arg) {
     return(invisible())
   }
   found <- placeholders_of(unique(prompts[!is.na(prompts)]))
+  if (length(found) == 0) {
+    return(invisible())
+  }
   env <- user_frame(public_frame())
   is_known <- vapply(
     found,
@@ -283,6 +286,9 @@ warn_placeholders_of <- function(question, names) {
 # Returns the names in braces that all texts contain; their names are the whole placeholders.
 placeholders_of <- function(texts) {
   if (length(texts) == 0 || anyNA(as_utf8(texts[[1]]))) {
+    return(character())
+  }
+  if (!grepl("{", texts[[1]], fixed = TRUE, useBytes = TRUE)) {
     return(character())
   }
   # No placeholders: \textbf{word}, ${name}, f(x){y}, {"json": 1}.

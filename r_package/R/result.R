@@ -5,13 +5,13 @@
 
 new_result <- function(result, prompts, display) {
   text <- as.character(unclass(result))
-  if (display$clean) {
-    text <- clean_text(text)
-  }
   attributes <- attributes(result)
   attributes$errors <- errors_of(result, prompts)
-  attributes$hashes <- if (display$hash) {
-    list(input = sha256(prompts$text), output = sha256(text))
+  if (display$clean) {
+    text <- clean_text(text)
+    if (display$hash) {
+      attributes$hashes$output <- sha256(text)
+    }
   }
   rlang::exec(structure, text, names = prompts$names, answers = text, !!!attributes)
 }

@@ -19,6 +19,7 @@ from llamaherd._r.jobs import call_start as call_start
 from llamaherd._r.jobs import job_cancel as job_cancel
 from llamaherd._r.jobs import job_keep as job_keep
 from llamaherd._r.jobs import job_wait as job_wait
+from llamaherd._r.jobs import model_start as model_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable

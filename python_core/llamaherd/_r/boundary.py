@@ -161,7 +161,9 @@ def known_type(error: Exception) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text without lone surrogates and NUL, which reticulate cannot convert."""
+    """Return a plain str without lone surrogates and NUL, for reticulate."""
+    if text.isascii() and "\0" not in text:
+        return str(text)
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 

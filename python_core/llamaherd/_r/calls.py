@@ -10,6 +10,7 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import form_of, given_prompts
 from llamaherd._r.forms import Part, fields, items, named, r_object, table_of, vector
+from llamaherd._r.results import hashed
 from llamaherd.calls.asks.keywords import (
     ClassifySettings,
     EmbedSettings,
@@ -40,13 +41,17 @@ def model_start(
         task: Key of `_TASKS`.
         host: Context, or a model for embeddings.
         prompts: Texts or token ids; with the option `chat`, texts or lists of messages.
-        options: Arguments of the task's function, see also the functions in `_TASKS`.
+        options: Arguments of the task's function, see also the functions in `_TASKS`;
+            and `hash`, true if the results have the hashes of prompts and answers.
     """
     start, settings = _TASKS[task]
     names = settings.__annotations__
     known = {name: options[name] for name in names if name in options}
     texts = given_prompts(prompts, chat=bool(options.get("chat")))
-    return start(options)(host, texts, **known)
+    job = start(options)(host, texts, **known)
+    if options.get("hash"):
+        hashed[job] = prompts
+    return job
 
 
 def _generation(options: Options) -> Start:

@@ -11,7 +11,8 @@ A part is a dict with a `type`:
   `rows` and `columns`, or their names; perhaps `dims`, the names of both dimensions
 - counts: a matrix of whole numbers, as table() returns it
 - value: a single `value`; json: a `value` as JSON
-- object: an object of R; `class`, `parts` that have a `name`, `page` (the printed lines),
+- object: an object of R; `class`, perhaps `numbers`, elements that are single numbers, as
+  one vector with names; `parts` that have a `name`, `page` (the printed lines),
   and `json`, which R sends back for later calls, or None; R refuses edits if `is_fixed`
 - ended: results of a call that ended early; `finished` and `running`, parts or None, and
   a `line` of counts or None
@@ -25,6 +26,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -145,6 +147,12 @@ def attributed(part: Part, cls: str, **attributes: Any) -> Part:  # noqa: ANN401
     return {**part, "class": f"llamaherd_{cls}", "attributes": _named_parts(kept)}
 
 
+def with_attribute(part: Part, name: str, content: Any) -> Part:  # noqa: ANN401
+    """Return a part with a further attribute, see `part_of`."""
+    more = _named_parts({name: content})
+    return {**part, "attributes": [*part["attributes"], *more]}
+
+
 def parts(**contents: Any) -> Part:  # noqa: ANN401 - see `part_of`
     """Return a list of parts with names from contents, see `part_of`."""
     return {"type": "list", "parts": _named_parts(contents)}
@@ -172,10 +180,11 @@ def table_of(
     """
     kinds = {n: kind for kind, names in names_by_kind.items() for n in names.split()}
     known = list(rows)
+    is_mapping = all(isinstance(row, Mapping) for row in known[:1])
+    cell = itemgetter if is_mapping else attrgetter
 
     def column(name: str) -> Part:
-        cells = (r[name] if isinstance(r, Mapping) else getattr(r, name) for r in known)
-        return vector(kinds.get(name, "number"), cells, name)
+        return vector(kinds.get(name, "number"), map(cell(name), known), name)
 
     return table([column(name) for name in columns.split()], len(known), cls)
 
@@ -227,6 +236,7 @@ def r_object(
     page: object,
     json: str | None = None,
     is_fixed: bool = False,
+    numbers: Mapping[str, float] | None = None,
 ) -> Part:
     """Return an object of an R class.
 
@@ -236,11 +246,14 @@ def r_object(
         page: The printed text; its first line gets the name of R's class.
         json: Content for later calls of Python. R then refuses edits of the elements.
         is_fixed: True if R also refuses edits without `json`.
+        numbers: Elements before `parts` that are single numbers. One vector takes R much
+            less time than a part each.
     """
     name = f"llamaherd_{cls}"
     return {
         "type": "object",
         "class": name,
+        "numbers": None if numbers is None else named(numbers),
         "parts": _named_parts(parts),
         "page": page_lines(str(page), name),
         "json": clean_or_none(json),

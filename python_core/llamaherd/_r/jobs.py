@@ -7,6 +7,7 @@ collects the result.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from llamaherd._r.boundary import (
     unrecorded,
 )
 from llamaherd._r.composites import named_journal
-from llamaherd._r.functions import function_of
+from llamaherd._r.functions import door, function_of
 from llamaherd._r.results import labels_so_far
 from llamaherd.calls.run.function_work import FunctionWork
 from llamaherd.coding.annotation.record import called_from
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from llamaherd._r.boundary import Status
     from llamaherd.engine.core.progress import JobProgress
+
+_FIRST_WAIT_S = 0.1  # as long as R waits between two checks for Ctrl-C
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,30 @@ def _settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
             )
         return {}
     return settings
+
+
+_door = functools.cache(door)
+
+
+def model_start(*arguments: Any) -> Status:  # noqa: ANN401 - see `calls.model_start`
+    """Start a call that runs a model, and wait for a short time.
+
+    Most calls of a loop of single prompts end meanwhile, and each call from R takes time.
+
+    Returns:
+        `job`; `result`, the status of `job_result`, if the call has ended.
+    """
+    status = _door("model_start")(*arguments)
+    if not status["ok"]:
+        return status
+    job = status["value"]["job"]
+    try:
+        if job.wait(_FIRST_WAIT_S):
+            status["value"]["result"] = _door("job_result")(job)
+    except BaseException:
+        job.cancel()
+        raise
+    return status
 
 
 def call_result(job: lh.Job[Any]) -> Status:

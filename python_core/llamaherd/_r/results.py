@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import llamaherd as lh
 from llamaherd._r.boundary import clean_or_none, cleaned, form_of
@@ -21,6 +23,7 @@ from llamaherd._r.forms import (
     table_of,
     value,
     vector,
+    with_attribute,
 )
 from llamaherd._r.quotes import labels_of, text_of, with_places_of_r
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
@@ -40,6 +43,10 @@ _TIMES = ("queue_s", "first_token_s", "wall_s")
 _KINDS_OF_ROLES = {"quote": "text", "step": "text", "start": "integer", "end": "integer"}
 
 
+# Prompts of the calls whose results have hashes.
+hashed: WeakKeyDictionary[lh.Job[Any], Sequence[Any]] = WeakKeyDictionary()
+
+
 @form_of.register(lh.Job)
 def _(found: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
     return {"job": found}
@@ -52,9 +59,39 @@ def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
     the error about failed prompts, with indices from 1.
     """
     try:
-        return form_of(job.results())
+        results = job.results()
     except lh.GenerationError as error:
-        return form_of(error.results)
+        results = error.results
+    made = form_of(results)
+    prompts = hashed.get(job)
+    if prompts is None:
+        return made
+    answers = made["values"]
+    n = len(answers) // max(1, len(prompts))
+    inputs = sha256([_text_of_prompt(prompt) for prompt in prompts for _ in range(n)])
+    hashes = parts(input=_hashes(inputs), output=_hashes(sha256(answers)))
+    return with_attribute(made, "hashes", hashes)
+
+
+def _hashes(texts: list[str | None]) -> Part:
+    return {"type": "text", "values": texts}
+
+
+def sha256(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
+    return [
+        None if text is None else hashlib.sha256(text.encode()).hexdigest()
+        for text in texts
+    ]
+
+
+def _text_of_prompt(prompt: Any) -> str | None:  # noqa: ANN401 - any prompt of R
+    """Return a prompt as R shows it in one text; None for a missing prompt."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt
+    if prompt and isinstance(prompt[0], dict):
+        return "\n".join(message["content"] for message in prompt)
+    return " ".join(map(str, prompt))
 
 
 @form_of.register(Path)
@@ -66,11 +103,11 @@ def _(found: Path) -> str:
 def _(found: lh.Stats) -> Part:
     numbers = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     actors = numbers.pop("actors")
-    made: dict[str, Any] = {name: float(n) for name, n in numbers.items()}
+    made = {}
     if actors:
         names = " ".join(f.name for f in dataclasses.fields(ActorStats))
         made["actors"] = table_of(actors, names, text="node")
-    return r_object("stats", made, page=found)
+    return r_object("stats", made, page=found, numbers=numbers)
 
 
 @form_of.register(EmbedStats)
@@ -244,8 +281,11 @@ def _thoughts(cells: Mapping[str, Sequence[Any]]) -> list[Part]:
 
 def _timing(requests: Sequence[Any]) -> Part:
     """Return times in seconds since the call began; NA for a missing time."""
-    rows = [{name: getattr(each, name, None) for name in _TIMES} for each in requests]
-    return table_of(rows, " ".join(_TIMES))
+    columns = [
+        vector("number", [getattr(each, name, None) for each in requests], name)
+        for name in _TIMES
+    ]
+    return table(columns, len(requests))
 
 
 def _errors(errors: Any) -> Part:  # noqa: ANN401 - texts or None

@@ -62,3 +62,10 @@ test_that("log-probabilities are a data frame for each prompt", {
   answers <- generate_parallel(context, "json {}", schema = type_object(), logprobs = 1)
   expect_identical(attr(answers, "logprobs")[[1]]$token, c("{", "}"))
 })
+
+test_that("a short call calls Python twice", {
+  context <- local_context()
+  the$module$called()
+  generate(context, "x")
+  expect_identical(the$module$called(), c("is_closed", "model_start"))
+})

@@ -13,9 +13,10 @@ import pytest
 from llamaherd import _r
 from llamaherd._r import forms, functions, jobs
 from llamaherd._r.arguments import given
-from llamaherd._r.boundary import form_of
+from llamaherd._r.boundary import clean, form_of
 from llamaherd.calls.run import function_work
 from llamaherd.engine.core.keeping import keep
+from llamaherd.engine.core.outcome import TextPiece
 from llamaherd.engine.core.stats import Progress
 from plain_forms import plain
 from waiting import wait_until
@@ -85,6 +86,11 @@ def test_arguments_are_objects_of_python() -> None:
     np.testing.assert_array_equal(
         given({".class": "array", "content": [[1.0], [2.0]]}), [[1], [2]]
     )
+
+
+@pytest.mark.parametrize("text", ["one", "größe", "a\0b"])
+def test_pieces_of_texts_cross_as_texts(text: str) -> None:
+    assert type(clean(TextPiece(text))) is str
 
 
 def test_missing_values_and_odd_characters_cross() -> None:

@@ -23,6 +23,7 @@ from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.engine.core.progress import reporter
 from llamaherd.engine.core.request import Request
 from llamaherd.engine.core.words import R, spoken_in
+from llamaherd.engine.loop import threads
 from stepping import Stepping
 from waiting import wait_until
 
@@ -60,6 +61,22 @@ def test_a_job_runs_to_its_results() -> None:
     assert all(result.is_finished for result in job.results())
     assert job.progress.n_done == 3
     assert job.results() is job.results()
+
+
+def test_a_call_without_a_journal_starts_only_the_thread_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = []
+
+    class CountedWorker(threads.Worker):
+        def __init__(self, run: Callable[[], None]) -> None:
+            started.append(run)
+            super().__init__(run)
+
+    monkeypatch.setattr(threads, "Worker", CountedWorker)
+    work = HostedCall(FakeContext(FakeEngine(4096, 12)), call())
+    assert all(result.is_finished for result in run_to_end(lambda: work, False))
+    assert len(started) == 1
 
 
 def test_waiting_has_an_end() -> None:

@@ -209,6 +209,7 @@ def break_journals(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for work in (HostedCall, EmbedWork):
         monkeypatch.setattr(work, "problem", property(problem))
+    monkeypatch.setattr(HostedCall, "is_stepped", False)  # as calls with a journal
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.host import Elsewhere
-from llamaherd.calls.run.hosted import HostedCall, Scored, Scoring
+from llamaherd.calls.run.hosted import HostedCall, Scored, Scoring, StepRunner
 from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.stats import Progress
 
 _R = TypeVar("_R")
 _W = TypeVar("_W")
@@ -52,7 +53,11 @@ def run_to_end(
         with Interrupts() as interrupts, reporter(progress) as report:
             with interrupts.let_through():
                 work = prepare()
-            job = Job(work)
+            job: Job[_R] | _OwnThread[_R]
+            if isinstance(work, HostedCall) and work.is_stepped:
+                job = _OwnThread(work)
+            else:
+                job = Job(work)
             try:
                 wait_for_end(job, report, interrupts)
             except BaseException:
@@ -77,7 +82,45 @@ def run_to_end(
         raise
 
 
-def _finished(job: Job[_R]) -> _R | None:
+class _OwnThread(StepRunner[_R]):
+    """Call in steps on the caller's thread, in place of a `Job` in another thread.
+
+    A single prompt takes a few milliseconds, of which each thread is a part.
+    """
+
+    def __init__(self, work: HostedCall[_R]) -> None:
+        self._work = work
+        super().__init__(work.steps())
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the call."""
+        return self._work.progress
+
+    def cancel(self) -> None:
+        """End the call soon."""
+        self._work.cancel()
+
+    def outcome(self) -> _R:
+        """Return the results when the thread of the loop has no more work."""
+        try:
+            return super().outcome()
+        except BaseException:
+            self.cancel()  # an error between two steps leaves the group in the loop
+            raise
+        finally:
+            self._work.host.loop.settle()
+
+    def warn(self) -> None:
+        """Warn of nothing: a call in steps has no journal."""
+
+    def tell(self) -> None:
+        """Warn about the results."""
+        if self._work.tell is not None:
+            self._work.tell(self.outcome())
+
+
+def _finished(job: Job[_R] | _OwnThread[_R]) -> _R | None:
     """Return the finished results of a call that is ended by an error; None without any.
 
     The error is raised next. Therefore neither an error of the job nor a filter that

@@ -213,8 +213,8 @@ def asked_of(prompts: object, options: GenerateOptions) -> Asked:
     prompt_list = prompts_or_refusals(prompts)
     params = params_of_prompts(of_call, options.params)
     one_seed = params.seed if isinstance(params, SamplingParams) else None
-    if isinstance(params, SamplingParams):
-        params = replace(params, seed=None)
+    if isinstance(params, SamplingParams) and one_seed is not None:
+        params = params.replaced(seed=None)
     settings = constraints.of_prompts(_checked_params(params, len(prompt_list)))
     settings = with_sources(settings, prompt_list)
     if options.chat and options.show_schema:
@@ -346,13 +346,12 @@ def _check_common(model: Model, asked: Asked) -> None:
     if not settings:
         return
     different = {id(sampling): sampling for sampling in settings}.values()
+    first = settings[0]
     common = {
-        name: getattr(settings[0], name)
+        name: getattr(first, name)
         for name in (*CONSTRAINTS, "logit_bias", "stop_token_ids")
-        if all(
-            getattr(sampling, name) == getattr(settings[0], name)
-            for sampling in different
-        )
+        if name in vars(first)
+        and all(getattr(params, name) == getattr(first, name) for params in different)
     }
     problems = {
         stop_problem(asked.stop(sampling), tuple(sampling.choices or ()))
@@ -365,6 +364,8 @@ def _check_common(model: Model, asked: Asked) -> None:
         raise ArgumentError(
             *problems, argument="min_tokens", code="conflict", form="{problem}"
         )
+    if not common:
+        return
     params = SamplingParams(**common)
     biased = max(dict(params.logit_bias), default=0)
     _check_token(Argument("logit_bias", (Id(biased),)), biased, model)

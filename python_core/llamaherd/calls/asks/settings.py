@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -98,7 +97,7 @@ def params_of_prompts(
 ) -> SamplingParams | Sequence[SamplingParams]:
     """Return the settings of each prompt, taken from `params` or else from the call."""
     if params is None:
-        return replace(of_call, max_tokens=None, stop=None, seed=None)
+        return of_call.replaced(max_tokens=None, stop=None, seed=None)
     for name in changed_fields(of_call):
         if name not in OF_REQUEST:
             raise ArgumentError(

@@ -112,9 +112,11 @@ class Call:
 
     Attributes:
         problem: Warning for the caller; always "" in this class, see `LoopCall`.
+        is_stepped: See `Stepped`.
     """
 
     problem = ""
+    is_stepped = True
 
     def __init__(
         self,

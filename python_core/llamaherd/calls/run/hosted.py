@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import closing
 from dataclasses import replace
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeGuard, TypeVar
 
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import keep_made, keeping, kept
@@ -93,9 +92,9 @@ class GroupEnd:
             self._listeners.remove(listener)
             return True
 
-    def wait(self) -> None:
-        """Wait for the end."""
-        self._loop.wait_for(self._is_over, self._group)
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; return False after the timeout."""
+        return self._loop.wait_for(self._is_over, self._group, timeout_s)
 
     def why_lost(self) -> MemoryError | None:
         """Return the reason why the end never comes; None if it may come."""
@@ -107,13 +106,19 @@ class GroupEnd:
 Steps: TypeAlias = Generator[GroupEnd, None, _T]
 
 
-@runtime_checkable
 class Stepped(Protocol[_T_co]):
-    """A call that can run in steps."""
+    """A call that can run in steps, see `is_stepped`."""
+
+    is_stepped: bool
 
     def steps(self, loop: ThreadedLoop) -> Steps[_T_co]:
         """Answer the prompts in steps, with the errors of `LoopCall.run`."""
         ...
+
+
+def is_stepped(call: LoopCall[_T]) -> TypeGuard[Stepped[_T]]:
+    """Return whether no step blocks its thread until other requests have ended."""
+    return getattr(call, "is_stepped", False)
 
 
 class HostedCall(Generic[_T]):
@@ -143,7 +148,7 @@ class HostedCall(Generic[_T]):
     @property
     def is_stepped(self) -> bool:
         """Whether no step blocks its thread until other requests have ended."""
-        return isinstance(self.call, Stepped)
+        return is_stepped(self.call)
 
     @property
     def problem(self) -> str:
@@ -174,26 +179,53 @@ class HostedCall(Generic[_T]):
         return results
 
 
+class StepRunner(Generic[_T]):
+    """Runs steps on the threads that wait for their end."""
+
+    def __init__(self, steps: Steps[_T]) -> None:
+        self._steps = steps
+        self._end: GroupEnd | None = None  # for which the next step waits
+        self._results: _T | None = None
+        self._error: BaseException | None = None
+        self._step()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all steps are over; return False after the timeout."""
+        while self._end is not None:
+            try:
+                if not self._end.wait(timeout_s):
+                    return False
+            except MemoryError as lost:  # the thread of the loop died
+                self._step(lost)
+            else:
+                self._step()
+        return True
+
+    def outcome(self) -> _T:
+        """Wait until all steps are over; return the results, or raise the error."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._results  # type: ignore[return-value]  # None only if a step gave it
+
+    def _step(self, lost: MemoryError | None = None) -> None:
+        self._end = None
+        try:
+            self._end = next(self._steps) if lost is None else self._steps.throw(lost)
+        except StopIteration as stop:
+            self._results = stop.value
+        except BaseException as error:  # noqa: BLE001 - raised by `outcome`
+            self._error = error
+
+
 def run_steps(steps: Steps[_T]) -> _T:
     """Run steps to their end on the current thread."""
-    with closing(steps):
-        try:
-            end = next(steps)
-            while True:
-                try:
-                    end.wait()
-                except BaseException as error:  # noqa: BLE001 - the call raises it
-                    end = steps.throw(error)
-                else:
-                    end = next(steps)
-        except StopIteration as stop:
-            value: _T = stop.value
-            return value
+    return StepRunner(steps).outcome()
 
 
 def steps_of(call: LoopCall[_T], loop: ThreadedLoop) -> Steps[_T]:
     """Return the steps of a call; a call without steps is one step, which may be long."""
-    if isinstance(call, Stepped):
+    if is_stepped(call):
         results: _T = yield from call.steps(loop)
         return results
     return call.run(loop)
@@ -238,6 +270,11 @@ class Scoring(Generic[_R]):
             n_failed=min(progress.n_failed, n_total),
             n_total=n_total,
         )
+
+    @property
+    def is_stepped(self) -> bool:
+        """Whether no step blocks its thread: the call has no journal."""
+        return is_stepped(self._call)
 
     @property
     def problem(self) -> str:

@@ -267,7 +267,7 @@ class Runner:
         for action in actions:
             self._apply(action)
         outcome = self.engine.run(max_time_ms=self._slice_ms)
-        self.n_batches = self.engine.counts().n_batches
+        self.n_batches += outcome.n_steps
         self._settle(outcome.events)
         self._send_pieces()
         if outcome.status is Status.REFUSED:
@@ -306,6 +306,7 @@ class Runner:
             if call in self.groups:
                 self.groups[call].n_fallbacks += 1
         self._settle(isolate(self.engine, self._scheduler.running_ids))
+        self.n_batches = self.engine.counts().n_batches
 
     def _send_pieces(self) -> None:
         for id_, group in self._watched.items():

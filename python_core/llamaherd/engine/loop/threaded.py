@@ -99,8 +99,13 @@ class ThreadedLoop(ABC):
         for group in groups:
             self._change(group)
 
-    def wait_for(self, is_done: Event, group: Group) -> None:
-        """Wait for an event that the listener of a group sets.
+    def wait_for(
+        self, is_done: Event, group: Group, timeout_s: float | None = None
+    ) -> bool:
+        """Wait for an event that the listener of a group sets; return whether it is set.
+
+        Args:
+            timeout_s: Maximum time to wait in seconds; None for no limit.
 
         Raises:
             MemoryError: The thread that received the group died for lack of memory.
@@ -108,10 +113,12 @@ class ThreadedLoop(ABC):
         if not is_done.is_set():
             check_may_wait()
         while not is_done.is_set():
-            wait_for(is_done, None, group.worker)
+            if not wait_for(is_done, timeout_s, group.worker):
+                return False
             error = self.why_lost(group)
             if error is not None and not is_done.is_set():
                 raise error
+        return True
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all work and the loop's thread have ended; return True if they have.

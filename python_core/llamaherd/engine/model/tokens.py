@@ -259,10 +259,11 @@ class Joiner:
             return vocabulary.tokenize_inside(handle, text)
 
     def _join(self, prompt: str, tokens: array[int], texts: Sequence[str]) -> Joined:
-        tail = self._tail(prompt, tokens)
-        if tail is not None and tail.parses and any(self._is_special(t) for t in texts):
+        parses = self._parses(prompt)
+        tail = self._tail(prompt, tokens, parses=parses)
+        if tail is not None and parses and any(self._is_special(t) for t in texts):
             tail = None  # literal marks make the text plain
-        wholes = [self._whole(prompt, tail, text) for text in texts]
+        wholes = [self._whole(prompt, tail, text, parses=parses) for text in texts]
         # Start of the tail. The tokens before the tail are the same for all texts.
         first = 0 if tail is None else len(tokens) - len(tail.tokens)
         n_shared = len(tokens)
@@ -270,11 +271,13 @@ class Joiner:
             n_shared = min(n_shared, first + n_common(tokens[first:], whole))
         return Joined(tokens[:n_shared], [whole[n_shared - first :] for whole in wholes])
 
-    def _whole(self, prompt: str, tail: _Tail | None, text: str) -> array[int]:
+    def _whole(
+        self, prompt: str, tail: _Tail | None, text: str, *, parses: bool
+    ) -> array[int]:
         """Tokenize a prompt, or its tail, together with a continuation."""
         if tail is None:
             how = self._parse_special
-            joined = prompt + (self._literal(text) if self._parses(prompt) else text)
+            joined = prompt + (self._literal(text) if parses else text)
             return self._without_end(prompt_tokens(self._model, "prompt", joined, how))
         if len(self._tails) > _MAX_CACHED:
             self._tails.clear()
@@ -302,7 +305,7 @@ class Joiner:
         with self._model.using() as handle:
             return vocabulary.mark_literals(handle, text)
 
-    def _tail(self, prompt: str, tokens: array[int]) -> _Tail | None:
+    def _tail(self, prompt: str, tokens: array[int], *, parses: bool) -> _Tail | None:
         """Return an end of a prompt that can be tokenized alone; None if none is found.
 
         The returned text begins with a special token, or at a word so far before the end
@@ -311,7 +314,6 @@ class Joiner:
         found, a long prompt need not be tokenized again for each of many labels, which
         would take longer than computing the labels.
         """
-        parses = self._parses(prompt)
         for start in self._starts(prompt, tokens, parses=parses):
             text = prompt[start:]
             if any(mark in text for mark in _MARKS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING, TypedDict
 
@@ -92,6 +93,8 @@ class NativeEngine:
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")
         self._piece = ffi.new("lh_piece *")
+        self._stats = ffi.new("lh_stats *")
+        self._outcome = ffi.new("lh_run_result *")
         self._events = ffi.new("int64_t[]", _MAX_EVENTS)
 
     def close(self) -> None:
@@ -187,7 +190,7 @@ class NativeEngine:
         params.n_ids = 0 if ids is None else len(ids)
         params.max_steps = max_steps
         params.max_time_ms = max_time_ms
-        result = ffi.new("lh_run_result *")
+        result = self._outcome
         status = lib.lh_engine_run(
             self._engine, params, self._events, _MAX_EVENTS, result, self._error
         )
@@ -319,11 +322,10 @@ class NativeEngine:
         return info.t_prefill_s, info.t_decode_s
 
     def counts(self, call: int | None = None) -> Counts:
-        stats = ffi.new("lh_stats *")
         number = -1 if call is None else call
-        status = lib.lh_engine_get_stats(self._engine, number, stats, self._error)
+        status = lib.lh_engine_get_stats(self._engine, number, self._stats, self._error)
         check(status, self._error)
-        return Counts(**{f.name: getattr(stats, f.name) for f in fields(Counts)})
+        return Counts(**dict(zip(_COUNTS, _counts_of(self._stats), strict=True)))
 
     def forget(self, call: int) -> None:
         check(lib.lh_engine_forget_call(self._engine, call, self._error), self._error)
@@ -348,6 +350,8 @@ class NativeEngine:
         return self._settings[params]
 
 
+_COUNTS = tuple(field.name for field in fields(Counts))
+_counts_of = attrgetter(*_COUNTS)
 _STATUS = {
     lib.LH_OK: Status.OK,
     lib.LH_DECODE_ERROR: Status.REFUSED,

@@ -14,6 +14,7 @@
     draw A B ...  the first sample is A, the second sample is B
 The answer to token ids is their sum, and a label is twice as likely as the next label.
 `seen()` returns the arguments of the last call of a function, in Python's notation;
+`called()` returns the names of the functions that R called since the last `called()`;
 `n_left()` returns the number of jobs that neither ended nor were cancelled.
 """
 
@@ -50,11 +51,18 @@ NAN = math.nan
 THOUGHT = Thought(text="Hm.", n_tokens=3, is_complete=True)
 
 _seen = {}
+_called = []
 _works = []
 
 
 def seen(name):
     return _seen.get(name)
+
+
+def called():
+    names = list(_called)
+    _called.clear()
+    return names
 
 
 def n_left():
@@ -686,6 +694,7 @@ def _recorded(name, function):
     @functools.wraps(function)
     def call(*args, **kwargs):
         _seen[name] = repr((*args, kwargs) if kwargs else args)
+        _called.append(name)
         if name == "call_start":
             _seen[args[0]] = repr(args[1])
         return function(*args, **kwargs)
