@@ -31,7 +31,7 @@ ERRORS = 0.05
 WANTED = (0.85, 0.9, 0.95)
 
 
-def numbers_of(found: lh.Validation) -> dict[str, tuple[float, float, float]]:
+def numbers_of(found: lh.types.Validation) -> dict[str, tuple[float, float, float]]:
     """Return values and intervals of the compared measures."""
     measured = found.accuracy
     named: dict[str, Any] = {
@@ -102,7 +102,9 @@ def coverage(
     ]
 
 
-def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list[str]:
+def selective(
+    found: lh.types.Validation, labels: list[str], truth: list[str]
+) -> list[str]:
     """Return table rows: texts for human coders, for each target accuracy.
 
     A row shows the number of these texts and the accuracy of all other labels.

@@ -51,7 +51,7 @@ def labelled(coded: lh.Coded, topics: list[str]) -> str:
     return "\n".join(lines)
 
 
-def validated(found: lh.Validation) -> str:
+def validated(found: lh.types.Validation) -> str:
     """Return a table of the accuracy of the labels, with intervals."""
     lines = ["| 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
     rows = {row[:2]: row for row in found.rows()}

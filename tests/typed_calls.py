@@ -47,5 +47,5 @@ def coding(context: lh.Context, frame: pd.DataFrame) -> None:
         frame, "text", lh.Codebook("Good or bad?", ["good", "bad"]), context
     )
     gold = lh.gold_sample(coded, 30, seed=1)
-    assert_type(lh.validate(coded, gold), lh.Validation)
-    assert_type(lh.estimate(coded, gold), lh.Estimates)
+    assert_type(lh.validate(coded, gold), lh.types.Validation)
+    assert_type(lh.estimate(coded, gold), lh.types.Estimates)

@@ -41,7 +41,7 @@ class Killer:
         # No kill at the very end, because the call could end before it.
         self._points = sorted(self._random.sample(range(N_PROMPTS * 9 // 10), N_KILLS))
 
-    def __call__(self, progress: lh.Progress) -> None:
+    def __call__(self, progress: lh.types.Progress) -> None:
         if self.n_kills == N_KILLS or progress.n_done < self._points[self.n_kills]:
             return
         actors = [

@@ -69,7 +69,7 @@ def test_a_journal_is_a_table(tmp_path: Path) -> None:
     empty = value(_r.journal_read(str(path)))
     journal.add(
         [
-            lh.JournalEntry(
+            lh.types.JournalEntry(
                 prompt="NUL \0",
                 text="a",
                 finish_reason="stop",

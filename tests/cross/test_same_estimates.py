@@ -33,7 +33,7 @@ def texts(n: int = 600) -> dict[str, list[Any]]:
     }
 
 
-def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.Estimates]:
+def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.types.Estimates]:
     b = "label == 'b' ~ party + age"
     return {
         "shares": lh.estimate(data, gold),

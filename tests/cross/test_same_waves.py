@@ -84,7 +84,7 @@ def samples(data: pd.DataFrame) -> dict[str, lh.GoldSample]:
     }
 
 
-def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.Estimates]:
+def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.types.Estimates]:
     b = "label == 'b' ~ party"
     part = data[data["party"] == "X"]
     return {

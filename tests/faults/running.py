@@ -81,7 +81,7 @@ class Caller:
         self.case = case
         self._kind = kind
         self._is_started = threading.Event()
-        self._started: list[lh.Job[Any] | lh.Handle] = []
+        self._started: list[lh.Job[Any] | lh.types.Handle] = []
 
     def cancel(self) -> None:
         self._is_started.wait()
@@ -118,7 +118,7 @@ class Caller:
             self._is_started.set()
 
 
-def _result(handle: lh.Handle, *, stream: bool) -> lh.Results:
+def _result(handle: lh.types.Handle, *, stream: bool) -> lh.Results:
     """Return the results of one submitted prompt."""
     pieces = []
     try:

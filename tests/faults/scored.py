@@ -58,7 +58,7 @@ def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
 
 
 def _is_failed_by_fault(
-    kind: Kind, case: Case, results: lh.ClassifyResults, i: int, n_struck: int
+    kind: Kind, case: Case, results: lh.types.ClassifyResults, i: int, n_struck: int
 ) -> bool:
     """Check a row."""
     prompt = case.prompts[i]

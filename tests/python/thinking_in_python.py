@@ -130,7 +130,7 @@ def generator(  # noqa: C901 - the abilities are functions of their own
 # ---- scores ----------------------------------------------------------------------------
 
 
-def classified(found: lh.ClassifyResults) -> list[Told]:
+def classified(found: lh.types.ClassifyResults) -> list[Told]:
     rows = []
     for i, error in enumerate(found.errors):
         if error is not None:
@@ -142,12 +142,12 @@ def classified(found: lh.ClassifyResults) -> list[Told]:
     return rows
 
 
-def classify(host: Any, behaviour: Behaviour, **more: Any) -> lh.ClassifyResults:
+def classify(host: Any, behaviour: Behaviour, **more: Any) -> lh.types.ClassifyResults:
     how = {**arguments(behaviour), **more}
     return lh.classify_parallel(host, list(behaviour.texts), LABELS, **how)
 
 
-def scored(found: lh.ScoreResults) -> list[Told]:
+def scored(found: lh.types.ScoreResults) -> list[Told]:
     rows = []
     for i, error in enumerate(found.errors):
         if error is not None:
@@ -162,7 +162,7 @@ def scored(found: lh.ScoreResults) -> list[Told]:
     return rows
 
 
-def score(host: Any, behaviour: Behaviour, **more: Any) -> lh.ScoreResults:
+def score(host: Any, behaviour: Behaviour, **more: Any) -> lh.types.ScoreResults:
     how = {**arguments(behaviour), **more}
     texts = list(behaviour.texts)
     return lh.score_parallel(host, texts, [LABELS] * len(texts), **how)

@@ -71,7 +71,7 @@ def progress() -> None:
     import llamaherd as lh  # noqa: PLC0415 - R's tries come first
 
     run("progress")
-    seen: list[lh.Progress] = []
+    seen: list[lh.types.Progress] = []
     shots = "Label the text. " * 20
     with lh.Model(MODEL) as model, lh.Context(model) as context:
         prompts = [f"{shots}Text {i}" for i in range(60)]

@@ -161,12 +161,12 @@ def _candidate(book: str, context: Any, settings: Any) -> CodebookCandidate:  # 
 _MAKERS: dict[str, Callable[..., Any]] = {
     "array": _array,
     "candidate": _candidate,
-    "choice": lh.CodebookChoice.from_json,
+    "choice": lh.types.CodebookChoice.from_json,
     "codebook": codebook,
     "coded": coded,
-    "comparison": lh.CodebookComparison.from_json,
+    "comparison": lh.types.CodebookComparison.from_json,
     "frame": frame,
     "gold": sample,
     "labels": labels,
-    "pairs": lh.PairComparison.from_json,
+    "pairs": lh.types.PairComparison.from_json,
 }

@@ -143,12 +143,12 @@ def _(found: lh.Calibration) -> Part:
 
 def calibration_apply(
     calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
-) -> lh.ClassifyResults:
+) -> lh.types.ClassifyResults:
     """Calibrate rows of probabilities."""
     made = lh.Calibration.from_json(calibration)
     made.check_names(names)
     values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
-    return lh.ClassifyResults(
+    return lh.types.ClassifyResults(
         names=tuple(names),
         probs=values,
         logprobs=values,

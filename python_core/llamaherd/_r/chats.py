@@ -32,7 +32,7 @@ def chat_create(
 
 def chat_ask(
     chat: lh.Chat, text: str | None, settings: Mapping[str, Any]
-) -> dict[str, lh.Reply]:
+) -> dict[str, lh.types.Reply]:
     """Submit a question, or the last one again for None; return its `reply` at once."""
     given = _settings(settings)
     if text is None:
@@ -40,7 +40,7 @@ def chat_ask(
     return {"reply": chat.stream(text, **given)}
 
 
-def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
+def chat_read(reply: lh.types.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
     """Wait for new pieces of an answer for at most `timeout_s` seconds."""
     done = reply.done()  # `done` is read before the pieces, so that no piece is missed
     pieces = reply.read(n_read, timeout_s)
@@ -51,7 +51,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
     }
 
 
-def chat_result(reply: lh.Reply) -> dict[str, Any]:
+def chat_result(reply: lh.types.Reply) -> dict[str, Any]:
     """Wait for the end of an answer and return its result."""
     result = reply.result()
     texts = ("text", "partial", "thinking")

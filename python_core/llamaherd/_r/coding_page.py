@@ -23,7 +23,7 @@ def _(found: CodingResult) -> Part:
     """Return `codes`: a sample, passages, or samples by field; or `columns` by name."""
     codes, notes = found
     made: dict[str, Part | None] = dict.fromkeys(("codes", "columns"))
-    if isinstance(codes, lh.GoldSample | lh.SpanCodes):
+    if isinstance(codes, lh.GoldSample | lh.types.SpanCodes):
         made["codes"] = form_of(codes)
     elif all(isinstance(each, lh.GoldSample) for each in codes.values()):
         made["codes"] = parts(**{name: form_of(each) for name, each in codes.items()})

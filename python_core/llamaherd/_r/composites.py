@@ -58,7 +58,7 @@ def _rows(rows: Sequence[Mapping[str, Any]], names: Iterable[str] = ()) -> Part:
 
 
 @form_of.register
-def _(found: lh.Robustness) -> Part:
+def _(found: lh.types.Robustness) -> Part:
     names, variants = found.names, found.variants
     known = {label for own in found.labels for label in own if label is not None}
     # With several labels per text, the levels are the combinations that occur.
@@ -111,7 +111,7 @@ def _column(values: Any, name: str) -> Part:  # noqa: ANN401 - an array or a lis
 
 
 @form_of.register
-def _(found: lh.CodebookComparison) -> Part:
+def _(found: lh.types.CodebookComparison) -> Part:
     made = {
         "summary": _rows(found.to_dicts()),
         "pairs": _rows(found.pairs()),
@@ -123,7 +123,7 @@ def _(found: lh.CodebookComparison) -> Part:
 
 
 @form_of.register
-def _(found: lh.CodebookChoice) -> Part:
+def _(found: lh.types.CodebookChoice) -> Part:
     made = {
         **fields(found, "name hash codebook"),
         "settings": {"type": "json", "value": json.dumps(found.settings)},
@@ -134,7 +134,7 @@ def _(found: lh.CodebookChoice) -> Part:
 
 
 @form_of.register
-def _(found: lh.Evaluation) -> Part:
+def _(found: lh.types.Evaluation) -> Part:
     value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
     measures = [dict(zip(COLUMNS, each, strict=True)) for each in found.validation.rows()]
     made = {
@@ -157,7 +157,7 @@ def _(found: lh.Evaluation) -> Part:
 
 
 @form_of.register
-def _(found: lh.PairComparison) -> Part:
+def _(found: lh.types.PairComparison) -> Part:
     bias = found.position_bias
     made = {
         "strengths": _rows(found.to_dicts(), STRENGTH_COLUMNS),

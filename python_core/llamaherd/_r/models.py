@@ -128,7 +128,7 @@ def fetch_start(source: str, options: Mapping[str, Any]) -> lh.Job[Path | None]:
 
 
 @form_of.register
-def _(found: lh.HardwareProfile) -> Part:
+def _(found: lh.types.HardwareProfile) -> Part:
     gpu: Any = found.gpus[0] if found.gpus else None
     numbers = {
         "ram_total": found.memory_bytes,

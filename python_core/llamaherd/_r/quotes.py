@@ -99,7 +99,7 @@ def columns_of_quotes(
 
 
 @form_of.register
-def _(found: lh.SpanCodes) -> Part:
+def _(found: lh.types.SpanCodes) -> Part:
     """Return a row for each passage, with positions that start at 1, and JSON."""
     rows = [{**row, "start": row["start"] + 1} for row in found.rows()]
     content = [
@@ -127,7 +127,7 @@ def spans_validate(
     spans: Sequence[str | None],
     content: str,
     options: Mapping[str, Any],
-) -> lh.SpanValidation:
+) -> lh.types.SpanValidation:
     """Validate passages."""
     model = span_codes(
         MarkedText(str(i), text, "model", _units(cell))
@@ -141,12 +141,12 @@ def spans_validate(
         for row in json.loads(content)
     )
     if not model.coders:
-        model = lh.SpanCodes({"model": {}}, {})
+        model = lh.types.SpanCodes({"model": {}}, {})
     return lh.validate_spans(model, gold, **options)
 
 
 @form_of.register
-def _(found: lh.SpanValidation) -> Part:
+def _(found: lh.types.SpanValidation) -> Part:
     rows = [{**row, "label": row["label"] or None} for row in found.to_dicts()]
     columns = "part measure label value low high n"
     return attributed(

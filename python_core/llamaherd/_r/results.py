@@ -136,7 +136,7 @@ def _(found: lh.Results) -> Part:
 
 
 @form_of.register
-def _(found: lh.ClassifyResults) -> Part:
+def _(found: lh.types.ClassifyResults) -> Part:
     names, between = found.names, found.between
     columns = [factor(found.labels, names, "label")]
     columns += [
@@ -161,7 +161,7 @@ def _(found: lh.ClassifyResults) -> Part:
 
 
 @form_of.register
-def _(found: lh.ScoreResults) -> Part:
+def _(found: lh.types.ScoreResults) -> Part:
     """Return a row for each continuation; NA after a failure."""
     places = [(i, j) for i, n in enumerate(found.n_given) for j in range(n)]
     made = found.continuations
@@ -182,7 +182,7 @@ def _(found: lh.ScoreResults) -> Part:
 
 
 @form_of.register
-def _(found: lh.PerplexityResults) -> Part:
+def _(found: lh.types.PerplexityResults) -> Part:
     known = zip(found.n_tokens, found.token_logprobs, strict=True)
     counts = [None if own is None else n for n, own in known]
     columns = [vector("number", found.perplexity, "perplexity")]
@@ -294,7 +294,7 @@ def _errors(errors: Any) -> Part:  # noqa: ANN401 - texts or None
 
 def _task_table(
     columns: Sequence[Part],
-    found: lh.ClassifyResults | lh.ScoreResults | lh.PerplexityResults,
+    found: lh.types.ClassifyResults | lh.types.ScoreResults | lh.types.PerplexityResults,
     n: int | None = None,
     **attributes: Part | None,
 ) -> Part:

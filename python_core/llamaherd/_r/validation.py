@@ -51,7 +51,7 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> CoderAgreement:
 
 def validate(
     coded: Mapping[str, Any], gold: Mapping[str, Any], options: Mapping[str, Any]
-) -> lh.Validation:
+) -> lh.types.Validation:
     """Validate labels.
 
     Args:
@@ -92,7 +92,7 @@ def validate(
 
 
 @form_of.register
-def _(found: lh.Validation) -> Part:
+def _(found: lh.types.Validation) -> Part:
     kappas = [
         {"model_a": "model", "model_b": "people", "kappa": each.value}
         | {"observed": each.observed, "expected": each.expected}
@@ -143,7 +143,7 @@ def _(found: lh.Validation) -> Part:
     return r_object("validation", made, page=page, json=_json(found))
 
 
-def _label_rows(found: lh.Validation) -> list[dict[str, Any]]:
+def _label_rows(found: lh.types.Validation) -> list[dict[str, Any]]:
     """Return a row for each label, with scores and their limits."""
     rows = []
     for scores in found.accuracy.per_label:
@@ -156,7 +156,7 @@ def _label_rows(found: lh.Validation) -> list[dict[str, Any]]:
     return rows
 
 
-def _json(found: lh.Validation) -> str:
+def _json(found: lh.types.Validation) -> str:
     """Return the validation as JSON, without the data of single texts."""
     told = {name: v for name, v in found.to_dict().items() if name != "confidence"}
     told["wrong"] = [{**each, "text": None} for each in told["wrong"]]
@@ -219,7 +219,7 @@ def _(found: CoderAgreement) -> Part:
     return _agreement_table(found)
 
 
-def _of_texts(found: lh.Validation, some: Sequence[Agreement]) -> Part | None:
+def _of_texts(found: lh.types.Validation, some: Sequence[Agreement]) -> Part | None:
     """Return the coefficients of a validation; None without any."""
     if not some:
         return None
@@ -241,7 +241,7 @@ def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | 
     return {**made, "columns": [*of, *made["columns"]]}
 
 
-def _by_label(found: lh.Validation) -> Part | None:
+def _by_label(found: lh.types.Validation) -> Part | None:
     """Return agreement by label; None with one label per text."""
     rows = [
         (str(of.label), between, each)
@@ -252,7 +252,7 @@ def _by_label(found: lh.Validation) -> Part | None:
     return _grouped(rows, "label", "between")
 
 
-def _pairs(found: lh.Validation) -> Part | None:
+def _pairs(found: lh.types.Validation) -> Part | None:
     """Return agreement by pair of coders; None for one coder."""
     rows = [
         (pair.first, pair.second, each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from llamaherd.calls.asks.requests import parsing, tokens_or_problem
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import sha256_of
+from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.schedule.shards import plan_shards
 from llamaherd.tables.stored import STREAM, delimiter_of, readable
 from llamaherd.tables.table import FirstRows
@@ -165,10 +167,11 @@ def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[ar
     """Yield the tokens of each row's prompt; no tokens for a row that fails."""
     chat = spec.chat and spec.task != "annotate"  # prompts of a codebook share a prefix
     parse = parsing("auto", chat=chat)
+    tokenize = partial(prompt_tokens, model, parse_special=parse)
     rendering = spec.chat_options if chat else {}
     options = PromptOptions(chat=chat, system=spec.system, **rendering)
     n = 0
     for part in _prompts(spec, table, size):
         for text in rendered(model, part, options):
-            yield tokens_or_problem(model, f"prompts[{n}]", text, parse)[0]
+            yield tokens_or_problem(model, f"prompts[{n}]", text, tokenize)[0]
             n += 1

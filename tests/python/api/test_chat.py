@@ -125,14 +125,14 @@ def test_ctrl_c_ends_the_answer_alone(
 ) -> None:
     chat = lh.chat(roomy, **ENDLESS)
     other = roomy.submit("B", **LONG)
-    result = lh.Reply.result
+    result = lh.types.Reply.result
 
-    def pressed(reply: lh.Reply) -> lh.Result:
-        monkeypatch.setattr(lh.Reply, "result", result)
+    def pressed(reply: lh.types.Reply) -> lh.Result:
+        monkeypatch.setattr(lh.types.Reply, "result", result)
         signal.raise_signal(signal.SIGINT)
         return reply.result()
 
-    monkeypatch.setattr(lh.Reply, "result", pressed)
+    monkeypatch.setattr(lh.types.Reply, "result", pressed)
     with pytest.raises(lh.Interrupted) as caught:
         chat.ask("One")
     (cancelled,) = caught.value.results

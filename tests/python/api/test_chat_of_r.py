@@ -41,7 +41,7 @@ def chat_of(context: lh.Context, turns: list[dict[str, Any]] | None = None) -> l
     return value(_r.chat_create(context, "S", turns or [], SETTINGS))["python"]
 
 
-def read(reply: lh.Reply) -> str:
+def read(reply: lh.types.Reply) -> str:
     texts: list[str] = []
     done = False
     while not done:

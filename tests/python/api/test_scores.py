@@ -88,7 +88,7 @@ def test_readings_of_one_name_add_up(context: lh.Context) -> None:
 def test_normalizations_are_what_they_say(context: lh.Context) -> None:
     labels = ["good", "not good at all"]
 
-    def scores(normalize: lh.core.scores.Normalize) -> lh.ClassifyResults:
+    def scores(normalize: lh.core.scores.Normalize) -> lh.types.ClassifyResults:
         return lh.classify_parallel(context, PROMPTS, labels, normalize=normalize)
 
     plain = scores("sum")
@@ -229,7 +229,7 @@ def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
     )
     with pytest.raises(lh.GenerationError, match=r"prompts\[1\] failed") as caught:
         lh.classify_parallel(context, prompts, ["a", "b"], on_error="stop")
-    assert isinstance(caught.value.results, lh.ClassifyResults)
+    assert isinstance(caught.value.results, lh.types.ClassifyResults)
     assert len(caught.value.results) == 5
 
 
@@ -254,9 +254,9 @@ def test_labels_that_are_the_same_tokens_are_refused(context: lh.Context) -> Non
 def test_without_its_prior_no_prompt_has_probabilities(
     context: lh.Context, on_error: lh.run.call.OnError
 ) -> None:
-    seen: list[lh.Progress] = []
+    seen: list[lh.types.Progress] = []
 
-    def run(prompts: list[str], pmi_prompt: str) -> lh.ClassifyResults:
+    def run(prompts: list[str], pmi_prompt: str) -> lh.types.ClassifyResults:
         own = {"normalize": "pmi", "pmi_prompt": pmi_prompt, "on_error": on_error}
         return lh.classify_parallel(
             context, prompts, ["good", "bad"], progress=seen.append, **own
@@ -282,7 +282,7 @@ def test_without_its_prior_no_prompt_has_probabilities(
 def test_the_prompt_of_a_prior_is_in_no_count(
     context: lh.Context, tmp_path: Path
 ) -> None:
-    seen: list[lh.Progress] = []
+    seen: list[lh.types.Progress] = []
     own = {"normalize": "pmi", "pmi_prompt": PROMPTS[0], "progress": seen.append}
     own["journal"] = tmp_path / "journal.sqlite"
 
@@ -403,7 +403,7 @@ def test_scores_of_earlier_versions_are_not_read(
 
 
 def test_a_job_tells_how_far_it_is_and_may_be_cancelled(context: lh.Context) -> None:
-    seen: list[lh.Progress] = []
+    seen: list[lh.types.Progress] = []
     many = [f"{i}: {prompt}" for i in range(20) for prompt in PROMPTS]
     lh.classify_parallel(context, many, ["good", "very bad"], progress=seen.append)
     assert seen[-1].n_done == seen[-1].n_total == 40

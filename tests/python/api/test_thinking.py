@@ -132,7 +132,7 @@ def test_max_tokens_is_of_the_answer_and_the_budget_of_the_thought(
 def test_thoughts_beside_plain_prompts_are_as_alone(context: lh.Context) -> None:
     budgets = [None, 0, 1, 9, None, 4]
 
-    def submitted(i: int) -> lh.Handle:
+    def submitted(i: int) -> lh.types.Handle:
         return context.submit(
             f"Say {i}.",
             chat=True,

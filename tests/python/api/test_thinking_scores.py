@@ -102,7 +102,7 @@ def test_equal_to_a_thought_and_scores_in_two_calls(context: lh.Context) -> None
 def test_several_thoughts_give_mean_and_spread(
     context: lh.Context, tmp_path: Path
 ) -> None:
-    def found(journal: Path | None = None, **more: Any) -> lh.ClassifyResults:
+    def found(journal: Path | None = None, **more: Any) -> lh.types.ClassifyResults:
         how = {"thinking": BUDGET, "n_thoughts": 3, "journal": journal, **CHAT, **more}
         return lh.classify_parallel(context, ASKED, ["Yes", "No"], **how)
 

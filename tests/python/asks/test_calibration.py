@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 NAN = math.nan
 
 
-def results(probs: list[list[float]]) -> lh.ClassifyResults:
+def results(probs: list[list[float]]) -> lh.types.ClassifyResults:
     values = np.array(probs)
-    return lh.ClassifyResults(
+    return lh.types.ClassifyResults(
         names=("yes", "no"),
         probs=values,
         logprobs=np.log(values / 2),

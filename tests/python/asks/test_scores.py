@@ -15,10 +15,10 @@ from llamaherd.engine.core.errors import Failure
 NAN = math.nan
 
 
-def results(probs: list[list[float]]) -> lh.ClassifyResults:
+def results(probs: list[list[float]]) -> lh.types.ClassifyResults:
     values = np.array(probs, dtype=float).reshape(-1, 3)
     failed = np.isnan(values).any(axis=1)
-    return lh.ClassifyResults(
+    return lh.types.ClassifyResults(
         names=("a", "b", "c"),
         probs=values,
         logprobs=np.log(np.maximum(values * 0.5, 1e-300)),
@@ -45,7 +45,7 @@ def test_rows_say_what_they_should() -> None:
 
 def test_no_prompts_are_no_rows() -> None:
     found = results([[0.5, 0.5, 0.0]])
-    empty = lh.ClassifyResults(
+    empty = lh.types.ClassifyResults(
         names=found.names,
         probs=found.probs[:0],
         logprobs=found.logprobs[:0],
@@ -59,7 +59,7 @@ def test_no_prompts_are_no_rows() -> None:
 
 
 def test_perplexity_by_hand() -> None:
-    found = lh.PerplexityResults(
+    found = lh.types.PerplexityResults(
         tokens=[[1, 2, 3], []],
         token_logprobs=[np.log([0.5, 0.125]), None],
         errors=[None, "empty"],
@@ -85,8 +85,8 @@ def test_data_frames_have_a_column_for_each_label() -> None:
 
 
 def test_data_frames_of_continuations_have_a_row_for_each() -> None:
-    one = lh.Continuation(text=" x", tokens=[4], token_logprobs=np.log([0.5]))
-    found = lh.ScoreResults(
+    one = lh.types.Continuation(text=" x", tokens=[4], token_logprobs=np.log([0.5]))
+    found = lh.types.ScoreResults(
         continuations=[[one, one], None],
         n_given=[2, 1],
         errors=[None, "bad"],
@@ -98,7 +98,7 @@ def test_data_frames_of_continuations_have_a_row_for_each() -> None:
     assert rows["error"].dropna().to_dict() == {2: "bad"}
     assert found.logprob == [[math.log(0.5)] * 2, None]
     assert "2 prompts, 1 failed" in repr(found)
-    texts = lh.PerplexityResults(
+    texts = lh.types.PerplexityResults(
         tokens=[[1, 2]],
         token_logprobs=[np.log([0.5])],
         errors=[None],
@@ -115,9 +115,9 @@ def test_types_of_columns_do_not_depend_on_the_results() -> None:
     assert len(none.to_pandas()) == 0
     for other in (failed, none):
         assert other.to_pandas().dtypes.to_dict() == answered.to_pandas().dtypes.to_dict()
-    one = lh.Continuation(text=" x", tokens=[4], token_logprobs=np.log([0.5]))
+    one = lh.types.Continuation(text=" x", tokens=[4], token_logprobs=np.log([0.5]))
     tables = [
-        lh.ScoreResults(
+        lh.types.ScoreResults(
             continuations=each,
             n_given=[1] * len(each),
             errors=[None if found else Failure("bad", "failed") for found in each],

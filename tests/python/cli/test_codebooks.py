@@ -48,7 +48,7 @@ def test_from_a_sheet_to_an_evaluation(
     assert main(["codebooks", "compare", gold, *books, *out]) == 0
     assert "2 candidates, 24 texts of select" in capsys.readouterr().out
     stored = (tmp_path / "comparison.json").read_text(encoding="utf-8")
-    assert lh.CodebookComparison.from_json(stored).names == ("one", "two")
+    assert lh.types.CodebookComparison.from_json(stored).names == ("one", "two")
     best = ["codebooks", "best", "comparison.json", "--name", "two", "-o", "choice.json"]
     assert main(best) == 0
     assert "'two' of 2 candidates" in capsys.readouterr().out

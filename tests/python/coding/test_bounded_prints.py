@@ -43,33 +43,33 @@ def codebook() -> lh.Codebook:
     return lh.Codebook("Which?", few, examples=examples)
 
 
-def estimates() -> lh.Estimates:
+def estimates() -> lh.types.Estimates:
     values = {"estimate": 0.5, "std_error": 0.1, "low": 0.3, "high": 0.7}
     rows = tuple(
         Estimate(outcome="yes", term="share", group=name, method=method, **values)
         for method in METHODS
         for name in NAMES
     )
-    return lh.Estimates(
+    return lh.types.Estimates(
         rows=rows, model="mean", formula=None, level=0.95, target="texts", n_texts=N,
         n_gold=N, design="simple", grouped_by=("age",),
     )  # fmt: skip
 
 
-def robustness() -> lh.Robustness:
+def robustness() -> lh.types.Robustness:
     few = NAMES[:60]
     book = lh.Codebook("Which?", few)
     variants = [Variant(name=f"variant {i}", codebook=book) for i in range(25)]
     return compared(variants, [few] * 25, list(range(60)), [{} for _ in variants])
 
 
-def validation(n_coders: int) -> lh.Validation:
+def validation(n_coders: int) -> lh.types.Validation:
     few = NAMES[:60]
     coders = {f"coder {i}": few for i in range(n_coders)}
     return lh.validate(few, coders if n_coders > 1 else few[::-1])
 
 
-def comparison() -> lh.CodebookComparison:
+def comparison() -> lh.types.CodebookComparison:
     candidates = [
         ComparedCandidate(
             name=name, hash=name, codebook={"examples": [1] * i}, settings={}, model={},
@@ -81,14 +81,14 @@ def comparison() -> lh.CodebookComparison:
         PairedDifference(first=0, second=i, value=0.0, low=-0.1, high=0.1, differ=0.1)
         for i in range(1, 100)
     )
-    return lh.CodebookComparison(
+    return lh.types.CodebookComparison(
         candidates=tuple(candidates), differences=differences, measure="accuracy",
         level=0.95, adjust="none", n=N, ids=tuple(NAMES), codes_sha256="",
         split_sha256="",
     )  # fmt: skip
 
 
-def pairs() -> lh.PairComparison:
+def pairs() -> lh.types.PairComparison:
     strengths = tuple(
         TextStrength(
             name=name, text=name, strength=0.0, std_error=0.1, low=-0.2, high=0.2,
@@ -96,7 +96,7 @@ def pairs() -> lh.PairComparison:
         )
         for i, name in enumerate(NAMES)
     )  # fmt: skip
-    return lh.PairComparison(
+    return lh.types.PairComparison(
         strengths=strengths, pairs=(), question="Which?", level=0.95, design="random",
         seed=1, position_bias=ONE, consistent=0.9, reliability=0.5, dispersion=1.0, df=9,
         n_parts=1, is_converged=True, correlations=(),
@@ -111,9 +111,9 @@ def coded() -> lh.Coded:
     )  # fmt: skip
 
 
-def reproduction() -> lh.Reproduction:
+def reproduction() -> lh.types.Reproduction:
     changed = tuple(Changed(row=i, then="a", now="b") for i in range(N))
-    return lh.Reproduction(
+    return lh.types.Reproduction(
         n=N, n_same=0, n_same_labels=0, has_probs=False, largest_difference=0.0,
         changed=changed, is_deterministic=True, versions={}, coded=coded(),
     )  # fmt: skip
@@ -142,8 +142,10 @@ def dawid_skene() -> DawidSkene:
     )  # fmt: skip
 
 
-def spans() -> lh.SpanValidation:
-    return lh.SpanValidation({("people", "f1", name): ONE for name in NAMES}, (), 0.95)
+def spans() -> lh.types.SpanValidation:
+    return lh.types.SpanValidation(
+        {("people", "f1", name): ONE for name in NAMES}, (), 0.95
+    )
 
 
 PRINTED: dict[str, Callable[[], Any]] = {

@@ -259,7 +259,7 @@ def test_too_little_memory_is_an_error(
 
 
 def test_progress_is_told(minilm: lh.Model) -> None:
-    seen: list[lh.EmbedProgress] = []
+    seen: list[lh.types.EmbedProgress] = []
     lh.embed_parallel(minilm, ["a", "", "b"], progress=seen.append)
     assert (seen[-1].n_done, seen[-1].n_failed, seen[-1].n_total) == (3, 1, 3)
     lh.embed_parallel(minilm, ["a"], progress=True)
@@ -269,7 +269,7 @@ def test_progress_is_told(minilm: lh.Model) -> None:
 def test_ctrl_c_keeps_what_is_done(smollm2: lh.Model) -> None:
     texts = [f"{i} " * 300 for i in range(400)]
 
-    def press(progress: lh.EmbedProgress) -> None:
+    def press(progress: lh.types.EmbedProgress) -> None:
         if 0 < progress.n_done < 300:
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -60,7 +60,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(
     journal = tmp_path / "run.sqlite"
     prompts = [f"Word {i}" for i in range(N_PROMPTS)]
     chance = random.Random(4)
-    stored: dict[str, lh.JournalEntry] = {}
+    stored: dict[str, lh.types.JournalEntry] = {}
     n_cut = 0
     for _ in range(N_KILLS):
         process = start(smollm2_path, journal)

@@ -206,7 +206,7 @@ class PressedError(Exception):
 def test_ctrl_c_leaves_nothing(
     smollm2_q4_1_path: Path, tmp_path: Path, step: str, kind: type[BaseException]
 ) -> None:
-    def press(progress: lh.OptimizeProgress) -> None:
+    def press(progress: lh.types.OptimizeProgress) -> None:
         if progress.step == step:
             raise kind
 

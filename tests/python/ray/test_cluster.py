@@ -80,7 +80,7 @@ def test_an_actor_that_is_killed_loses_nothing(
     killed = psutil.Process(actors.actors[0].pid)
     journal = tmp_path / "a.journal"
 
-    def kill(progress: lh.Progress) -> None:
+    def kill(progress: lh.types.Progress) -> None:
         if progress.n_done > 20 and killed.is_running():
             killed.kill()
             killed.wait(60)
@@ -141,7 +141,7 @@ def test_an_encoder_makes_vectors_although_its_actor_dies(
 def test_ctrl_c_keeps_what_is_finished(actors: Cluster) -> None:
     prompts = [f"{i}" for i in range(900)]
 
-    def interrupt(progress: lh.Progress) -> None:
+    def interrupt(progress: lh.types.Progress) -> None:
         if progress.n_done:
             signal.raise_signal(signal.SIGINT)
 

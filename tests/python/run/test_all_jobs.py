@@ -45,7 +45,7 @@ GATES: dict[str, tuple[Any, str]] = {
     "fetch": (download, "download"),
     "cluster": (hosts, "Cluster"),
 }
-CLASSES = {"embed": lh.EmbedJob, "optimize": lh.OptimizeJob}
+CLASSES = {"embed": lh.types.EmbedJob, "optimize": lh.types.OptimizeJob}
 
 
 class Gate:

@@ -49,7 +49,7 @@ def one_round(
     # Times are steps of a call that is not cancelled. The loop's thread cancels others
     # when it reports a piece of this call, so that no slow machine matters.
     moments = [(draw.randrange(MAX_TOKENS), i) for i in leaving]
-    handles: list[lh.Handle] = []
+    handles: list[lh.types.Handle] = []
 
     def cancel_due() -> None:
         n_steps = handles[stays]._n_chars // 4  # about

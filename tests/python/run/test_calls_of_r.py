@@ -217,7 +217,7 @@ def test_pairs_are_stored_as_json(context: lh.Context) -> None:
         "compare_pairs", texts=dict(zip("abc", TEXTS, strict=False)), question="Which?",
         context=context, settings={},
     )  # fmt: skip
-    stored = lh.PairComparison.from_json(found["json"])
+    stored = lh.types.PairComparison.from_json(found["json"])
     assert stored.to_json() == found["json"]
     assert str(stored).splitlines()[1:] == found["page"][1:]
     assert part(found, "position_bias")["names"] == ["value", "low", "high"]
@@ -229,7 +229,7 @@ def test_pairs_are_stored_as_json(context: lh.Context) -> None:
     assert plain(rows)["measure"] == ["pearson", "spearman"]
     for text in ("{}", "[1]", '{"llamaherd_pairs": 2}', "no"):
         with pytest.raises(lh.ArgumentError, match="not a stored comparison"):
-            lh.PairComparison.from_json(text)
+            lh.types.PairComparison.from_json(text)
 
 
 def test_plain_values_stay_as_they_are() -> None:

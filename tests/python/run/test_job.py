@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_engine import FakeEngine
 from journalled import SIZES, FakeContext
-from llamaherd import ContextClosedError, Interrupted, Progress
+from llamaherd import ContextClosedError, Interrupted
 from llamaherd.calls.api import running as slow_file
 from llamaherd.calls.api.running import MANY, none_answered, note_slow_file, run_to_end
 from llamaherd.calls.run.call import Call
@@ -24,6 +24,7 @@ from llamaherd.engine.core.progress import reporter
 from llamaherd.engine.core.request import Request
 from llamaherd.engine.core.words import R, spoken_in
 from llamaherd.engine.loop import threads
+from llamaherd.types import Progress
 from stepping import Stepping
 from waiting import wait_until
 

@@ -93,7 +93,7 @@ def split_sample() -> lh.GoldSample:
         return lh.gold_split(sample, 1 / 3, 1 / 3, 1 / 3, seed=2)
 
 
-def compared(context: lh.Context, progress: Any) -> lh.CodebookComparison:
+def compared(context: lh.Context, progress: Any) -> lh.types.CodebookComparison:
     tried = {"one": BOOK, "other": lh.Codebook("Say which.", ["a", "b"])}
     return lh.compare_codebooks(MANY, tried, split_sample(), context, progress=progress)
 
@@ -139,24 +139,24 @@ ANSWERS: dict[type, Callable[[Any], list[Any]]] = {
     lh.Results: lambda found: [
         each.tokens for own in found.samples for each in own if each.is_finished
     ],
-    lh.ClassifyResults: lambda found: [
+    lh.types.ClassifyResults: lambda found: [
         row.tolist() for row in found.probs if np.isfinite(row).all()
     ],
-    lh.ScoreResults: lambda found: [
+    lh.types.ScoreResults: lambda found: [
         own[0].token_logprobs.tolist() for own in found.continuations if own
     ],
-    lh.PerplexityResults: lambda found: [
+    lh.types.PerplexityResults: lambda found: [
         own.tolist() for own in found.token_logprobs if own is not None
     ],
-    lh.Embeddings: lambda found: [
+    lh.types.Embeddings: lambda found: [
         row.tolist() for row in found.vectors if np.isfinite(row).all()
     ],
     lh.Coded: lambda found: [label for label in found.labels if label is not None],
-    lh.PairComparison: lambda found: [
+    lh.types.PairComparison: lambda found: [
         (pair.first, pair.second, pair.log_odds) for pair in found.pairs
     ],
-    lh.Robustness: lambda found: [label for own in found.labels for label in own],
-    lh.CodebookComparison: lambda found: [
+    lh.types.Robustness: lambda found: [label for own in found.labels for label in own],
+    lh.types.CodebookComparison: lambda found: [
         label for own in found.candidates for label in own.labels
     ],
 }

@@ -25,8 +25,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
     "read",
     [
         lh.Calibration.from_json,
-        lh.CodebookChoice.from_json,
-        lh.CodebookComparison.from_json,
+        lh.types.CodebookChoice.from_json,
+        lh.types.CodebookComparison.from_json,
         lh.GoldSample.from_json,
         spans_of_cell,
     ],

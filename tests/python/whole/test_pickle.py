@@ -33,8 +33,15 @@ RESULT = lh.Result(
     seed=2**32 - 1,
 )
 RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
-STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob, lh.EmbedJob}
-STAY |= {lh.Chat, lh.Reply, lh.RemoteEngine}
+STAY = {
+    lh.Model,
+    lh.Context,
+    lh.types.Handle,
+    lh.Job,
+    lh.types.OptimizeJob,
+    lh.types.EmbedJob,
+}
+STAY |= {lh.Chat, lh.types.Reply, lh.RemoteEngine}
 EXAMPLES: dict[object, object] = {  # values by the names of types
     "int": 3,
     "float": 0.5,
@@ -60,7 +67,9 @@ def example(cls: type) -> Any:
         lh.Results: lambda: RESULTS,
         lh.Result: lambda: RESULT,
         lh.Interrupted: lambda: lh.Interrupted(RESULTS),
-        lh.Embeddings: lambda: lh.Embeddings(np.ones((1, 2)), [None], lh.EmbedStats()),
+        lh.types.Embeddings: lambda: lh.types.Embeddings(
+            np.ones((1, 2)), [None], lh.types.EmbedStats()
+        ),
         lh.Codebook: lambda: lh.Codebook("Which?", ["a", "b"], examples=[("x", "a")]),
         lh.SamplingParams: lambda: lh.SamplingParams(stop="x", choices={"b", "a"}),
     }
@@ -81,7 +90,7 @@ def example(cls: type) -> Any:
 
 
 def public_classes() -> list[type]:
-    public = [getattr(lh, name) for name in lh.__all__]
+    public = [*(getattr(lh, name) for name in lh.__all__), *vars(lh.types).values()]
     classes = [cls for cls in public if inspect.isclass(cls)]
     return [cls for cls in classes if not is_typeddict(cls)]  # nothing but dicts
 

@@ -155,7 +155,7 @@ def test_scores_continue_when_their_call_leaves_a_pool(
     prompts = [f"{i} of them " + "and then " * (40 + i % 7) for i in range(40)]
     with lh.Context(plain, n_threads=1, kv_layout="per_sequence") as context:
         expected = lh.classify_parallel(context, prompts, words)
-    jobs: list[lh.Job[lh.ClassifyResults]] = []
+    jobs: list[lh.Job[lh.types.ClassifyResults]] = []
     with lh.Context(plain, n_threads=1) as context:
         for _ in range(2):
             for handle in submit_coding(context):

@@ -107,7 +107,7 @@ def test_a_prompt_that_fails_fails_with_all_its_samples(context: lh.Context) -> 
 
 
 def test_progress_counts_samples(context: lh.Context) -> None:
-    seen: list[lh.Progress] = []
+    seen: list[lh.types.Progress] = []
     out = lh.generate_parallel(context, ["Hello"], n=3, progress=seen.append, **SETTINGS)
     assert len(out) == 1
     assert (seen[-1].n_done, seen[-1].n_total) == (3, 3)

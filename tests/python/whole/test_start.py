@@ -56,6 +56,12 @@ def test_a_public_module_may_be_the_first_name_that_is_used() -> None:
         run(f"import llamaherd as lh\nassert lh.{name}.__all__")
 
 
+def test_classes_of_results_are_in_a_module_of_their_own() -> None:
+    assert lh.types.Vote.__name__ == "Vote"
+    with pytest.warns(DeprecationWarning, match=r"is now llamaherd\.types\.Vote"):
+        assert getattr(lh, "Vote") is lh.types.Vote  # noqa: B009
+
+
 def test_help_shows_functions_and_classes() -> None:
     page = pydoc.render_doc(lh, renderer=pydoc.plaintext)
     assert "Many prompts at once through one llama.cpp context" in page

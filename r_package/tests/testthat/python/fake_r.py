@@ -316,7 +316,7 @@ def start_classify(context, prompts, *, labels, thinking=None, n_thoughts=1, **o
         good = np.array([reason == "stop" for reason in reasons], dtype=bool)[:, None]
         thoughts = tuple((THOUGHT,) * n_thoughts if each else () for each in good)
         spread = np.where(good, 0.1 * np.arange(len(names)), NAN)
-        return lh.ClassifyResults(
+        return lh.types.ClassifyResults(
             names=names,
             probs=np.where(good, probs, NAN),
             logprobs=np.where(good, np.log(probs / 2), NAN),
@@ -342,7 +342,7 @@ def start_score(context, prompts, continuations, *, thinking=None, **options):
             [_continuation(text) for text in own] if each else None
             for own, each in zip(continuations, good, strict=True)
         ]
-        return lh.ScoreResults(
+        return lh.types.ScoreResults(
             continuations=made,
             n_given=list(map(len, continuations)),
             errors=list(errors),
@@ -369,7 +369,7 @@ def start_perplexity(context, texts, **options):
     def make(n_done):
         _, errors, reasons = _answers(texts, n_done)
         pairs = list(zip(texts, reasons, strict=True))
-        return lh.PerplexityResults(
+        return lh.types.PerplexityResults(
             tokens=[[1] * (len(text) + 1) for text in texts],
             token_logprobs=[_row(text) if end == "stop" else None for text, end in pairs],
             errors=list(errors),

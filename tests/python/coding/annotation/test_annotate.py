@@ -278,7 +278,7 @@ def test_ctrl_c_keeps_what_is_done(
             wait_until(lambda: call._is_cancelled)
         return prepared(call, texts)
 
-    def stop(progress: lh.Progress) -> None:
+    def stop(progress: lh.types.Progress) -> None:
         if progress.n_done >= 3:
             raise KeyboardInterrupt
 

@@ -34,7 +34,7 @@ def test_blocks_are_one_call(
 ) -> None:
     whole = lh.annotate(DATA, "text", TOPICS, context)
     monkeypatch.setattr(coding, "BLOCK", 2)
-    told: list[lh.Progress] = []
+    told: list[lh.types.Progress] = []
     blocks = lh.annotate(DATA, "text", TOPICS, context, progress=told.append)
     assert blocks.labels == whole.labels
     np.testing.assert_allclose(blocks.probs, whole.probs, atol=1e-3)

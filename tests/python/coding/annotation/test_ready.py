@@ -16,7 +16,7 @@ NAMES = [each.name for each in LISTED]
 
 @pytest.mark.parametrize("ready", LISTED, ids=NAMES)
 def test_each_is_a_codebook_that_a_file_keeps(
-    ready: lh.ReadyCodebook, tmp_path: Path
+    ready: lh.types.ReadyCodebook, tmp_path: Path
 ) -> None:
     book = lh.ready_codebook(ready.name, "taxes" if ready.needs_target else None)
     assert "{" not in str(book.to_dict()).replace("{'", "").replace("{}", "")

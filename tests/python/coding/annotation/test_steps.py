@@ -187,7 +187,7 @@ def test_the_model_is_calibrated_once(context: lh.Context, encoder: lh.Model) ->
 def test_a_larger_model_labels_what_the_first_is_unsure_of(
     context: lh.Context, plain: lh.Coded, larger: Path
 ) -> None:
-    told: list[lh.Progress] = []
+    told: list[lh.types.Progress] = []
     found = lh.annotate(
         DATA, "text", TOPICS, context, larger=larger, unsure=0.2, progress=told.append
     )

@@ -24,13 +24,13 @@ def study(seed: int = 1, rare: float = 0.1) -> tuple[dict[str, Any], list[str]]:
     return data, codes.tolist()
 
 
-def estimated(data: dict[str, Any], gold: Any, **options: Any) -> lh.Estimates:
+def estimated(data: dict[str, Any], gold: Any, **options: Any) -> lh.types.Estimates:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return lh.estimate(data, gold, by="group", label="label", **options)
 
 
-def row_of(found: lh.Estimates, method: str, group: str) -> lh.Estimate:
+def row_of(found: lh.types.Estimates, method: str, group: str) -> lh.types.Estimate:
     (row,) = [r for r in found.by(method) if r.group == group]  # type: ignore[arg-type]
     return row
 

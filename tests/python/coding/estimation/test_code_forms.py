@@ -37,7 +37,7 @@ def data() -> pd.DataFrame:
     return frame
 
 
-def numbers(found: lh.Estimates) -> list[tuple[float, ...]]:
+def numbers(found: lh.types.Estimates) -> list[tuple[float, ...]]:
     rows = [row for row in found.rows if not math.isnan(row.estimate)]
     return [(row.estimate, row.std_error, row.low, row.high) for row in rows]
 

@@ -54,7 +54,7 @@ def gold(data: pd.DataFrame = DATA, **options: Any) -> lh.GoldSample:
     return drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
 
 
-def value(found: lh.Estimates, method: str, **wanted: str) -> lh.Estimate:
+def value(found: lh.types.Estimates, method: str, **wanted: str) -> lh.types.Estimate:
     rows = [
         row
         for row in found.by(method)

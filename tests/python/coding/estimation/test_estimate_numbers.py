@@ -34,7 +34,7 @@ def sample(label: str = "label") -> lh.GoldSample:
     return drawn.with_codes([int(TRUTH[i]) for i in drawn.rows])
 
 
-def of(found: lh.Estimates, method: str) -> lh.Estimate:
+def of(found: lh.types.Estimates, method: str) -> lh.types.Estimate:
     (row,) = found.by(method)  # type: ignore[arg-type]
     return row
 

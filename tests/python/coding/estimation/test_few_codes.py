@@ -35,7 +35,7 @@ def used(rows: np.ndarray, n_texts: int) -> GoldUsed:
 
 def shares(
     label: np.ndarray, code: np.ndarray, rows: np.ndarray, target: str = "population"
-) -> dict[str, lh.Estimate]:
+) -> dict[str, lh.types.Estimate]:
     n_texts = len(label)
     settings = FitSettings(
         gold=used(rows, n_texts), methods=("dsl", "ppi", "gold"), level=0.95,

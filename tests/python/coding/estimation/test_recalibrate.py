@@ -285,7 +285,7 @@ def test_other_functions_take_the_result() -> None:
         lh.report(BETTER, "report.html")
     assert caught.value.code == "no_record"
     part = BETTER[[2, 0]]
-    assert isinstance(part, lh.Recalibrated)
+    assert isinstance(part, lh.types.Recalibrated)
     assert part.labels == [BETTER.labels[2], BETTER.labels[0]]
     assert part.original.labels == [DATA["label"][2], DATA["label"][0]]
     assert part.folds == [BETTER.folds[2], BETTER.folds[0]]

@@ -15,7 +15,7 @@ from llamaherd.coding.annotation.label_sets import has_several
 N, N_GOLD = 600, 200
 
 
-def estimates(found: lh.Estimates) -> list[float]:
+def estimates(found: lh.types.Estimates) -> list[float]:
     return [row.estimate for row in found.rows]
 
 

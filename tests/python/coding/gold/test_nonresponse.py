@@ -42,7 +42,7 @@ def half_coded(
 
 
 def check_share(
-    found: lh.Validation, data: dict[str, list[Any]], gold: lh.GoldSample
+    found: lh.types.Validation, data: dict[str, list[Any]], gold: lh.GoldSample
 ) -> None:
     """Check that a validation and an estimate by codes have the same share."""
     share = next(each.share for each in found.accuracy.per_label if each.label == "yes")

@@ -33,12 +33,12 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture(scope="module")
-def found(context: lh.Context) -> lh.PairComparison:
+def found(context: lh.Context) -> lh.types.PairComparison:
     return lh.compare_pairs(TEXTS, QUESTION, context)
 
 
 def test_a_pair_is_scored_in_both_orders(
-    context: lh.Context, found: lh.PairComparison
+    context: lh.Context, found: lh.types.PairComparison
 ) -> None:
     names = list(TEXTS)
     asked = PairQuestion(question=QUESTION)
@@ -55,7 +55,7 @@ def test_a_pair_is_scored_in_both_orders(
     assert 0 < pair.coverage < 1
 
 
-def test_all_pairs_of_few_texts_are_compared(found: lh.PairComparison) -> None:
+def test_all_pairs_of_few_texts_are_compared(found: lh.types.PairComparison) -> None:
     assert len(found.pairs) == 10
     assert found.is_connected
     assert found.is_converged
@@ -74,11 +74,11 @@ def test_all_pairs_of_few_texts_are_compared(found: lh.PairComparison) -> None:
 
 
 def test_the_same_seed_draws_the_same_pairs(
-    context: lh.Context, found: lh.PairComparison, tmp_path: Path
+    context: lh.Context, found: lh.types.PairComparison, tmp_path: Path
 ) -> None:
     journal = tmp_path / "pairs.journal"
     one = lh.compare_pairs(TEXTS, QUESTION, context, n_pairs=7, journal=journal)
-    seen: list[lh.Progress] = []
+    seen: list[lh.types.Progress] = []
     two = lh.compare_pairs(
         TEXTS, QUESTION, context, n_pairs=7, journal=journal, progress=seen.append
     )
@@ -148,12 +148,12 @@ def test_bad_arguments_are_named(
 
 
 @pytest.fixture
-def made(found: lh.PairComparison) -> Made:
+def made(found: lh.types.PairComparison) -> Made:
     """Return a function that makes a comparison from strengths and log-odds of pairs."""
 
     def make(strengths: list[float], pairs: list[tuple[int, int, float]]) -> Any:
         texts = [
-            lh.TextStrength(
+            lh.types.TextStrength(
                 name=f"t{i}",
                 text="",
                 strength=each,
@@ -166,7 +166,7 @@ def made(found: lh.PairComparison) -> Made:
             for i, each in enumerate(strengths)
         ]
         results = [
-            lh.ComparedPair(
+            lh.types.ComparedPair(
                 first=i, second=j, round=1, forward=d, backward=d, coverage=1.0
             )
             for i, j, d in pairs
@@ -242,7 +242,7 @@ def test_bad_codes_of_people_are_named(
         lh.pair_agreement(made([2, 1, 0], []), **arguments)
 
 
-def test_strengths_are_drawn(found: lh.PairComparison, made: Made) -> None:
+def test_strengths_are_drawn(found: lh.types.PairComparison, made: Made) -> None:
     axes = lh.plot(found)
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert sorted(shown) == sorted(TEXTS)

@@ -52,16 +52,16 @@ def coded(context: lh.Context) -> lh.Coded:
 
 
 @pytest.fixture(scope="module")
-def validation(coded: lh.Coded) -> lh.Validation:
+def validation(coded: lh.Coded) -> lh.types.Validation:
     rng = np.random.default_rng(2)
     codes = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(2)]
     codes[0][:30] = [label or "no" for label in coded.labels[:30]]
     return lh.validate(coded, {"Ann": codes[0], "Ben": codes[1]})
 
 
-def classes() -> lh.ClassifyResults:
+def classes() -> lh.types.ClassifyResults:
     probs = np.array([[0.95, 0.02, 0.02, 0.01], [0.1, 0.6, 0.2, 0.1], [np.nan] * 4])
-    return lh.ClassifyResults(
+    return lh.types.ClassifyResults(
         names=NAMES,
         probs=probs,
         logprobs=np.log(probs),
@@ -72,7 +72,7 @@ def classes() -> lh.ClassifyResults:
     )
 
 
-def estimates() -> lh.Estimates:
+def estimates() -> lh.types.Estimates:
     from llamaherd.coding.estimation.estimates import METHODS, Estimate  # noqa: PLC0415
 
     rows = tuple(
@@ -89,7 +89,7 @@ def estimates() -> lh.Estimates:
         for name in NAMES
         for i, method in enumerate(METHODS)
     )
-    return lh.Estimates(
+    return lh.types.Estimates(
         rows=rows,
         model="mean",
         formula=None,
@@ -101,7 +101,7 @@ def estimates() -> lh.Estimates:
     )
 
 
-def robustness(coded: lh.Coded, n: int = 9) -> lh.Robustness:
+def robustness(coded: lh.Coded, n: int = 9) -> lh.types.Robustness:
     from llamaherd.coding.selection.robustness_result import compared  # noqa: PLC0415
     from llamaherd.coding.selection.variants import Variant  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ def results(n: int) -> lh.Results:
 
 
 def everything(
-    coded: lh.Coded, validation: lh.Validation
+    coded: lh.Coded, validation: lh.types.Validation
 ) -> list[tuple[Any, str | None]]:
     kinds = ("measures", "labels", "confusion", "calibration", "coverage")
     made = results(100)
@@ -162,7 +162,7 @@ def overlaps(one: Any, other: Any) -> bool:
 @pytest.mark.long(reason="codes or estimates many times")
 @pytest.mark.filterwarnings("ignore:Glyph .* missing")
 def test_no_texts_lie_on_each_other_or_leave_the_figure(
-    coded: lh.Coded, validation: lh.Validation
+    coded: lh.Coded, validation: lh.types.Validation
 ) -> None:
     for x, kind in everything(coded, validation):
         ax = lh.plot(x, kind=kind)
@@ -246,7 +246,7 @@ def phases(plot: description.Plot) -> list[list[tuple[float, float]]]:
 
 
 def test_points_and_intervals_are_those_of_the_validation(
-    validation: lh.Validation,
+    validation: lh.types.Validation,
 ) -> None:
     plot = plot_of(validation)
     of = validation.accuracy
@@ -288,7 +288,7 @@ def test_each_coefficient_has_an_axis_of_its_own() -> None:
     assert names == plot.series.names
 
 
-def test_the_confusion_table_is_drawn(validation: lh.Validation) -> None:
+def test_the_confusion_table_is_drawn(validation: lh.types.Validation) -> None:
     ax = lh.plot(validation, kind="confusion")
     said = [int(text.get_text().replace(",", "")) for text in ax.texts]
     assert said == validation.accuracy.confusion.ravel().tolist()
@@ -306,7 +306,9 @@ def test_a_timeline_is_in_order_and_complete() -> None:
     assert plot.title == "30 prompts in 8 slots"
 
 
-def test_draws_on_axes_that_are_given(coded: lh.Coded, validation: lh.Validation) -> None:
+def test_draws_on_axes_that_are_given(
+    coded: lh.Coded, validation: lh.types.Validation
+) -> None:
     for x, kind in everything(coded, validation):
         figure, ax = plt.subplots()
         assert lh.plot(x, ax, kind=kind) is ax
@@ -318,7 +320,7 @@ def test_labels_are_no_mathematics(coded: lh.Coded) -> None:
     assert not any(label.get_parse_math() for label in ax.get_yticklabels())
 
 
-def test_a_page_gets_shapes_and_texts(validation: lh.Validation) -> None:
+def test_a_page_gets_shapes_and_texts(validation: lh.types.Validation) -> None:
     svg = drawing.svg_of(plot_of(validation, "confusion"), "name")
     assert svg.startswith("<svg")
     assert "<image" not in svg
@@ -341,7 +343,7 @@ def test_what_has_no_plot_says_so(
         lh.plot(x, kind=kind)
 
 
-def test_kinds_that_there_are_not(validation: lh.Validation) -> None:
+def test_kinds_that_there_are_not(validation: lh.types.Validation) -> None:
     with pytest.raises(ValueError, match="kind must be one of"):
         lh.plot(validation, kind="all")
     found = lh.validate(["a", "b"], ["a", "a"])
@@ -365,7 +367,9 @@ def test_labels_that_are_not_text_are_plotted(kind: str, names: tuple[Any, Any])
     assert lh.plot(found, kind=kind).figure is not None
 
 
-def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -> None:
+def test_shades_of_a_confusion_matrix_have_a_legend(
+    validation: lh.types.Validation,
+) -> None:
     figure = lh.plot(validation, kind="confusion").figure
     (legend,) = figure.legends
     assert legend.get_title().get_text() == "share of the texts with this label"
@@ -438,7 +442,7 @@ def test_coefficients_are_shown_with_their_intervals() -> None:
 
 
 def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
-    validation: lh.Validation,
+    validation: lh.types.Validation,
 ) -> None:
     assert validation.coverage is not None
     alone, part = plot_of(validation.coverage), plot_of(validation, "coverage")
@@ -569,7 +573,7 @@ def test_a_plot_of_very_many_groups_shows_the_first_ones() -> None:
 
 
 def test_a_narrow_plot_has_more_lines_and_fewer_columns(
-    validation: lh.Validation,
+    validation: lh.types.Validation,
 ) -> None:
     plot = plot_of(validation, "labels")
     wide, narrow = fitting.fit(plot, 6.5, 4.0), fitting.fit(plot, 3.0, 4.0)

@@ -17,7 +17,7 @@ def coded(context: lh.Context) -> lh.Coded:
 
 
 @pytest.fixture(scope="module")
-def results(coded: lh.Coded) -> tuple[lh.Validation, lh.Estimates]:
+def results(coded: lh.Coded) -> tuple[lh.types.Validation, lh.types.Estimates]:
     gold = lh.gold_sample(coded, 40, seed=7)
     codes = [LABELS[row % 2] for row in gold.rows]
     other = ["yes" if i % 5 == 0 else code for i, code in enumerate(codes)]

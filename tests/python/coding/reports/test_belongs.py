@@ -42,13 +42,13 @@ def gold_of(coded: lh.Coded) -> lh.GoldSample:
     return drawn.with_codes(["abc"[i % 3] for i in drawn.rows])
 
 
-def estimates_of(coded: lh.Coded) -> lh.Estimates:
+def estimates_of(coded: lh.Coded) -> lh.types.Estimates:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return lh.estimate(coded, gold_of(coded), methods=["dsl"])
 
 
-def validation_of(coded: lh.Coded) -> lh.Validation:
+def validation_of(coded: lh.Coded) -> lh.types.Validation:
     return lh.validate(coded, gold_of(coded))
 
 
@@ -124,7 +124,7 @@ def test_robustness_starts_from_how_labels_were_made(
 def test_robustness_of_another_coding_is_refused(
     coded: lh.Coded, context: lh.Context, tmp_path: Path
 ) -> None:
-    def refused(message: str, found: lh.Robustness, of: lh.Coded = coded) -> None:
+    def refused(message: str, found: lh.types.Robustness, of: lh.Coded = coded) -> None:
         with pytest.raises(ValueError, match=f"robustness does not .*{message}"):
             lh.report(of, tmp_path / "r.json", robustness=found)
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:calibrate='batch' gave:UserWarni
 
 
 def test_the_checklist_is_open_where_the_data_are_silent(
-    coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates]
+    coded: lh.Coded, results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     alone = lh.methods_text(coded).checklist
     whole = lh.methods_text(coded, *results).checklist
@@ -43,13 +43,13 @@ def answers(contents: dict[str, Any]) -> dict[str, ChecklistItem]:
 
 @pytest.fixture(scope="module")
 def validated(
-    contents: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
+    contents: dict[str, Any], results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> dict[str, Any]:
     return {**contents, "validation": results[0].to_dict()}
 
 
 def test_errors_and_people_are_answered_from_a_validation(
-    validated: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
+    validated: dict[str, Any], results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     found = answers(validated)
     errors = found["Which errors are most frequent?"]

@@ -117,12 +117,12 @@ def test_passages_are_plotted(coded: lh.Coded) -> None:
     assert notes(plot_of(coded))["place"] == "2 (100%; 17)"
 
 
-def spans_of(coder: str, *texts: list[list[object]]) -> lh.SpanCodes:
+def spans_of(coder: str, *texts: list[list[object]]) -> lh.types.SpanCodes:
     """Return passages of one coder in texts of 30 characters: start, end and label."""
     codes = {
         f"{i:030d}": tuple(Unit(*unit) for unit in units) for i, units in enumerate(texts)
     }
-    return lh.SpanCodes({coder: codes}, {text: text for text in codes})
+    return lh.types.SpanCodes({coder: codes}, {text: text for text in codes})
 
 
 def test_validations_of_passages_are_plotted() -> None:
@@ -141,7 +141,7 @@ def test_validations_of_passages_are_plotted() -> None:
     exact = [values(labels)[label, "exact F1"][0] for label in ("a", "b")]
     assert exact == pytest.approx([2 / 3, 0])
     assert "95% interval" in lh.plot(found, kind="labels").get_xlabel()
-    ben = lh.SpanCodes({**anna.coders, "ben": model.coders["model"]}, anna.ids)
+    ben = lh.types.SpanCodes({**anna.coders, "ben": model.coders["model"]}, anna.ids)
     two = plot_of(lh.validate_spans(model, ben), "labels")
     assert two.series.names[:2] == ["exact F1, model and anna", "exact F1, model and ben"]
     single = spans_of("model", [[0, 5, "a"]])

@@ -52,7 +52,7 @@ def test_a_coding_alone_cites_programs_and_calibration(coded: lh.Coded) -> None:
 
 
 def test_people_and_estimators_come_from_the_data(
-    coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates]
+    coded: lh.Coded, results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     validation, estimates = results
     found = lh.methods_text(coded, validation, estimates)
@@ -78,7 +78,7 @@ def test_one_coder_has_no_ties(coded: lh.Coded) -> None:
 
 
 def test_methods_that_were_not_used_are_not_cited(
-    coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates]
+    coded: lh.Coded, results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     naive = lh.estimate(coded, gold_of(coded), methods=["gold", "naive"])
     found = lh.methods_text(coded, results[0], naive)
@@ -115,7 +115,7 @@ def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
 
 
 def test_regressions_cite_labels_on_either_side(
-    contents: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
+    contents: dict[str, Any], results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     estimates = results[1].to_dict()
     assert "egami2024" not in methods_of({**contents, "estimates": estimates}).references
@@ -188,7 +188,7 @@ def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
 
 def test_a_report_has_it_and_gives_it_again(
     coded: lh.Coded,
-    results: tuple[lh.Validation, lh.Estimates],
+    results: tuple[lh.types.Validation, lh.types.Estimates],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -216,7 +216,9 @@ def document_xml(path: Path) -> str:
 
 
 def test_a_document_has_the_same_parts(
-    coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates], tmp_path: Path
+    coded: lh.Coded,
+    results: tuple[lh.types.Validation, lh.types.Estimates],
+    tmp_path: Path,
 ) -> None:
     import docx  # noqa: PLC0415 - optional
 
@@ -259,7 +261,7 @@ def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
 
 
 @pytest.fixture(scope="module")
-def evaluated(context: lh.Context) -> tuple[lh.Coded, lh.Evaluation]:
+def evaluated(context: lh.Context) -> tuple[lh.Coded, lh.types.Evaluation]:
     """Return a coding by the better of two codebooks, and its evaluation."""
     data = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]}
     gold = lh.gold_sample(data, 60, text="text", names=["a", "b"], seed=1)
@@ -273,7 +275,7 @@ def evaluated(context: lh.Context) -> tuple[lh.Coded, lh.Evaluation]:
 
 
 def test_an_evaluation_is_part_of_methods_and_report(
-    evaluated: tuple[lh.Coded, lh.Evaluation], tmp_path: Path
+    evaluated: tuple[lh.Coded, lh.types.Evaluation], tmp_path: Path
 ) -> None:
     coded, evaluation = evaluated
     found = lh.methods_text(coded, evaluation=evaluation)

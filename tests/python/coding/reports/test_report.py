@@ -54,7 +54,7 @@ def coded(context: lh.Context) -> lh.Coded:
 
 
 @pytest.fixture(scope="module")
-def validation(coded: lh.Coded) -> lh.Validation:
+def validation(coded: lh.Coded) -> lh.types.Validation:
     return lh.validate(coded, CODES)
 
 
@@ -82,7 +82,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(coded: lh.Coded, validation: lh.Validation, tmp_path_factory: Any) -> str:
+def page(coded: lh.Coded, validation: lh.types.Validation, tmp_path_factory: Any) -> str:
     path = tmp_path_factory.mktemp("report") / "report.html"
     assert lh.report(coded, path, validation, title="<i>Title") == path
     text: str = path.read_text(encoding="utf-8")
@@ -154,7 +154,9 @@ def test_control_characters_are_shown(texts_page: str) -> None:
     assert "<" not in data.partition("</script>")[0].partition(">")[2]
 
 
-def test_numbers_are_those_that_print_shows(page: str, validation: lh.Validation) -> None:
+def test_numbers_are_those_that_print_shows(
+    page: str, validation: lh.types.Validation
+) -> None:
     """Measures have the same decimals in a report and when they are printed."""
     printed = str(validation)
     rows = [re.sub(r"<[^>]+>", " ", row) for row in page.split("<tr>")]
@@ -194,7 +196,7 @@ def test_ids_of_all_plots_differ(page: str) -> None:
 
 
 def test_everything_comes_back_from_the_page(
-    page: str, coded: lh.Coded, validation: lh.Validation, tmp_path: Path
+    page: str, coded: lh.Coded, validation: lh.types.Validation, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
     path.write_text(page, encoding="utf-8")
@@ -227,7 +229,7 @@ def test_json_alone_is_the_same(coded: lh.Coded, page: str, tmp_path: Path) -> N
 
 
 def test_texts_that_must_not_be_shared_are_not(
-    coded: lh.Coded, validation: lh.Validation, tmp_path: Path
+    coded: lh.Coded, validation: lh.types.Validation, tmp_path: Path
 ) -> None:
     for name in ("r.html", "r.json"):
         path = lh.report(coded, tmp_path / name, validation, texts=False)
@@ -332,7 +334,7 @@ def test_without_matplotlib_a_note_says_what_is_missing(
         ({"coded": [1]}, TypeError, r"coded must be a Coded, not \[1\]"),
         ({"validation": 2}, TypeError, "validation must be a Validation, not 2"),
         (
-            {"validation": lh.SpanValidation({}, (), 0.95)},
+            {"validation": lh.types.SpanValidation({}, (), 0.95)},
             TypeError,
             r"validation must be the result of validate\(\), not of validate_spans\(\)",
         ),

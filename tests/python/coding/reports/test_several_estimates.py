@@ -34,7 +34,7 @@ def coded(context: lh.Context) -> lh.Coded:
 
 
 @pytest.fixture(scope="module")
-def fits(coded: lh.Coded) -> dict[str, lh.Estimates]:
+def fits(coded: lh.Coded) -> dict[str, lh.types.Estimates]:
     gold = lh.gold_sample(coded, 40, seed=7)
     gold = gold.with_codes([LABELS[row % 5 > 1] for row in gold.rows])
     with warnings.catch_warnings():
@@ -54,7 +54,7 @@ def headings(page: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["html", "docx"])
 def test_a_table_of_very_many_groups_is_bounded(
-    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path, kind: str
+    coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path, kind: str
 ) -> None:
     fit = fits["by party"]
     rows = tuple(replace(fit.rows[0], group=f"group {i}") for i in range(1000))
@@ -76,7 +76,7 @@ def test_a_table_of_very_many_groups_is_bounded(
 
 
 def test_notes_are_sentences(
-    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
+    coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path
 ) -> None:
     fit = replace(fits["shares"], notes=("There are few codes", "Really?"))
     page = lh.report(coded, tmp_path / "report.html", estimates=fit).read_text("utf-8")
@@ -86,7 +86,7 @@ def test_notes_are_sentences(
 
 
 def test_each_has_a_section_with_a_title(
-    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
+    coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
     page = lh.report(coded, path, estimates=list(fits.values())).read_text("utf-8")
@@ -110,7 +110,7 @@ def test_each_has_a_section_with_a_title(
 
 
 def test_the_paragraph_names_all_and_says_each_method_once(
-    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
+    coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path
 ) -> None:
     path = lh.report(coded, tmp_path / "r.json", estimates=fits)
     found = lh.methods_text(path)
@@ -134,7 +134,7 @@ def test_the_paragraph_names_all_and_says_each_method_once(
 
 
 def test_a_report_of_an_earlier_version_has_one(
-    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
+    coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path
 ) -> None:
     path = lh.report(coded, tmp_path / "r.json", estimates=fits["shares"])
     contents = read_report(path)
@@ -158,9 +158,9 @@ def test_a_report_of_an_earlier_version_has_one(
 )
 def test_other_values_are_refused_by_name(
     coded: lh.Coded,
-    fits: dict[str, lh.Estimates],
+    fits: dict[str, lh.types.Estimates],
     tmp_path: Path,
-    wrong: Callable[[lh.Estimates], Any],
+    wrong: Callable[[lh.types.Estimates], Any],
     name: str,
 ) -> None:
     with pytest.raises(TypeError, match=name):
@@ -168,7 +168,7 @@ def test_other_values_are_refused_by_name(
 
 
 def test_an_estimate_of_other_labels_is_named(
-    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
+    coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path
 ) -> None:
     path = tmp_path / "r.json"
     with pytest.raises(ValueError, match=r"estimates\[1\] does not belong"):
@@ -177,7 +177,7 @@ def test_an_estimate_of_other_labels_is_named(
         lh.report(coded, path, estimates=_of_others(fits["narrow"]))
 
 
-def _of_others(fit: lh.Estimates) -> lh.Estimates:
+def _of_others(fit: lh.types.Estimates) -> lh.types.Estimates:
     from dataclasses import replace  # noqa: PLC0415 - one use
 
     assert fit.source is not None

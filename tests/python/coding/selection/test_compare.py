@@ -37,13 +37,13 @@ def gold(monkeypatch: pytest.MonkeyPatch) -> lh.GoldSample:
 
 
 @pytest.fixture
-def found(gold: lh.GoldSample, context: lh.Context) -> lh.CodebookComparison:
+def found(gold: lh.GoldSample, context: lh.Context) -> lh.types.CodebookComparison:
     tried = {"one": BOOK, "other": lh.candidate(OTHER, calibrate="batch")}
     return lh.compare_codebooks(DATA, tried, gold, context)
 
 
 def test_all_code_the_texts_of_select(
-    found: lh.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
     part = lh.gold_part(gold, "select")
     assert sorted(found.ids) == sorted(part.ids)
@@ -57,7 +57,7 @@ def test_all_code_the_texts_of_select(
     assert found.candidates[0].value.value == pytest.approx(sum(hits) / len(hits))
     assert len(found.to_dicts()) == 2
     assert found.pairs()[0]["first"] == "one"
-    again = lh.CodebookComparison.from_json(found.to_json())
+    again = lh.types.CodebookComparison.from_json(found.to_json())
     assert again.to_json() == found.to_json()
     page = str(found)
     assert page.startswith("<CodebookComparison: 2 candidates, 20 texts of select>")
@@ -90,7 +90,9 @@ def test_only_what_is_new_runs(
     assert len(times) == 2
 
 
-def test_plot_is_agreement_and_seconds_side_by_side(found: lh.CodebookComparison) -> None:
+def test_plot_is_agreement_and_seconds_side_by_side(
+    found: lh.types.CodebookComparison,
+) -> None:
     plot = plot_of(found)
     assert plot.y.names == ["one", "other"]
     assert plot.panels[1] == "seconds per text"
@@ -148,15 +150,18 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
         lh.compare_codebooks(None, BOOK, uncoded, context)
 
 
-def test_choice_is_frozen(found: lh.CodebookComparison) -> None:
+def test_choice_is_frozen(found: lh.types.CodebookComparison) -> None:
     choice = lh.best_codebook(found, name="other")
     assert choice.codebook == OTHER
     assert choice.settings["calibrate"] == "batch"
-    assert lh.CodebookChoice.from_json(choice.to_json()) == choice
+    assert lh.types.CodebookChoice.from_json(choice.to_json()) == choice
     stored = json.loads(choice.to_json())
     stored["content"]["question"] = "Another?"
     refused(
-        "changed", "after it was frozen", lh.CodebookChoice.from_json, json.dumps(stored)
+        "changed",
+        "after it was frozen",
+        lh.types.CodebookChoice.from_json,
+        json.dumps(stored),
     )
     refused(
         "unknown_choice",
@@ -174,7 +179,10 @@ def test_choice_is_frozen(found: lh.CodebookComparison) -> None:
 
 
 def test_evaluated_once(
-    found: lh.CodebookComparison, gold: lh.GoldSample, context: lh.Context, tmp_path: Path
+    found: lh.types.CodebookComparison,
+    gold: lh.GoldSample,
+    context: lh.Context,
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "gold.csv"
     gold.write(path)
@@ -201,7 +209,7 @@ def test_evaluated_once(
 
 
 def test_openings_of_this_process_count(
-    found: lh.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
     choice = lh.best_codebook(found)
     assert lh.evaluate_codebook(choice, gold, context).is_first
@@ -210,7 +218,7 @@ def test_openings_of_this_process_count(
 
 
 def test_changed_codes_are_said(
-    found: lh.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
     choice = lh.best_codebook(found)
     lh.evaluate_codebook(choice, gold, context)
@@ -222,7 +230,7 @@ def test_changed_codes_are_said(
 
 
 def test_given_labels_are_evaluated(
-    found: lh.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
     choice = lh.best_codebook(found, name="one")
     coded = lh.annotate(DATA, "text", BOOK, context)
@@ -247,7 +255,7 @@ def test_given_labels_are_evaluated(
 
 
 def test_other_models_and_splits_are_refused(
-    found: lh.CodebookComparison, gold: lh.GoldSample, context: lh.Context,
+    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context,
     tiny_path: Callable[[str], Path],
 ) -> None:  # fmt: skip
     choice = lh.best_codebook(found)

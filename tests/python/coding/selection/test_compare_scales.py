@@ -57,14 +57,14 @@ def test_errors_of_expected_values(gold: lh.GoldSample, context: lh.Context) -> 
     assert "is too low, because it was chosen" in found.conclusion.replace("\n", " ")
     plot = plot_of(found)
     assert "smaller is better" in (plot.panels[0] if plot.panels else plot.x.title)
-    assert lh.CodebookComparison.from_json(found.to_json()) == found
+    assert lh.types.CodebookComparison.from_json(found.to_json()) == found
 
 
 def test_the_choice_is_evaluated(gold: lh.GoldSample, context: lh.Context) -> None:
     tried = {"one": BOOK, "other": OTHER}
     found = lh.compare_codebooks(None, tried, gold, context, measure="mae")
     assert found.best == int(np.nanargmin([c.value.value for c in found.candidates]))
-    choice = lh.CodebookChoice.from_json(lh.best_codebook(found).to_json())
+    choice = lh.types.CodebookChoice.from_json(lh.best_codebook(found).to_json())
     first = lh.evaluate_codebook(choice, gold, context)
     assert first.validation.numbers is not None
     assert first.value == first.validation.numbers.mae

@@ -111,7 +111,7 @@ def test_all_variants_are_checked_before_the_first_is_coded(
 
 
 def test_each_variant_is_what_annotate_says(context: lh.Context) -> None:
-    told: list[lh.Progress] = []
+    told: list[lh.types.Progress] = []
     found = lh.robustness(
         DATA, "text", {"plain": BOOK, "short": OTHER}, context, orders=1, n_texts=5,
         progress=told.append,
@@ -196,7 +196,7 @@ def test_a_gold_sample_that_does_not_fit(context: lh.Context) -> None:
 
 
 def test_ctrl_c_keeps_whole_variants(context: lh.Context) -> None:
-    def stop(progress: lh.Progress) -> None:
+    def stop(progress: lh.types.Progress) -> None:
         if progress.n_done >= 10:
             raise KeyboardInterrupt
 

@@ -20,7 +20,7 @@ MARKED = [(0, 3, "person"), (11, 14, "person"), (18, 26, "place")]
 ROWS = [(c, TEXT[a:b], a, b) for a, b, c in MARKED]
 
 
-def rows_of(codes: lh.SpanCodes) -> list[tuple[Any, ...]]:
+def rows_of(codes: lh.types.SpanCodes) -> list[tuple[Any, ...]]:
     return [(r["label"], r["quote"], r["start"], r["end"]) for r in codes.rows()]
 
 
@@ -176,7 +176,7 @@ def test_wrong_folders_and_formats(tmp_path: Path) -> None:
         lh.read_spans([twice, other])
 
 
-def codes_of(path: Path, **coders: list[tuple[int, int, str]]) -> lh.SpanCodes:
+def codes_of(path: Path, **coders: list[tuple[int, int, str]]) -> lh.types.SpanCodes:
     files = []
     for coder, marked in coders.items():
         spans = [{"start": a, "end": b, "label": c} for a, b, c in marked]
