@@ -25,7 +25,7 @@ _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
 
 
-class Kind(_ParamType):
+class ValueKind(_ParamType):
     """Values that a function reads; it raises a click.BadParameter with the reason."""
 
     name = "value"
@@ -44,7 +44,7 @@ class Kind(_ParamType):
         return self._read(value) if isinstance(value, str) else value
 
 
-def whole(low: int, high: int | None = None) -> Kind:
+def whole(low: int, high: int | None = None) -> ValueKind:
     """Return the kind of integers in [low, high]."""
     wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
 
@@ -54,7 +54,7 @@ def whole(low: int, high: int | None = None) -> Kind:
             raise click.BadParameter(f"{text!r} is not a whole number {wanted}.")
         return number
 
-    return Kind(read)
+    return ValueKind(read)
 
 
 def _real(text: str) -> float:
@@ -193,26 +193,26 @@ def _labels(text: str) -> list[str]:
     return labels
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ValueKind] = {
     "SEED": whole(0),
     "PORT": whole(0, 65535),
     "BYTES": whole(1),
-    "X": Kind(_real),
-    "GB": Kind(_real),
-    "NATS": Kind(_real),
-    "S": Kind(_seconds),
-    "SIZE": Kind(size),
-    "LAYERS": Kind(_layers),
-    "X,X,...": Kind(_shares),
-    "NAME,NAME": Kind(lambda text: [name.strip() for name in text.split(",")]),
-    "A,B,C": Kind(_labels),
-    "N|on|off": Kind(_thinking),
-    "NAME=VALUE": Kind(_variable),
-    "I/N": Kind(_shard),
-    "ALIAS": Kind(_not_empty),
-    "HOST": Kind(_host_name),
-    "FILE.txt": Kind(_content),
-    "FILE.jinja": Kind(_content),
+    "X": ValueKind(_real),
+    "GB": ValueKind(_real),
+    "NATS": ValueKind(_real),
+    "S": ValueKind(_seconds),
+    "SIZE": ValueKind(size),
+    "LAYERS": ValueKind(_layers),
+    "X,X,...": ValueKind(_shares),
+    "NAME,NAME": ValueKind(lambda text: [name.strip() for name in text.split(",")]),
+    "A,B,C": ValueKind(_labels),
+    "N|on|off": ValueKind(_thinking),
+    "NAME=VALUE": ValueKind(_variable),
+    "I/N": ValueKind(_shard),
+    "ALIAS": ValueKind(_not_empty),
+    "HOST": ValueKind(_host_name),
+    "FILE.txt": ValueKind(_content),
+    "FILE.jinja": ValueKind(_content),
 }
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ServedAnswer:
     """One answer of a request, as all APIs show it."""
 
     index: int  # among the answers of the request
@@ -100,7 +100,7 @@ class FormWriter(ABC):
             events.append(self.finish(reply))
         return "".join([*events, self.last(results)])
 
-    def _rest(self, reply: Reply, result: Result) -> str:
+    def _rest(self, reply: ServedAnswer, result: Result) -> str:
         """Return the text that was held back, and the stop text."""
         text = ""
         if self._split is not None and self._logprobs is not None:
@@ -109,17 +109,17 @@ class FormWriter(ABC):
             text += stop_of(self._model, result, self._parsed.params.stop or ())
         return text
 
-    def _reply(self, index: int, result: Result) -> Reply:
+    def _reply(self, index: int, result: Result) -> ServedAnswer:
         parsed, use = self._parsed, self._parsed.tools
         if parsed.includes_stop:
             result = with_stop(self._model, result, parsed.params.stop or ())
         if use is None:
             reason = str(result.finish_reason)
-            return Reply(index, result, result.text or "", (), reason, {})
+            return ServedAnswer(index, result, result.text or "", (), reason, {})
         text, calls, reason = use.read(self._model, result)
         invalid = use.invalid(self._model, result)
         shown = {"invalid_tool_calls": invalid} if invalid else {}
-        return Reply(index, result, text, calls, reason, shown)
+        return ServedAnswer(index, result, text, calls, reason, shown)
 
     @property
     def is_late(self) -> bool:
@@ -129,7 +129,7 @@ class FormWriter(ABC):
         return is_call or self._parsed.n_answers > 1 or self._parsed.echo
 
     @abstractmethod
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """Return all answers in one piece."""
 
     def thought(self, text: str) -> str:  # noqa: ARG002 - completions have none
@@ -144,12 +144,12 @@ class FormWriter(ABC):
         """Return the events of parts of a forced call, see `CallStream`."""
         raise NotImplementedError
 
-    def late(self, reply: Reply) -> str:
+    def late(self, reply: ServedAnswer) -> str:
         """Return the events of the text of an answer that was not sent in pieces."""
         return self.text(reply.text, 0) if reply.text else ""
 
     @abstractmethod
-    def finish(self, reply: Reply) -> str:
+    def finish(self, reply: ServedAnswer) -> str:
         """Return the events at the end of an answer."""
 
     def last(self, results: Sequence[Result]) -> str:  # noqa: ARG002 - most APIs have none
@@ -177,7 +177,7 @@ class _OpenAiWriter(FormWriter):
         self._chunk_head = ""  # made with the first chunk
         self._is_sent = False  # whether the log-probabilities of a late answer were sent
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`."""
         choices = [
             {
@@ -191,7 +191,7 @@ class _OpenAiWriter(FormWriter):
         used = usage([reply.result for reply in replies])
         return {**self._head(self._object), "choices": choices, "usage": used}
 
-    def late(self, reply: Reply) -> str:
+    def late(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         parts, logprobs = self._late_parts(reply), self._logprobs_of(reply.result)
         self._is_sent = bool(parts)
@@ -200,7 +200,7 @@ class _OpenAiWriter(FormWriter):
             for i, part in enumerate(parts)
         )
 
-    def finish(self, reply: Reply) -> str:
+    def finish(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         if not self.is_late:
             logprobs = self._new_logprobs()
@@ -257,7 +257,7 @@ class _OpenAiWriter(FormWriter):
         rows = () if self._split is None else self._split.take()
         return self._logprobs_of_rows(rows) if rows else None
 
-    def _prompts(self, replies: Sequence[Reply]) -> list[object] | None:
+    def _prompts(self, replies: Sequence[ServedAnswer]) -> list[object] | None:
         """Return the log-probabilities of prompts; None if they were not requested."""
         n_top = self._parsed.prompt_logprobs
         if n_top is None:
@@ -266,11 +266,11 @@ class _OpenAiWriter(FormWriter):
         return [writer.prompt(reply.result) for reply in replies]
 
     @abstractmethod
-    def _content(self, reply: Reply) -> dict[str, object]:
+    def _content(self, reply: ServedAnswer) -> dict[str, object]:
         """Return the content of a choice with the whole text."""
 
     @abstractmethod
-    def _late_parts(self, reply: Reply) -> list[dict[str, object]]:
+    def _late_parts(self, reply: ServedAnswer) -> list[dict[str, object]]:
         """Return the contents of the chunks of an answer that is sent at the end."""
 
     @abstractmethod
@@ -293,12 +293,14 @@ class CompletionWriter(_OpenAiWriter):
         super().__init__(model, model_name, parsed)
         self._at = Positions()  # end of the log-probabilities that were sent
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`. As in vLLM's API, each choice has its prompt."""
         whole = super().body(replies)
         choices: Any = whole["choices"]
-        for choice, prompt in zip(choices, self._prompts(replies) or (), strict=False):
-            choice["prompt_logprobs"] = prompt
+        prompts = self._prompts(replies)
+        if prompts is not None:
+            for choice, prompt in zip(choices, prompts, strict=True):
+                choice["prompt_logprobs"] = prompt
         return whole
 
     def text(self, text: str, n_tokens: int) -> str:
@@ -310,11 +312,11 @@ class CompletionWriter(_OpenAiWriter):
             n_tokens,
         )
 
-    def _content(self, reply: Reply) -> dict[str, object]:
+    def _content(self, reply: ServedAnswer) -> dict[str, object]:
         echo = reply.result.echo if isinstance(reply.result, EchoedResult) else None
         return {"text": f"{echo or ''}{reply.text}"}
 
-    def _late_parts(self, reply: Reply) -> list[dict[str, object]]:
+    def _late_parts(self, reply: ServedAnswer) -> list[dict[str, object]]:
         return [self._content(reply)]
 
     def _logprobs_of(self, result: Result) -> dict[str, Any] | None:
@@ -334,7 +336,7 @@ class ChatWriter(_OpenAiWriter):
     _chunk_object = "chat.completion.chunk"
     _nothing: ClassVar = {"delta": {}}
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`. All answers have the same prompt."""
         prompts = self._prompts(replies)
         own = {} if prompts is None else {"prompt_logprobs": prompts[0]}
@@ -381,7 +383,7 @@ class ChatWriter(_OpenAiWriter):
         choice = f'{start},"logprobs":{logprobs},"finish_reason":null}}'
         return self._chunk(choice, n_tokens)
 
-    def _content(self, reply: Reply) -> dict[str, object]:
+    def _content(self, reply: ServedAnswer) -> dict[str, object]:
         message: dict[str, object] = {"role": "assistant", "content": reply.text}
         message["refusal"] = None
         if reply.calls:
@@ -391,7 +393,7 @@ class ChatWriter(_OpenAiWriter):
             message |= dict.fromkeys(("reasoning_content", "reasoning"), thought)
         return {"message": {**message, **reply.invalid}}
 
-    def _late_parts(self, reply: Reply) -> list[dict[str, object]]:
+    def _late_parts(self, reply: ServedAnswer) -> list[dict[str, object]]:
         deltas: list[dict[str, object]] = []
         if self._parsed.n_answers > 1 and reply.result.thinking:
             deltas.append({"reasoning_content": reply.result.thinking})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.server import schemas
-from llamaherd.server.answers import FormWriter, Reply
+from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import content_text, joined_text
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.fields import (
@@ -192,7 +192,7 @@ class MessageWriter(FormWriter):
         self._index = -1  # of the last block of a stream
         self._open = ""  # type of a block that has begun and not ended
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`."""
         (reply,) = replies
         content: list[dict[str, object]] = []
@@ -233,7 +233,7 @@ class MessageWriter(FormWriter):
             for part in parts
         )
 
-    def late(self, reply: Reply) -> str:
+    def late(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         calls = (
             self._begin_call(call.id, call.name) + self._arguments(call.arguments)
@@ -241,7 +241,7 @@ class MessageWriter(FormWriter):
         )
         return "".join((super().late(reply), *calls))
 
-    def finish(self, reply: Reply) -> str:
+    def finish(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         events = []
         if self._index < 0 or (self._open == "thinking" and not reply.calls):
@@ -278,7 +278,7 @@ class MessageWriter(FormWriter):
         self._open = ""
         return _event("content_block_stop", index=self._index)
 
-    def _ending(self, reply: Reply) -> dict[str, object]:
+    def _ending(self, reply: ServedAnswer) -> dict[str, object]:
         """Return why the message ended, with the stop text that ended it."""
         stop = stop_of(self._model, reply.result, self._parsed.params.stop or ())
         usual = "stop_sequence" if stop else "end_turn"

@@ -9,7 +9,7 @@ from llamaherd.calls.structured.quotable import quotes_in
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import SamplingParams
-from llamaherd.server.answers import FormWriter, Reply
+from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.protocol import dumps
@@ -32,7 +32,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 class _GeneratedWriter(FormWriter):
     """Writer of an answer of `/generate`."""
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`."""
         result = replies[0].result
         thought = {} if result.thinking is None else {"thinking": result.thinking}
@@ -46,7 +46,7 @@ class _GeneratedWriter(FormWriter):
         """See `FormWriter`."""
         return f'data: {{"text":{dumps(text)}}}\n\n'
 
-    def finish(self, reply: Reply) -> str:
+    def finish(self, reply: ServedAnswer) -> str:
         """See `FormWriter`; the last event has no text."""
         return f"data: {dumps({'text': '', **_ending(reply.result)})}\n\n"
 

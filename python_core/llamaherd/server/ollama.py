@@ -13,7 +13,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.server import schemas
-from llamaherd.server.answers import FormWriter, Reply
+from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.errors import ApiError, bad_field
@@ -81,7 +81,7 @@ _NAMES = {
 class _ChatWriter(FormWriter):
     """Writer of an answer of `/api/chat`: one object, or one object in each line."""
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`."""
         (reply,) = replies
         message = {"content": reply.text or "", **_calls(reply)}
@@ -97,13 +97,13 @@ class _ChatWriter(FormWriter):
         """See `FormWriter`."""
         return self._line({"content": text})
 
-    def late(self, reply: Reply) -> str:
+    def late(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         if not (reply.text or reply.calls):
             return ""
         return self._line({"content": reply.text or "", **_calls(reply)})
 
-    def finish(self, reply: Reply) -> str:
+    def finish(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         return self._line({"content": ""}, **_ending(reply))
 
@@ -120,7 +120,7 @@ class _ChatWriter(FormWriter):
         }
 
 
-def _calls(reply: Reply) -> dict[str, object]:
+def _calls(reply: ServedAnswer) -> dict[str, object]:
     calls = [
         {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
         for call in reply.calls
@@ -128,7 +128,7 @@ def _calls(reply: Reply) -> dict[str, object]:
     return {"tool_calls": calls} if calls else {}
 
 
-def _ending(reply: Reply) -> dict[str, object]:
+def _ending(reply: ServedAnswer) -> dict[str, object]:
     """Return the last fields of an answer; times are in nanoseconds."""
     n_prompt, n_new = counts([reply.result])
     stats = reply.result.stats or RequestStats()

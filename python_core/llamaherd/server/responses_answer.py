@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.server.answers import FormWriter, Reply
+from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
 
@@ -37,7 +37,7 @@ class ResponseWriter(FormWriter):
         reasoning: Any = parsed.repeated.get("reasoning") or {}
         self._is_summary = reasoning.get("summary") is not None
 
-    def body(self, replies: Sequence[Reply]) -> dict[str, object]:
+    def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`."""
         (reply,) = replies
         status = _status(reply.reason)
@@ -66,7 +66,7 @@ class ResponseWriter(FormWriter):
             return self._grow(new, text)
         return self._grow(new, text, _content(self._logprobs, self._split.take()))
 
-    def finish(self, reply: Reply) -> str:
+    def finish(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
         status, events = _status(reply.reason), []
         if reply.text is not None and (reply.text or not reply.calls):

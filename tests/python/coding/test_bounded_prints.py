@@ -166,7 +166,11 @@ PRINTED: dict[str, Callable[[], Any]] = {
 # Their text has no list that grows with the data, or is the content itself.
 APART = {
     "CodebookChoice": "one codebook; the names of others are counted from the tenth on",
+    "CoderAgreement": "at most four coefficients",
     "ComparisonAgreement": "at most four measures",
+    "CoverageCurve": "a line for each tenth",
+    "ModelComparison": "a line for each model and pair; tables of few labels",
+    "NumberScale": "the names that the user gave to numbers",
     "Evaluation": "one value",
     "GoldSample": "one line",
     "GoldSize": "one number",

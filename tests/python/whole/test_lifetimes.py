@@ -189,7 +189,7 @@ def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -
 # ---- garbage ---------------------------------------------------------------------------
 
 FREED = """
-from llamaherd.engine.native import engine, models
+from llamaherd.engine.native import engine, models, shim
 del model, context
 order = []
 class Recorded:
@@ -202,7 +202,7 @@ class Recorded:
             return function(pointer)
         return free
 lib = models.lib
-engine.lib = models.lib = Recorded()
+engine.lib = models.lib = shim.lib = Recorded()
 def pair():
     model = lh.Model(sys.argv[1])
     context = lh.Context(model, n_threads=1)

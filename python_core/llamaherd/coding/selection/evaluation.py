@@ -33,6 +33,7 @@ from llamaherd.coding.selection.split import (
 )
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
+from llamaherd.coding.validation.inputs import Codes
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -116,17 +117,6 @@ class Evaluation:
         return "\n".join([*lines, *wrapped_notes(self.notes)])
 
     __repr__ = __str__
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _PartGold:
-    """Codes of texts in the form that `validate` accepts as `gold`."""
-
-    rows: list[int]
-    codes: list[list[str | None]]
-    coders: list[str]
-    probs: Any
-    design: None = None
 
 
 def evaluate_codebook(
@@ -324,11 +314,12 @@ def _validation(
         for name, own in zip(part.coders, part.codes, strict=True)
     ]
     known = [(name, own) for name, own in by_coder if any(c is not None for c in own)]
-    people = _PartGold(
+    people = Codes(
         rows=list(range(len(codes))),
-        codes=[own for _, own in known],
-        coders=[name for name, _ in known],
-        probs=1 / np.asarray(codes.weights),
+        codes=[list(own) for _, own in known],
+        coders=tuple(name for name, _ in known),
+        inclusion=1 / np.asarray(codes.weights),
+        is_sample=True,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the page shows the warnings

@@ -188,6 +188,8 @@ def _probabilities(
 
 def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> Codes:
     """Read human codes from `gold`, or from columns of `coded`."""
+    if isinstance(gold, Codes):
+        return gold
     n = len(answers.labels)
     if (gold is None) == (truth is None):
         raise ArgumentError(
