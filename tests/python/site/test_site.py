@@ -82,3 +82,14 @@ def test_every_page_is_in_the_navigation() -> None:
         sorted(page for page in pages if not re.search(rf"\b{page}$", nav, re.MULTILINE))
         == []
     )
+
+
+def test_the_report_of_tests_imports_the_packages_that_tests_import() -> None:
+    script = "import ci_report, coverage\nassert coverage.__path__"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT / "scripts",
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
