@@ -187,7 +187,7 @@ test_that("a sample of rows that were sorted or left out since is refused", {
   expect_error(gold_sample(data["truth"], 40), "`text` must be the column of texts")
   sheet <- withr::local_tempfile(fileext = ".csv")
   write_gold(gold, sheet, coders = "ann")
-  expect_error(write_gold(gold, sheet, coders = "ben"), "set overwrite")
+  expect_error(write_gold(gold, sheet, coders = "ben"), "overwrite = TRUE", fixed = TRUE)
   expect_error(
     read_gold("no_such_file.csv", gold),
     "no_such_file.csv",

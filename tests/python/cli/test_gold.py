@@ -159,7 +159,7 @@ def test_an_existing_sheet_is_kept(
     assert run(*sample) == 0
     fill_in("sheet.csv", data)
     assert run(*sample) == 2
-    assert "(--overwrite) to replace it" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert sum(code is not None for code in lh.read_gold("sheet.csv").gold) == 40
     assert run(*sample, "--overwrite") == 0
     assert isinstance(lh.read_gold("sheet.csv").design["seed"], int)  # a random seed

@@ -64,7 +64,7 @@ def test_stdout_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].endswith("raw_label,raw_p_no,raw_p_yes,fold")
     assert main([*run, "out.csv"]) == 0
     assert main([*run, "out.csv"]) == 2
-    assert "(--overwrite) to replace it" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert main([*run, "out.csv", "--overwrite"]) == 0
 
 

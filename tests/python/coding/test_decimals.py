@@ -113,3 +113,8 @@ def test_all_shares_are_formatted_by_one_module() -> None:
                 if re.search(r"[.]\d%|[.][1-9]f", spec):
                     found.add(f"{path.stem}: {ast.unparse(node.value)}")
     assert found == OTHERS
+
+
+@given(st.floats(1e-7, 1e-4), st.integers(1, 4))
+def test_a_small_coefficient_is_shown_to_five_percent(number: float, digits: int) -> None:
+    assert float(decimals(number, digits)) == pytest.approx(number, rel=0.051)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,8 +143,8 @@ def check_free(
         return
     if content is None or path.is_dir() or path.read_bytes() != content:
         raise ArgumentError(
-            f"{str(path)!r} already exists: choose another name, or set overwrite "
-            "(--overwrite) to replace it",
+            f"{str(path)!r} already exists: choose another name, or replace it with "
+            f"{words().setting('overwrite', True)}",
             argument=argument,
             code="exists",
             form="{name}: {problem}",

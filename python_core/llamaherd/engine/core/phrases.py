@@ -84,6 +84,7 @@ def shape_of(shape: Sequence[int]) -> str:
 
 Sign = Literal["", "+"]
 _MOST = 9  # largest number of decimals
+_SMALL_ERROR = 0.05  # largest relative error of a number that needs more decimals
 _ROUNDING = 1e-9  # smaller distances from 0, 1 and -1 are rounding errors
 
 
@@ -114,12 +115,23 @@ def percents(share: float, digits: int = 1) -> str:
 
 
 def _enough(value: float, digits: int, whole: int = 1) -> int:
-    """Return how many decimals tell `whole * value` from 0 and from `whole`."""
+    """Return how many decimals tell `whole * value` from 0 and from `whole`.
+
+    Numbers below one unit of the last of `digits` decimals are shown to 5%, so that the
+    limits of a small coefficient are right.
+    """
     size = abs(value)
     gap = min(size, 1 - size)
     if not gap > _ROUNDING or not math.isfinite(size):
         return digits
-    while digits < _MOST and float(rounded(whole * size, digits)) in {0, whole}:
+    is_small = whole * size < 10**-digits
+
+    def tells(n: int) -> bool:
+        shown = float(rounded(whole * size, n))
+        is_near = abs(shown / (whole * size) - 1) <= _SMALL_ERROR
+        return shown not in {0, whole} and (is_near or not is_small)
+
+    while digits < _MOST and not tells(digits):
         digits += 1
     return digits
 

@@ -259,15 +259,15 @@ def test_probabilities_that_say_nothing_are_no_better_than_a_constant() -> None:
     codes = ["neutral" if i % 7 else NAMES[i // 7 % 2 * 2] for i in range(N)]
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes([codes[row] for row in drawn.rows])
-    with pytest.warns(UserWarning, match="the head says more than a constant"):
+    with pytest.warns(UserWarning, match="say more than a constant"):
         found = lh.recalibrate(data, drawn)
     assert found.gain.low > 0  # the head is better than the model, but so is a constant
     share = np.mean([code == "neutral" for code in drawn.codes[0]])
     assert found.constant.accuracy.value == pytest.approx(share)
     assert not found.gain_on_constant.low > 0
     assert "A constant, the shares of the codes, has an accuracy of" in found.summary()
-    assert "the codes do not show that the head says more" in found.summary()
-    assert "head says more" not in BETTER.summary()
+    assert "the codes do not show that the new probabilities say more" in found.summary()
+    assert "say more than a constant" not in BETTER.summary()
 
 
 def test_recalibrating_again_starts_from_the_model() -> None:

@@ -397,7 +397,7 @@ MANY = [f"Text number {i}." for i in range(60)]
 CODES = ["Sports" if i % 3 else "Business" for i in range(60)]
 
 
-@pytest.mark.filterwarnings("ignore:The codes do not show that the head:UserWarning")
+@pytest.mark.filterwarnings("ignore:The codes do not show that the new:UserWarning")
 @pytest.mark.filterwarnings("ignore:Recalibration does not help:UserWarning")
 def test_a_report_of_recalibrated_labels_is_reproduced(
     model: lh.Model, tmp_path: Path
