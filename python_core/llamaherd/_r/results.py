@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import llamaherd as lh
 from llamaherd._r.boundary import clean_or_none, cleaned, form_of
+from llamaherd._r.files import sha256
 from llamaherd._r.forms import (
     Part,
     array,
@@ -68,21 +68,14 @@ def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
         return made
     answers = made["values"]
     n = len(answers) // max(1, len(prompts))
-    inputs = sha256([_text_of_prompt(prompt) for prompt in prompts for _ in range(n)])
+    texts = [_text_of_prompt(prompt) for prompt in prompts]
+    inputs = [digest for digest in sha256(texts) for _ in range(n)]
     hashes = parts(input=_hashes(inputs), output=_hashes(sha256(answers)))
     return with_attribute(made, "hashes", hashes)
 
 
 def _hashes(texts: list[str | None]) -> Part:
     return {"type": "text", "values": texts}
-
-
-def sha256(texts: Sequence[str | None]) -> list[str | None]:
-    """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
-    return [
-        None if text is None else hashlib.sha256(text.encode()).hexdigest()
-        for text in texts
-    ]
 
 
 def _text_of_prompt(prompt: Any) -> str | None:  # noqa: ANN401 - any prompt of R

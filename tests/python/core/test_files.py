@@ -274,6 +274,17 @@ def test_a_file_that_cannot_be_replaced_is_written(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
+def test_a_copy_keeps_the_permissions_of_the_file_that_it_replaces(
+    tmp_path: Path,
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"content")
+    target.touch(0o600)
+    copy_whole(source, target)
+    assert (target.stat().st_mode & 0o777, target.read_bytes()) == (0o600, b"content")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
 def test_a_draft_of_a_private_file_is_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

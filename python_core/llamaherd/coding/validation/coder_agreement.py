@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding.codes import check_comparable, check_names, names_of, read
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
 from llamaherd.coding.statistics.intervals import warn_of_bootstrap
+from llamaherd.coding.validation.reliability import shown_number
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, decimals, limits
+from llamaherd.engine.core.phrases import count_of, limits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -41,10 +42,7 @@ class CoderAgreement:
         coders = count_of(most, "coder")
         head = f"{count_of(n, 'unit')} with two codes or more, {coders}, {self.scale}"
         wide = max((len(each.name) for each in self.coefficients), default=0)
-        values = [
-            "NA" if math.isnan(each.value) else decimals(each.value, 3)
-            for each in self.coefficients
-        ]
+        values = [shown_number(each.value, 3) for each in self.coefficients]
         room = max(map(len, values), default=0)
         lines = [f"<Agreement: {head}{', weighted' if self.is_weighted else ''}>"]
         for each, shown in zip(self.coefficients, values, strict=True):

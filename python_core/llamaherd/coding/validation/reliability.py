@@ -402,14 +402,14 @@ def _reliability_lines(found: Reliability) -> list[list[str]]:
     pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
     wide = max(map(len, pairs), default=0)
     lines = [
-        f"  {pair:{wide}}  Cohen's kappa {_shown(own.kappa, 2)}, "
+        f"  {pair:{wide}}  Cohen's kappa {shown_number(own.kappa, 2)}, "
         f"alike {percents(own.observed)}"
         for pair, own in zip(pairs, found.cohen, strict=True)
     ]
     parts_of = [["between models:", *lines]] if lines else []
     alpha = found.krippendorff
     if alpha is not None:
-        number = _shown(alpha.alpha, 2)
+        number = shown_number(alpha.alpha, 2)
         parts_of.append([f"Krippendorff's alpha of all models: {number}"])
     return parts_of
 
@@ -435,6 +435,6 @@ def _table_lines(
     ]
 
 
-def _shown(number: float, digits: int) -> str:
+def shown_number(number: float, digits: int) -> str:
     """Return a number as text, "NA" for NaN."""
     return "NA" if math.isnan(number) else decimals(number, digits)

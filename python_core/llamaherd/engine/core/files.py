@@ -19,6 +19,7 @@ from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO
 
     from filelock import FileLock
 
@@ -164,18 +165,29 @@ def write_whole(path: Path, content: bytes) -> None:
     of files are written to directly: devices and pipes, and existing files that cannot be
     replaced, because of the permissions of their folder or because they are mounted.
     """
+
+    def write(file: BinaryIO) -> None:
+        file.write(content)
+
+    _write_by(path, write)
+
+
+def _write_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file as `write_whole` does; `write` writes the content, perhaps twice."""
     try:
         if _is_stream(path):
-            path.write_bytes(content)
+            with path.open("wb") as file:
+                write(file)
             return
         target = Path(os.path.realpath(path))
         _check_writable(target)
         try:
-            _replace_whole(target, content)
+            _replace_whole(target, write)
         except OSError as error:
             if error.errno not in _CANNOT_REPLACE or not target.exists():
                 raise
-            target.write_bytes(content)
+            with target.open("wb") as file:
+                write(file)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
@@ -205,27 +217,23 @@ def append_whole(path: Path, content: bytes) -> None:
 
 
 def copy_whole(source: Path, target: Path) -> Path:
-    """Copy a file, and return the path of the copy.
+    """Copy a file as `write_whole` writes one, and return the path of the copy.
 
     Args:
         source: Path of the file.
-        target: Path of the copy, or a folder for it; an existing file is only replaced
-            by a complete copy.
+        target: Path of the copy, or a folder for it.
     """
     if target.is_dir():
         target /= source.name
-    if _is_stream(target):
-        with source.open("rb") as file, target.open("wb") as stream:
-            shutil.copyfileobj(file, stream)
+    if target.exists() and target.samefile(source):
         return target
-    there = Path(os.path.realpath(target))  # a link stays a link
-    if not (there.exists() and there.samefile(source)):
-        draft = there.with_name(f".llamaherd-{os.getpid()}-{secrets.token_hex(4)}")
-        try:
-            shutil.copyfile(source, draft)
-            replace(draft, there)
-        finally:
-            draft.unlink(missing_ok=True)
+    with source.open("rb") as content:
+
+        def write(file: BinaryIO) -> None:
+            content.seek(0)
+            shutil.copyfileobj(content, file, _BLOCK)
+
+        _write_by(target, write)
     return target
 
 
@@ -236,14 +244,14 @@ def _check_writable(target: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def _replace_whole(target: Path, content: bytes) -> None:
+def _replace_whole(target: Path, write: Callable[[BinaryIO], None]) -> None:
     draft = target.with_name(f".llamaherd-{os.getpid()}-{secrets.token_hex(4)}")
     # Nobody else may read the draft, because the file that it replaces may be private.
     mode = 0o600 if target.exists() else 0o666
     number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
-            file.write(content)
+            write(file)
         if target.exists():
             shutil.copymode(target, draft)
         replace(draft, target)
