@@ -15,7 +15,7 @@ from pathlib import Path
 import llamaherd as lh
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 
 import marked  # noqa: E402 - a module of that folder
 
