@@ -70,7 +70,7 @@ class Texts:
 
     def short(self, k: int) -> list[list[int]]:
         """Return short prompts for step k."""
-        return [self.part(37 * (N_SHORT * k + i), 12) for i in range(N_SHORT)]
+        return [self.part(12 * (N_SHORT * k + i), 12) for i in range(N_SHORT)]
 
 
 def complete(llama: Llama, prompt: Sequence[int], n: int) -> object:
@@ -230,8 +230,13 @@ def http_cases(own: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]
 
     def client(port: int) -> Ask:
         http = HTTPConnection("127.0.0.1", port, timeout=600)
+        asked = perf_counter()
 
         def ask(path: str, body: dict[str, object]) -> dict[str, Any]:
+            nonlocal asked
+            if perf_counter() - asked > 2:
+                http.close()  # llama-server ends connections idle for five seconds
+            asked = perf_counter()
             headers = {"Content-Type": "application/json"}
             http.request("POST", path, json.dumps(body), headers)
             response = http.getresponse()
