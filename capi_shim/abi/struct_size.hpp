@@ -46,20 +46,20 @@ T sized() {
 
 // Throws Error (LH_INVALID_ARGUMENT) unless the client's struct has the library's size.
 template <class T>
-void check_size(const T& given) {
+void check_size(const T& value) {
   static_assert(kStructName<T> != nullptr, "a struct that no client fills");
-  if (given.struct_size == sizeof(T)) return;
+  if (value.struct_size == sizeof(T)) return;
   const std::string name = kStructName<T>;
   throw Error(LH_INVALID_ARGUMENT,
               "struct_size of " + name + " must be " + std::to_string(sizeof(T)) +
-                  ", not " + std::to_string(given.struct_size) + ": set it to sizeof(" +
+                  ", not " + std::to_string(value.struct_size) + ": set it to sizeof(" +
                   name + "), and compile with the llamaherd.h of this library");
 }
 
 // Does the same check for an argument that must not be NULL.
 template <class T>
-const T& deref_sized(const T* given, const char* argument) {
-  const T& value = deref(given, argument);
+const T& deref_sized(const T* pointer, const char* argument) {
+  const T& value = deref(pointer, argument);
   check_size(value);
   return value;
 }

@@ -124,8 +124,8 @@ std::string LogMark::first_problem() const {
   const std::scoped_lock lock(log.mutex);
   const auto first = log.first_since(line_);
   for (const auto level : {GGML_LOG_LEVEL_ERROR, GGML_LOG_LEVEL_WARN}) {
-    const auto found = std::find_if(first, log.lines.cend(), has_level(level));
-    if (found != log.lines.cend()) return without_newline(found->text);
+    const auto line = std::find_if(first, log.lines.cend(), has_level(level));
+    if (line != log.lines.cend()) return without_newline(line->text);
   }
   return "";
 }
@@ -134,9 +134,9 @@ std::string LogMark::last_error() const {
   Log& log = the_log();
   const std::scoped_lock lock(log.mutex);
   const auto end = std::make_reverse_iterator(log.first_since(line_));
-  const auto found =
+  const auto line =
       std::find_if(log.lines.crbegin(), end, has_level(GGML_LOG_LEVEL_ERROR));
-  return found == end ? "" : without_newline(found->text);
+  return line == end ? "" : without_newline(line->text);
 }
 
 int debug_level() {

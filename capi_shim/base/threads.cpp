@@ -163,12 +163,12 @@ std::unique_ptr<Team> take_team(int32_t n_threads) {
   {
     const std::scoped_lock lock(idle->mutex);
     auto& teams = idle->teams;
-    const auto found = std::find_if(teams.rbegin(), teams.rend(), [&](const auto& team) {
-      return team->n_threads() == n_threads;
-    });
-    if (found != teams.rend()) {
-      std::unique_ptr<Team> team = std::move(*found);
-      teams.erase(std::next(found).base());
+    const auto position =
+        std::find_if(teams.rbegin(), teams.rend(),
+                     [&](const auto& team) { return team->n_threads() == n_threads; });
+    if (position != teams.rend()) {
+      std::unique_ptr<Team> team = std::move(*position);
+      teams.erase(std::next(position).base());
       return team;
     }
   }

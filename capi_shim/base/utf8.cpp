@@ -8,10 +8,10 @@ Utf8Character read_utf8(std::string_view bytes) noexcept {
   using Found = Utf8Decoder::Found;
   Utf8Decoder decoder;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    const Found found = decoder.add(static_cast<uint8_t>(bytes[i]));
-    if (found == Found::kCharacter) return {i + 1, true, true, decoder.value()};
+    const Found state = decoder.add(static_cast<uint8_t>(bytes[i]));
+    if (state == Found::kCharacter) return {i + 1, true, true, decoder.value()};
     // A byte that cannot continue a character may start the next character.
-    if (found == Found::kIllFormed) return {std::max<size_t>(i, 1), false, true, 0};
+    if (state == Found::kIllFormed) return {std::max<size_t>(i, 1), false, true, 0};
   }
   return {bytes.size(), false, false, 0};
 }

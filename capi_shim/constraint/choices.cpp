@@ -49,13 +49,13 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
       const uint64_t key =
           (uint64_t{static_cast<uint32_t>(at)} << 32U) | static_cast<uint32_t>(token);
       const auto next = static_cast<int32_t>(tokens_.size());
-      const auto [found, is_new] = nodes.emplace(key, next);
+      const auto [entry, is_new] = nodes.emplace(key, next);
       if (is_new) {
         tokens_.push_back(token);
         parents_.push_back(at);
         ends_.push_back(kNoChoice);
       }
-      at = found->second;
+      at = entry->second;
     }
     require(at != kStart, name_of(choice) + " has no tokens");
     int32_t& end = ends_[static_cast<size_t>(at)];
@@ -131,12 +131,12 @@ bool Choices::has_paths(const lh_choice_paths* paths) const {
 int32_t Choices::child(int32_t node, int32_t token) const {
   const int32_t* begin = children_.data() + first_child_[slot_of(node)];
   const int32_t* end = children_.data() + first_child_[slot_of(node) + 1];
-  const int32_t* found =
+  const int32_t* place =
       std::lower_bound(begin, end, token, [&](int32_t child, int32_t value) {
         return tokens_[static_cast<size_t>(child)] < value;
       });
-  const bool is_it = found != end && tokens_[static_cast<size_t>(*found)] == token;
-  return is_it ? *found : kStart;
+  const bool is_it = place != end && tokens_[static_cast<size_t>(*place)] == token;
+  return is_it ? *place : kStart;
 }
 
 std::vector<int32_t> Choices::tokens_after(int32_t node) const {

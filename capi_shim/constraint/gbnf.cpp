@@ -84,10 +84,10 @@ class Parser {
   [[noreturn]] void refuse_here(const std::string& expected) const {
     std::string_view there = text_.substr(i_, text_.find_first_of("\r\n", i_) - i_);
     there = there.substr(0, 20);
-    std::string shown;
-    append_valid_utf8(shown,
+    std::string rest;
+    append_valid_utf8(rest,
                       there.substr(0, utf8_complete_prefix(there.data(), there.size())));
-    refuse("expected " + expected + (shown.empty() ? " before its end" : " at " + shown));
+    refuse("expected " + expected + (rest.empty() ? " before its end" : " at " + rest));
   }
   std::ptrdiff_t place() const {
     return static_cast<std::ptrdiff_t>(std::min(i_, text_.size()));
@@ -134,12 +134,12 @@ class Parser {
 
   uint32_t rule_of(const std::string& name) {
     const auto next = static_cast<uint32_t>(grammar_.rules.size());
-    const auto [found, is_new] = rules_.try_emplace(name, next);
+    const auto [entry, is_new] = rules_.try_emplace(name, next);
     if (is_new) {
       grammar_.rules.emplace_back();
       defined_.push_back(false);
     }
-    return found->second;
+    return entry->second;
   }
 
   GbnfNode read_choice(size_t depth) {

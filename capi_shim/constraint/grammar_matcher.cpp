@@ -247,7 +247,7 @@ bool GrammarMatcher::continues_piece(std::string_view begin) {
                                   return pieces.bytes(e) < text;
                                 });
   std::vector<Mark> marks = {mark()};  // marks[n]: state n bytes after `begin`
-  bool found = false;
+  bool is_continued = false;
   for (bool is_first = true; entry != pieces.entries().end(); ++entry) {
     const std::string_view bytes = pieces.bytes(*entry);
     if (bytes.substr(0, begin.size()) != begin) break;
@@ -261,11 +261,11 @@ bool GrammarMatcher::continues_piece(std::string_view begin) {
       marks.push_back(mark());
       ++n_read;
     }
-    found = n_read == bytes.size() && n_read > begin.size();
-    if (found) break;
+    is_continued = n_read == bytes.size() && n_read > begin.size();
+    if (is_continued) break;
   }
   go_back(marks.front());
-  return found;
+  return is_continued;
 }
 
 // Returns the tokens of a forced text that was already read. Omits the last tokens if the

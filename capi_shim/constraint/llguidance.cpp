@@ -404,32 +404,31 @@ void check_numbers(int32_t kind, std::string_view text) {
 
 }  // namespace
 
-void set_llguidance(const lh_llguidance& given) {
+void set_llguidance(const lh_llguidance& api) {
   Functions all{};
-  if (given.get_version != nullptr) {
-    take("get_version", given.get_version, all.get_version);
+  if (api.get_version != nullptr) {
+    take("get_version", api.get_version, all.get_version);
   }
-  if (given.new_tokenizer_v2 == nullptr && given.new_tokenizer != nullptr) {
-    take("new_tokenizer", given.new_tokenizer, all.new_tokenizer);
+  if (api.new_tokenizer_v2 == nullptr && api.new_tokenizer != nullptr) {
+    take("new_tokenizer", api.new_tokenizer, all.new_tokenizer);
   } else {
-    take("new_tokenizer_v2", given.new_tokenizer_v2, all.new_tokenizer_v2);
+    take("new_tokenizer_v2", api.new_tokenizer_v2, all.new_tokenizer_v2);
   }
-  take("free_tokenizer", given.free_tokenizer, all.free_tokenizer);
-  take("constraint_init_set_defaults", given.constraint_init_set_defaults,
+  take("free_tokenizer", api.free_tokenizer, all.free_tokenizer);
+  take("constraint_init_set_defaults", api.constraint_init_set_defaults,
        all.constraint_init_set_defaults);
-  take("new_matcher", given.new_matcher, all.new_matcher);
-  take("clone_matcher", given.clone_matcher, all.clone_matcher);
-  take("free_matcher", given.free_matcher, all.free_matcher);
-  take("matcher_get_error", given.matcher_get_error, all.matcher_get_error);
-  take("matcher_compute_mask_into", given.matcher_compute_mask_into,
+  take("new_matcher", api.new_matcher, all.new_matcher);
+  take("clone_matcher", api.clone_matcher, all.clone_matcher);
+  take("free_matcher", api.free_matcher, all.free_matcher);
+  take("matcher_get_error", api.matcher_get_error, all.matcher_get_error);
+  take("matcher_compute_mask_into", api.matcher_compute_mask_into,
        all.matcher_compute_mask_into);
-  take("matcher_consume_tokens", given.matcher_consume_tokens,
-       all.matcher_consume_tokens);
-  take("matcher_compute_ff_tokens", given.matcher_compute_ff_tokens,
+  take("matcher_consume_tokens", api.matcher_consume_tokens, all.matcher_consume_tokens);
+  take("matcher_compute_ff_tokens", api.matcher_compute_ff_tokens,
        all.matcher_compute_ff_tokens);
-  take("matcher_is_accepting", given.matcher_is_accepting, all.matcher_is_accepting);
-  take("matcher_is_stopped", given.matcher_is_stopped, all.matcher_is_stopped);
-  take("tokenize_bytes", given.tokenize_bytes, all.tokenize_bytes);
+  take("matcher_is_accepting", api.matcher_is_accepting, all.matcher_is_accepting);
+  take("matcher_is_stopped", api.matcher_is_stopped, all.matcher_is_stopped);
+  take("tokenize_bytes", api.tokenize_bytes, all.tokenize_bytes);
   if (all.get_version != nullptr) {
     const std::string version = all.get_version();
     require(version.rfind("llguidance@1.", 0) == 0,

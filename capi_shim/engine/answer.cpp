@@ -192,11 +192,11 @@ void Answer::describe(lh_client_info& info) const {
 std::vector<int32_t> prompt_lookup(const std::vector<int32_t>& tokens, int32_t n) {
   constexpr size_t kMatch = 6;
   if (tokens.size() <= kMatch) return {};
-  const auto found = std::search(tokens.rbegin() + 1, tokens.rend(), tokens.rbegin(),
-                                 tokens.rbegin() + kMatch);
-  if (found == tokens.rend()) return {};
+  const auto earlier = std::search(tokens.rbegin() + 1, tokens.rend(), tokens.rbegin(),
+                                   tokens.rbegin() + kMatch);
+  if (earlier == tokens.rend()) return {};
   std::vector<int32_t> draft;
-  auto at = static_cast<size_t>(found.base() - tokens.begin());
+  auto at = static_cast<size_t>(earlier.base() - tokens.begin());
   for (; static_cast<int32_t>(draft.size()) < n; ++at) {
     draft.push_back(at < tokens.size() ? tokens[at] : draft[at - tokens.size()]);
   }

@@ -91,8 +91,8 @@ std::vector<Client*> lh_engine::take_out_cells() {
 // Restores the cells of `take_out_cells` in the stage. A prefix that lost them fails.
 void lh_engine::put_back_cells(const std::vector<Client*>& taken) {
   lh::KvCache& kv = stage_->kv;
-  for (Client* each : taken) {
-    Client& client = *each;
+  for (Client* pointer : taken) {
+    Client& client = *pointer;
     const bool is_prefix = client.state == LH_STATE_HELD;
     if (client.n_saved > 0 && kv.n_seq_used() < kv.n_seq_max()) {
       client.seq_id = kv.acquire(is_prefix);
@@ -232,11 +232,11 @@ lh_piece lh_engine::read(int64_t id, int32_t n_bytes, int32_t n_tokens) {
 }
 
 Client& lh_engine::find(int64_t id) {
-  const auto found = clients_.find(id);
-  if (found == clients_.end()) {
+  const auto entry = clients_.find(id);
+  if (entry == clients_.end()) {
     throw Error(LH_NOT_FOUND, "there is no request with id " + std::to_string(id));
   }
-  return found->second;
+  return entry->second;
 }
 
 // ---- requests --------------------------------------------------------------------

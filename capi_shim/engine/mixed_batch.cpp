@@ -22,7 +22,7 @@ constexpr int32_t kFewRows = 16;
 
 }  // namespace
 
-void MixedBatch::choose_parts(const std::vector<Client*>& given, int32_t draft_rows) {
+void MixedBatch::choose_parts(const std::vector<Client*>& running, int32_t draft_rows) {
   // Answers come first, each with one token or several forced tokens. Prompts share the
   // rest of the batch, oldest first. With streams, prompts of different lengths would
   // obtain their logits in many small computations. The last token of each prompt
@@ -32,7 +32,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& given, int32_t draft_r
   // prompts are computed in the same parts as when they run alone. If a prompt needs
   // several batches, shorter prompts pass it in every second batch, and their last tokens
   // are computed together with tokens of answers.
-  const std::vector<Client*> clients = in_turn(given);
+  const std::vector<Client*> clients = in_turn(running);
   const bool has_long =
       std::any_of(clients.begin(), clients.end(), [this](const Client* c) {
         return is_prompt(*c) && n_pending(*c) > limits_.n_prompt;
@@ -52,8 +52,8 @@ void MixedBatch::choose_parts(const std::vector<Client*>& given, int32_t draft_r
       int32_t n = std::min(room, n_all);
       if (state == LH_STATE_DECODE) n = std::min(n, limit);
       const bool is_last = has_streams && has_long && n_all == 1;
-      const lh_state own = is_last ? LH_STATE_DECODE : client->state;
-      if (own != state || n <= 0 || is_on_path(*client)) continue;
+      const lh_state client_state = is_last ? LH_STATE_DECODE : client->state;
+      if (client_state != state || n <= 0 || is_on_path(*client)) continue;
       const bool completes =
           n == n_all && client->task->first_row(*client) != Task::kNoRow;
       if (has_streams && n < n_all && has_prompt) continue;

@@ -35,7 +35,7 @@ struct Best {
 Best best_before(size_t end, const std::vector<Best>& best,
                  const std::vector<PartLength>& parts, int32_t room, bool amx) {
   const int32_t length = parts[end - 1].n_tokens;
-  Best found{INT64_MAX, 0, 0};
+  Best cheapest{INT64_MAX, 0, 0};
   int32_t n_padding = 0;
   int64_t n_read = 0;  // number of KV cells that padding tokens read
   // Tries every group that ends here, smallest first.
@@ -52,9 +52,9 @@ Best best_before(size_t end, const std::vector<Best>& best,
     const auto n_rows = static_cast<int64_t>(parts.size() - group) * (length - shorter);
     const int64_t cost =
         best[group].cost + cost_of_round(n_rows, amx) + n_read / kCellsPerRow;
-    if (cost < found.cost) found = {cost, n_all, group};
+    if (cost < cheapest.cost) cheapest = {cost, n_all, group};
   }
-  return found;
+  return cheapest;
 }
 
 // Returns the total cost of the rounds that compute the answers first to end - 1, whose

@@ -30,10 +30,10 @@ void check(const lh_score& tree, int32_t n_vocab) {
 
 // Rank of a token in a row, from 1: tokens with equal logits in order of their index.
 int32_t rank_of(const float* logits, int32_t n_vocab, int32_t token) {
-  const float own = logits[token];
-  const auto n_more =
-      std::count_if(logits, logits + n_vocab, [own](float each) { return each > own; });
-  const auto n_equal = std::count(logits, logits + token, own);
+  const float logit = logits[token];
+  const auto n_more = std::count_if(logits, logits + n_vocab,
+                                    [logit](float other) { return other > logit; });
+  const auto n_equal = std::count(logits, logits + token, logit);
   return static_cast<int32_t>(n_more + n_equal) + 1;
 }
 
@@ -105,9 +105,9 @@ bool Score::read_top(size_t slot, const float* logits, double log_sum, LogitRow&
     for (int32_t i = first_child_[slot]; i < first_child_[slot + 1]; ++i) {
       const auto child = static_cast<size_t>(children_[static_cast<size_t>(i)]);
       size_t at = child * static_cast<size_t>(n_top_);
-      for (const llama_token_data& each : highest) {
-        top_tokens_[at] = each.id;
-        top_[at++] = static_cast<double>(each.logit) - log_sum;
+      for (const llama_token_data& candidate : highest) {
+        top_tokens_[at] = candidate.id;
+        top_[at++] = static_cast<double>(candidate.logit) - log_sum;
       }
     }
   } catch (const std::bad_alloc&) {

@@ -6,8 +6,8 @@ namespace lh {
 
 lh_stats Statistics::get(int64_t call) const {
   if (call < 0) return all_;
-  const auto found = calls_.find(call);
-  return found == calls_.end() ? lh_stats{} : *found->second;
+  const auto entry = calls_.find(call);
+  return entry == calls_.end() ? lh_stats{} : *entry->second;
 }
 
 std::shared_ptr<lh_stats> Statistics::of_call(int64_t call) {

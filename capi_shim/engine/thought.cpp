@@ -150,17 +150,17 @@ void Thought::open(const StepServices& step, BatchPart& part, int32_t token,
                    LogitRow& row) {
   Client& client = *part.client;
   const std::string piece = step.model.piece(token);
-  const auto found =
+  const auto marker =
       step.model.is_eog(token) ? MarkerAtStart::Found::kNo : at_start_->add(token, piece);
-  if (found == MarkerAtStart::Found::kNo && free_ == nullptr) {
+  if (marker == MarkerAtStart::Found::kNo && free_ == nullptr) {
     pass_back(step, part, row);
     return;
   }
   client.tokens.push_back(token);
   client.logits.reset();
-  if (found == MarkerAtStart::Found::kNo) {
+  if (marker == MarkerAtStart::Found::kNo) {
     pass_on(step, client, row);
-  } else if (found == MarkerAtStart::Found::kYes) {
+  } else if (marker == MarkerAtStart::Found::kYes) {
     const size_t n_behind = at_start_->n_behind();
     at_start_.reset();
     is_opening_ = false;

@@ -37,11 +37,12 @@ bool Positions::rewind(int32_t seq_id) {
 
 void Positions::verify(int32_t seq_id) const {
   const int32_t next = get(seq_id);
-  const int32_t found = llama_memory_seq_pos_max(memory_, seq_id) + 1;
-  if (found != next) {
+  const int32_t cache_end = llama_memory_seq_pos_max(memory_, seq_id) + 1;
+  if (cache_end != next) {
     throw Error(LH_INTERNAL, "sequence " + std::to_string(seq_id) +
                                  " is recorded at position " + std::to_string(next) +
-                                 ", but the KV cache ends at " + std::to_string(found));
+                                 ", but the KV cache ends at " +
+                                 std::to_string(cache_end));
   }
 }
 

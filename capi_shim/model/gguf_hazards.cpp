@@ -70,8 +70,8 @@ class Hazards {
          {&Hazards::architecture, &Hazards::alignment, &Hazards::layers,
           &Hazards::experts, &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
           &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
-      std::string found = (this->*check)();
-      if (!found.empty()) return found;
+      std::string hazard = (this->*check)();
+      if (!hazard.empty()) return hazard;
     }
     return "";
   }

@@ -15,7 +15,7 @@ using Names = std::unordered_set<std::string>;
 // alternatives by "|". Names of layer tensors omit "blk.3." and ".weight".
 struct Rule {
   std::string_view architectures;
-  std::string_view given;
+  std::string_view condition;
   std::string_view needed;
 };
 
@@ -95,15 +95,15 @@ std::string first_missing(std::string_view tensors, std::string_view prefix,
 }
 
 std::string broken(const Rule& rule, std::string_view prefix, const Names& names) {
-  if (!first_missing(rule.given, prefix, names).empty()) return "";
-  std::string found;
+  if (!first_missing(rule.condition, prefix, names).empty()) return "";
+  std::string tensors;
   for (const std::string_view alternative : split(rule.needed, '|')) {
     const std::string missing = first_missing(alternative, prefix, names);
     if (missing.empty()) return "";
-    found += (found.empty() ? "\"" : " or \"") + missing + "\"";
+    tensors += (tensors.empty() ? "\"" : " or \"") + missing + "\"";
   }
-  return "has no tensor " + found + ", which this architecture needs together with \"" +
-         in_layer(prefix, split(rule.given, ' ').front()) + "\"";
+  return "has no tensor " + tensors + ", which this architecture needs together with \"" +
+         in_layer(prefix, split(rule.condition, ' ').front()) + "\"";
 }
 
 uint32_t number(const gguf_context* header, const std::string& key) {
@@ -136,15 +136,15 @@ std::string missing_tensor(const gguf_context* header, const Names& names) {
   }
   for (const Rule& rule : kOfFiles) {
     if (!is_among(architecture, rule.architectures)) continue;
-    std::string found = broken(rule, "", names);
-    if (!found.empty()) return found;
+    std::string problem = broken(rule, "", names);
+    if (!problem.empty()) return problem;
   }
   const uint32_t n_layers = number(header, architecture + ".block_count");
   for (const Rule& rule : kOfLayers) {
     if (!is_among(architecture, rule.architectures)) continue;
     for (uint32_t i = 0; i < n_layers; ++i) {
-      std::string found = broken(rule, "blk." + std::to_string(i) + ".", names);
-      if (!found.empty()) return found;
+      std::string problem = broken(rule, "blk." + std::to_string(i) + ".", names);
+      if (!problem.empty()) return problem;
     }
   }
   return "";

@@ -27,7 +27,7 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-std::string shown(const Shape& shape) {
+std::string shape_text(const Shape& shape) {
   std::string text;
   for (const int64_t n : shape) text += (text.empty() ? "" : " x ") + std::to_string(n);
   return text;
@@ -143,20 +143,21 @@ class LoraFile {
   // reversed.
   void check_pair(const std::string& name, const Shape& a, const Shape& b,
                   const Shapes& model) const {
-    const auto found = model.find(name);
-    if (found == model.end()) {
+    const auto entry = model.find(name);
+    if (entry == model.end()) {
       refuse("has tensors for \"" + name +
              "\", which the model does not have: was it made for another model?");
     }
-    const Shape& weight = found->second;
+    const Shape& weight = entry->second;
     const bool is_embedding = name == kEmbedding;
     const bool fits = is_embedding
                           ? a[0] == b[0] && a[1] == weight[1] && b[1] == weight[0]
                           : a[1] == b[0] && a[0] == weight[0] && b[1] == weight[1];
     const bool is_flat = a[2] == weight[2] && b[2] == weight[2] && a[3] * b[3] == 1;
     if (!fits || !is_flat || b[0] < 1) {
-      refuse("has " + name + ".lora_a of shape " + shown(a) + " and .lora_b of shape " +
-             shown(b) + ", which do not fit the model's " + shown(weight) +
+      refuse("has " + name + ".lora_a of shape " + shape_text(a) +
+             " and .lora_b of shape " + shape_text(b) +
+             ", which do not fit the model's " + shape_text(weight) +
              ": was it made for another model?");
     }
     if (is_embedding && model.count(kOutput) == 0) {

@@ -182,8 +182,8 @@ lh_model::lh_model(llama_model* model)
     if (is_eog(token)) eog_tokens_.push_back(token);
     const auto attr = static_cast<unsigned>(llama_vocab_get_attr(vocab_, token));
     if ((attr & (kSpecial | kDefined)) == 0) continue;
-    const char* found = llama_vocab_get_text(vocab_, token);
-    const std::string text = found == nullptr ? "" : found;
+    const char* token_text = llama_vocab_get_text(vocab_, token);
+    const std::string text = token_text == nullptr ? "" : token_text;
     const bool is_defined = (attr & kDefined) != 0 && is_markup(text);
     if (is_defined) defined_texts_.insert(text, token);
     if (is_defined || (attr & kSpecial) != 0) special_texts_.insert(text, token);

@@ -46,10 +46,10 @@ ggml_backend_buffer_type_t amx_layout(ggml_backend_dev_t cpu) {
 }
 
 ggml_context_ptr tensors(size_t n, size_t more_bytes) {
-  ggml_context_ptr made(
+  ggml_context_ptr context(
       ggml_init({n * ggml_tensor_overhead() + more_bytes, nullptr, true}));
-  if (made == nullptr) throw std::bad_alloc();
-  return made;
+  if (context == nullptr) throw std::bad_alloc();
+  return context;
 }
 
 bool survives_amx() {

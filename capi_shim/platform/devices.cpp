@@ -21,18 +21,18 @@ std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 FoundDevice described(ggml_backend_dev_t device) {
   ggml_backend_dev_props props{};
   ggml_backend_dev_get_props(device, &props);
-  FoundDevice found;
-  found.type = ggml_backend_dev_type(device);
-  found.backend = text_of(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)));
-  found.id = text_of(props.device_id);
-  copy(found.gpu.name, ggml_backend_dev_name(device));
-  copy(found.gpu.description, ggml_backend_dev_description(device));
-  found.gpu.free_bytes = checked_free(props.memory_free, props.memory_total);
-  found.gpu.total_bytes = props.memory_total;
+  FoundDevice entry;
+  entry.type = ggml_backend_dev_type(device);
+  entry.backend = text_of(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)));
+  entry.id = text_of(props.device_id);
+  copy(entry.gpu.name, ggml_backend_dev_name(device));
+  copy(entry.gpu.description, ggml_backend_dev_description(device));
+  entry.gpu.free_bytes = checked_free(props.memory_free, props.memory_total);
+  entry.gpu.total_bytes = props.memory_total;
   // Metal reports no integrated GPUs, but its buffers can be the memory of a process.
-  found.gpu.shares_memory =
-      found.type == GGML_BACKEND_DEVICE_TYPE_IGPU || props.caps.buffer_from_host_ptr;
-  return found;
+  entry.gpu.shares_memory =
+      entry.type == GGML_BACKEND_DEVICE_TYPE_IGPU || props.caps.buffer_from_host_ptr;
+  return entry;
 }
 
 bool is_gpu(ggml_backend_dev_t device) {
@@ -42,21 +42,21 @@ bool is_gpu(ggml_backend_dev_t device) {
 
 std::vector<FoundDevice> devices() {
   if (!llama_supports_gpu_offload()) return {};
-  std::vector<FoundDevice> found;
+  std::vector<FoundDevice> gpus;
   for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
     const ggml_backend_dev_t device = ggml_backend_dev_get(i);
-    if (is_gpu(device)) found.push_back(described(device));
+    if (is_gpu(device)) gpus.push_back(described(device));
   }
-  return used_devices(found);
+  return used_devices(gpus);
 }
 
 }  // namespace
 
-std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& found) {
+std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& devices) {
   std::vector<FoundDevice> used;
-  std::vector<FoundDevice> own;
+  std::vector<FoundDevice> discrete;
   std::vector<FoundDevice> integrated;
-  for (const FoundDevice& device : found) {
+  for (const FoundDevice& device : devices) {
     const auto is_same = [&](const FoundDevice& other) {
       return !device.id.empty() && other.id == device.id;
     };
@@ -66,11 +66,11 @@ std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& found) {
       }
     } else if (device.backend == kRpc) {
       used.push_back(device);
-    } else if (std::none_of(own.begin(), own.end(), is_same)) {
-      own.push_back(device);
+    } else if (std::none_of(discrete.begin(), discrete.end(), is_same)) {
+      discrete.push_back(device);
     }
   }
-  const std::vector<FoundDevice>& local = own.empty() ? integrated : own;
+  const std::vector<FoundDevice>& local = discrete.empty() ? integrated : discrete;
   used.insert(used.end(), local.begin(), local.end());
   return used;
 }

@@ -22,7 +22,7 @@ struct FoundDevice {
 // other GPU, and only the GPUs of one backend.
 //
 // Source: `llama_prepare_model_devices` of llama.cpp.
-std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& found);
+std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& devices);
 
 // Tests whether batches may overlap on these devices, so that one device computes a batch
 // while another computes the next. With several devices of Vulkan, a batch then sometimes

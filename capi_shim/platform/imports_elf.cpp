@@ -24,7 +24,7 @@ struct Library {
 
 struct Search {
   uintptr_t address;
-  Library found;
+  Library library;
 };
 
 uintptr_t page_size() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
@@ -48,7 +48,7 @@ int look_at_library(dl_phdr_info* info, size_t /*size*/, void* data) {
       library.sealed_end = page_of(end);
     }
   }
-  if (is_it) search.found = library;
+  if (is_it) search.library = library;
   return is_it ? 1 : 0;
 }
 
@@ -82,7 +82,7 @@ bool holds_function(uint64_t relocation_type) {
 std::vector<Import> imports_of(const void* inside) {
   Search search{reinterpret_cast<uintptr_t>(inside), {}};
   dl_iterate_phdr(look_at_library, &search);
-  const Library& library = search.found;
+  const Library& library = search.library;
   if (library.dynamic == nullptr) return {};
   const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(address(library, DT_SYMTAB));
   const auto* names = reinterpret_cast<const char*>(address(library, DT_STRTAB));

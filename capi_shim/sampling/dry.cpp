@@ -44,8 +44,8 @@ void DryBreakers::add(const lh_model& model, const std::string& text, int32_t to
 }
 
 const DryBreakers::Tails* DryBreakers::tails(int32_t token) const {
-  const auto found = tails_.find(token);
-  return found == tails_.end() ? nullptr : &found->second;
+  const auto entry = tails_.find(token);
+  return entry == tails_.end() ? nullptr : &entry->second;
 }
 
 bool DryBreakers::holds(int32_t token) const {
@@ -125,9 +125,9 @@ void Dry::apply(llama_token_data_array& candidates) const {
       base_ > 1.000001F ? static_cast<int>(kLogOfLargestFloat / std::log(base_)) : 0;
   for (size_t i = 0; i < candidates.size; ++i) {
     llama_token_data& candidate = candidates.data[i];
-    const auto found = repeated.find(candidate.id);
-    if (found == repeated.end() || breakers_->holds(candidate.id)) continue;
-    int exponent = static_cast<int>(found->second - n_allowed_);
+    const auto entry = repeated.find(candidate.id);
+    if (entry == repeated.end() || breakers_->holds(candidate.id)) continue;
+    int exponent = static_cast<int>(entry->second - n_allowed_);
     if (most > 0) exponent = std::min(exponent, most);
     candidate.logit -= static_cast<float>(multiplier_ * std::pow(base_, exponent));
   }

@@ -48,7 +48,7 @@ double sum_block(const float* logits, float highest) {
     }
   }
   double sum = 0;
-  for (const float each : sums) sum += static_cast<double>(each);
+  for (const float partial : sums) sum += static_cast<double>(partial);
   return sum;
 }
 

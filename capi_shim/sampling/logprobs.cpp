@@ -29,9 +29,9 @@ void Logprobs::accept(int32_t token, size_t n) {
   fill(n);
   const auto of = [this](float logit) { return static_cast<double>(logit) - log_sum_; };
   chosen_.push_back(of(logits_[static_cast<size_t>(token)]));
-  for (const llama_token_data& each : highest_) {
-    top_tokens_.push_back(each.id);
-    top_.push_back(of(each.logit));
+  for (const llama_token_data& candidate : highest_) {
+    top_tokens_.push_back(candidate.id);
+    top_.push_back(of(candidate.logit));
   }
   fill(n + 1);
 }

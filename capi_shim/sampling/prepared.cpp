@@ -33,10 +33,10 @@ std::unique_ptr<Constraint> start(const lh_model& model, int32_t kind, const cha
 // text is too long, accepting its first token throws the error.
 std::shared_ptr<const Constraint> compile(const lh_model& model, int32_t kind,
                                           const char* text) {
-  std::unique_ptr<Constraint> made = start(model, kind, text);
-  const std::vector<int32_t> forced = made->forced_tokens();
-  if (!forced.empty()) made->copy()->accept(forced.front());
-  return made;
+  std::unique_ptr<Constraint> constraint = start(model, kind, text);
+  const std::vector<int32_t> forced = constraint->forced_tokens();
+  if (!forced.empty()) constraint->copy()->accept(forced.front());
+  return constraint;
 }
 
 }  // namespace
@@ -50,9 +50,9 @@ PreparedConstraints& PreparedConstraints::of(const lh_model& model) {
 // Returns null if no entry matches. The caller must hold the lock.
 template <class IsIt>
 PreparedConstraints::Entry* PreparedConstraints::find(const IsIt& is_it) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), is_it);
-  if (found == entries_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found);
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), is_it);
+  if (entry == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, entry);
   return &entries_.front();
 }
 
@@ -62,10 +62,10 @@ void PreparedConstraints::keep(Entry entry) {
   entries_.push_front(std::move(entry));
   size_t n_bytes = 0;
   size_t n = 0;
-  for (auto each = entries_.begin(); each != entries_.end(); ++each, ++n) {
-    n_bytes += each->text.size();
+  for (auto older = entries_.begin(); older != entries_.end(); ++older, ++n) {
+    n_bytes += older->text.size();
     if (n > 0 && (n >= kMostKept || n_bytes > kMostBytes)) {
-      dropped.splice(dropped.begin(), entries_, each, entries_.end());
+      dropped.splice(dropped.begin(), entries_, older, entries_.end());
       return;
     }
   }
@@ -78,14 +78,14 @@ std::shared_ptr<const Constraint> PreparedConstraints::constraint(
   {
     const std::scoped_lock lock(mutex_);
     entries_.remove_if([](const Entry& e) { return e.constraint->is_spent(); });
-    const Entry* found =
+    const Entry* entry =
         find([&](const Entry& e) { return e.kind == kind && e.text == text; });
-    if (found != nullptr) return found->constraint;
+    if (entry != nullptr) return entry->constraint;
   }
   // The constraint is compiled without the lock, so that other threads can continue.
-  std::shared_ptr<const Constraint> made = compile(*model_, kind, params.grammar);
-  keep({kind, std::string(text), made});
-  return made;
+  std::shared_ptr<const Constraint> compiled = compile(*model_, kind, params.grammar);
+  keep({kind, std::string(text), compiled});
+  return compiled;
 }
 
 }  // namespace lh

@@ -271,9 +271,10 @@ const Choices* Sampler::sought() const {
 }
 
 void Sampler::add_chain(llama_sampler* sampler) {
-  SamplerPtr made = checked(sampler);
-  llama_sampler_chain_add(chain_.get(), made.get());
-  [[maybe_unused]] const auto* theirs = made.release();  // owned by the chain from now on
+  SamplerPtr owned = checked(sampler);
+  llama_sampler_chain_add(chain_.get(), owned.get());
+  [[maybe_unused]] const auto* theirs =
+      owned.release();  // owned by the chain from now on
 }
 
 void Sampler::see(int32_t token) {
