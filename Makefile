@@ -119,7 +119,7 @@ test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 ru
 generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md; the sizes in docs/architecture.md
 	@$(PYTHON_VENV) -c "import sys; sys.path.insert(0, 'scripts'); import changed; changed.link_sources()"
 	@PYTHONPATH=build/tree $(PYTHON_VENV) scripts/generate_options.py
-	@$(PYTHON_VENV) scripts/r_help.py
+	@Rscript --vanilla scripts/r_help.R
 	@$(PYTHON_VENV) scripts/architecture.py
 
 nightly: ## run everything that CI can run: linters, types, `make test` and all long lanes
@@ -300,6 +300,7 @@ tidy: system-dev $(DEV) ## run clang-tidy on the shim, which takes minutes
 lint-r: system-dev $(DEV) $(R_PACKAGE)
 	.venv/bin/air format --check r_package examples benchmarks tests/imports
 	Rscript --vanilla scripts/lint.R
+	Rscript --vanilla scripts/r_help.R --check
 
 type: $(DEV) $(PACKAGE) ## run mypy --strict
 	.venv/bin/mypy

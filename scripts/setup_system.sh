@@ -101,7 +101,7 @@ main() {
     # R CMD check needs qpdf if there are vignettes, even without PDFs.
     command -v pandoc >/dev/null || debian+=(pandoc)
     command -v qpdf >/dev/null || debian+=(qpdf)
-    mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\n')
+    mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\nroxygen2\n')
     if [[ $1 == docs ]]; then packages+=(pkgdown); fi
   fi
   missing=$(missing_r_packages "${packages[@]}")
