@@ -270,7 +270,8 @@ def test_states_are_saved_and_restored_before_forks_are_pending() -> None:
     low = prompt(2, 2, [2], priority=-1)
     bench.add(2, low)
     assert bench.started() == [low]
-    bench.scheduler.pause(first, 51)
+    bench.scheduler.pause(first)
+    first.n_saved = 51
     urgent = prompt(3, 3, [9] * 50 + [3], stem, priority=1)
     stem.n_unsubmitted += 1
     bench.cache.use(stem)

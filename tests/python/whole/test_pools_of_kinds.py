@@ -14,6 +14,7 @@ import tiny_models
 from llamaherd.calls.run.handle import Handle
 from llamaherd.engine.core.request import Request, ThoughtStage
 from llamaherd.engine.loop.runner import Runner
+from llamaherd.engine.loop.watching import WatchedAnswers
 from pooled import NEAR, assert_near, coding, other
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def when_running(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
             results.append(functions.pop()())
 
     monkeypatch.setattr(Runner, "run_slice", run)
-    monkeypatch.setattr(Runner, "_slice_ms", 1)
+    monkeypatch.setattr(WatchedAnswers, "slice_ms", lambda _answers, _n_running: 1)
     return functions
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from llamaherd.engine.loop.group import call_tree, least_tokens
 from llamaherd.engine.loop.open_groups import Delayed, OpenGroups
 from llamaherd.engine.loop.sizing import as_made, limits_of
 from llamaherd.engine.loop.slot_times import SlotWatch
+from llamaherd.engine.loop.watching import WatchedAnswers
 from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.engine.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.engine.schedule.client import State
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.memory.plan import Plan
     from llamaherd.engine.schedule.client import Client
     from llamaherd.engine.schedule.engine import Action, Engine
-
-_SLICE_MS = 50  # maximum interval between progress reports
-_WATCHED_MS = 25  # maximum interval between new texts of watched answers
-_FEW = 4  # short slices if at most this many answers run, all of them watched
-_EACH_STEP_MS = 1
 
 
 class Runner:
@@ -70,7 +65,7 @@ class Runner:
         self._cache = PrefixCache()
         self._scheduler = Scheduler(limits_of(self.plan), self._cache)
         self._live: dict[int, Client] = {}  # clients in the engine, by id
-        self._watched: dict[int, Group] = {}  # groups of watched clients, by id
+        self._watched = WatchedAnswers(self.engine)
         self._is_short = False  # whether the last batch found too few cells
         self.delayed = Delayed()
         self._slots: SlotWatch | None = None  # None without a reader
@@ -128,7 +123,7 @@ class Runner:
                 continue
             self.engine.end(client.id, Finish.CANCELLED, "")
             output = self.engine.get(client.id)
-            self._send_piece(client.id, self._watched.get(client.id))
+            self._watched.send(client.id)
             self._release(client)
             group.ended(client.index, output, perf_counter())
         self.groups.remove(group)  # last, so that `fail_all` can still end the group
@@ -221,9 +216,9 @@ class Runner:
             paused, needed = self._scheduler.paused_clients, self._cache.needed
             self.delayed.note([*running, *paused, *needed])
         for client in running:
-            n_saved = self.engine.pause(client.id)
+            client.n_saved = self.engine.pause(client.id)
             self._left(client)
-            self._scheduler.pause(client, n_saved)
+            self._scheduler.pause(client)
         if not plan.covers(self.plan):
             self._lose_kept()
         try:
@@ -266,10 +261,12 @@ class Runner:
         self._is_short = False
         for action in actions:
             self._apply(action)
-        outcome = self.engine.run(max_time_ms=self._slice_ms)
+        outcome = self.engine.run(max_time_ms=self._watched.slice_ms(self.n_running))
         self.n_batches += outcome.n_steps
         self._settle(outcome.events)
-        self._send_pieces()
+        self._watched.send_all()
+        for group in self.groups.counted:
+            group.counts = self.engine.counts(group.number)
         if outcome.status is Status.REFUSED:
             self._settle_refusal(outcome)
         elif outcome.is_idle and not actions:
@@ -287,14 +284,6 @@ class Runner:
             self._n_lost = n_lost
             self._lose_kept()
 
-    @property
-    def _slice_ms(self) -> int:
-        """Return the maximum duration of a slice in milliseconds."""
-        if not self._watched:
-            return _SLICE_MS
-        is_few = self.n_running == len(self._watched) <= _FEW
-        return _EACH_STEP_MS if is_few else _WATCHED_MS
-
     def _settle_refusal(self, outcome: RunOutcome) -> None:
         """Handle a batch that was refused because of its content or for lack of cells."""
         if not is_guilty(outcome):
@@ -307,12 +296,6 @@ class Runner:
                 self.groups[call].n_fallbacks += 1
         self._settle(isolate(self.engine, self._scheduler.running_ids))
         self.n_batches = self.engine.counts().n_batches
-
-    def _send_pieces(self) -> None:
-        for id_, group in self._watched.items():
-            self._send_piece(id_, group)
-        for group in self.groups.counted:
-            group.counts = self.engine.counts(group.number)
 
     def _close_groups_that_stop(self) -> None:
         stuck = [group for group in self.groups.values() if group.n_running == 0]
@@ -330,7 +313,7 @@ class Runner:
         """Start to send new parts of the answer of a group to its listener."""
         for client in self._live.values():
             if client.call == group.number and not client.is_prefix:
-                self._watched[client.id] = group
+                self._watched.add(client.id, group)
 
     def _apply(self, action: Action, reason: str = "") -> None:
         client = action.client
@@ -375,11 +358,11 @@ class Runner:
             group.n_running += 1
             group.started(client.index, perf_counter())
             if group.is_watched:
-                self._watched[client.id] = group
+                self._watched.add(client.id, group)
 
     def _pause(self, client: Client) -> None:
         self._left(client)
-        self._scheduler.paused(client, self.engine.pause(client.id))
+        client.n_saved = self.engine.pause(client.id)
 
     def _entered(self, client: Client) -> None:
         if self._slots is not None:
@@ -394,7 +377,7 @@ class Runner:
             self.engine.resume(client.id)
             self._entered(client)
         except NoSpaceError as error:
-            self._scheduler.not_resumed(client)
+            self._scheduler.pause(client)
             if not self._scheduler.running_ids:
                 self._apply(self._scheduler.make_room(), str(error))
 
@@ -406,7 +389,7 @@ class Runner:
                 continue
             output = self.engine.get(id_)
             if output.finish is not Finish.NONE:  # otherwise the event is its first token
-                self._send_piece(id_, self._watched.get(id_))
+                self._watched.send(id_)
                 self._keep_or_release(client)
                 self.groups[client.call].n_running -= 1
                 self._finish(client, output)
@@ -418,7 +401,7 @@ class Runner:
             self._release(client)
             return
         self._left(client)
-        self._watched.pop(client.id, None)
+        self._watched.discard(client.id)
         self._scheduler.kept.add(client, kept)
 
     def _settle_prefix(self, prefix: Client) -> None:
@@ -449,25 +432,8 @@ class Runner:
         if not group.open or (group.n_running == 0 and not may_start):
             self.drop(group)
 
-    def _send_piece(self, id_: int, group: Group | None) -> None:
-        """Send the new part of a thought and an answer to its listener."""
-        if group is None:
-            return
-        if group.requests[0].thought is not None:
-            thought = self.engine.read_thought(id_, group.n_thought_read)
-            if thought.n_bytes != group.n_thought_read:
-                group.n_thought_read = thought.n_bytes
-                group.listener.on_piece(thought)
-        piece = self.engine.read(id_, *group.n_read)
-        if (piece.n_bytes, piece.n_tokens) != group.n_read:
-            n_before, group.n_read = group.n_read[1], (piece.n_bytes, piece.n_tokens)
-            if group.requests[0].logprobs is not None:
-                logprobs, top = self.engine.read_logprobs(id_, n_before)
-                piece = replace(piece, logprobs=logprobs, top_logprobs=top)
-            group.listener.on_piece(piece)
-
     def _release(self, client: Client) -> None:
         self._left(client)
         del self._live[client.id]
-        self._watched.pop(client.id, None)
+        self._watched.discard(client.id)
         self.engine.release(client.id)

@@ -16,13 +16,12 @@ is also paused if a client of a higher priority needs its slot.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.schedule.beginnings import KeptAnswers
 from llamaherd.engine.schedule.client import Client, State
 from llamaherd.engine.schedule.engine import Action, Kind, Limits, in_order
+from llamaherd.engine.schedule.priorities import PausedClients, RaisedPrefixes
 from llamaherd.engine.schedule.queue import PrefixOwners, Turns
 
 if TYPE_CHECKING:
@@ -42,14 +41,14 @@ class Scheduler:
         self._cache = cache
         self._turns = Turns()
         self._owners = PrefixOwners(self._turns)
-        self._paused: list[tuple[int, int, Client]] = []  # by -priority, age
+        self._paused = PausedClients()
+        self._raised = RaisedPrefixes(self._paused)
         self._running: dict[int, Client] = {}
         self._n_slots_used = 0
         self._n_hold_used = 0  # prefixes that are running, held or paused
         self.kept = KeptAnswers()  # ended prompts that keep their cells
         self._n_admitted = 0
         self._has_new_call = False  # whether a call of several prompts was added
-        self._raised: dict[Client, None] = {}  # prefixes whose priority increased
 
     # ---- state ----
 
@@ -66,7 +65,7 @@ class Scheduler:
     @property
     def paused_clients(self) -> list[Client]:
         """Paused clients."""
-        return [client for *_, client in self._paused]
+        return list(self._paused)
 
     def is_alone(self, client: Client) -> bool:
         """Return whether only this client runs, and none is paused."""
@@ -84,7 +83,7 @@ class Scheduler:
         self._turns.add(queue)
         self._has_new_call |= not queue.is_single
         for client in tuple(queue.clients):
-            self._raise_prefixes(client)
+            self._raised.raise_for(client)
             self._owners.take_over(client, queue)
             self._owners.await_prefix(client)
 
@@ -134,7 +133,7 @@ class Scheduler:
         """Return actions that start, resume or raise clients, in order of execution."""
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
-        actions = self._raise_submitted()
+        actions = self._raised.actions()
         free += self._clear_pool(actions)
         while True:
             client, heap = self._next()
@@ -156,7 +155,7 @@ class Scheduler:
                 continue
             free -= need
             if is_paused:
-                heappop(self._paused)
+                self._paused.pop()
                 self._start(client)
                 actions.append(Action(Kind.RESUME, client))
                 continue
@@ -183,9 +182,9 @@ class Scheduler:
             return Action(Kind.RELEASE, prefix)
         clients = self.running
         if len(clients) > 1:
-            self._pause(clients[-1])
+            self.pause(clients[-1])
             return Action(Kind.PAUSE, clients[-1])
-        client = clients[0] if clients else self._paused[0][2]
+        client = clients[0] if clients else next(iter(self._paused))
         if self._cache.needed and not client.is_prefix:
             return self._give_up_held()
         # A prefix fails, and its children start without it: if a held prefix were
@@ -193,14 +192,6 @@ class Scheduler:
         return Action(Kind.FAIL, client)
 
     # ---- events ----
-
-    def paused(self, client: Client, n_saved: int) -> None:
-        """Record that the engine saved `n_saved` cells of a client."""
-        client.n_saved = n_saved
-
-    def not_resumed(self, client: Client) -> None:
-        """Record that a client could not resume because too few cells were free."""
-        self._pause(client)
 
     def held(self, prefix: Client) -> None:
         """Record that a prefix is held, so that its children may start."""
@@ -236,20 +227,20 @@ class Scheduler:
         Returns:
             The newest prefixes, which the engine must release; see `lost`.
         """
-        prefixes = sorted((c for *_, c in self._paused if c.is_prefix), key=_age)
+        prefixes = sorted((c for c in self._paused if c.is_prefix), key=_age)
         surplus = prefixes[
             max(0, len(prefixes) + self._limits.n_hold - self._n_hold_used) :
         ]
         for prefix in surplus:
-            self._paused.remove((-prefix.priority, prefix.age, prefix))
+            self._paused.remove(prefix)
             prefix.n_saved = 0
-        heapify(self._paused)
         return surplus
 
-    def pause(self, client: Client, n_saved: int) -> None:
-        """Record that the engine paused a running client and saved `n_saved` cells."""
-        self._pause(client)
-        client.n_saved = n_saved
+    def pause(self, client: Client) -> None:
+        """Record that a running client is paused, by the scheduler or the engine."""
+        self._stop(client)
+        client.state = State.PAUSED
+        self._paused.add(client)
 
     # ---- internal: the next client ----
 
@@ -257,7 +248,7 @@ class Scheduler:
         """Return the next client to start, and its heap ([] if it is paused)."""
         heap = self._turns.next(self._n_hold_free, self._limits.n_hold)
         waiting = heap[0][2] if heap else None
-        paused = self._paused[0][2] if self._paused else None
+        paused = self._paused.first
         if paused is None:
             return waiting, heap
         if waiting is None or waiting.priority <= paused.priority:
@@ -286,7 +277,7 @@ class Scheduler:
             return True
         if any(action.client is last for action in actions):
             return False  # a client just started is not paused
-        self._pause(last)
+        self.pause(last)
         actions.append(Action(Kind.PAUSE, last))
         return True
 
@@ -338,16 +329,10 @@ class Scheduler:
         del self._running[client.id]
         self._n_slots_used -= not client.is_prefix
 
-    def _pause(self, client: Client) -> None:
-        self._stop(client)
-        client.state = State.PAUSED
-        heappush(self._paused, (-client.priority, client.age, client))
-
     def _take_out(self, client: Client) -> None:
         """Remove a client from the running or the paused clients."""
         if client.state is State.PAUSED:
-            self._paused.remove((-client.priority, client.age, client))
-            heapify(self._paused)
+            self._paused.remove(client)
         else:
             self._stop(client)
         self._n_hold_used -= client.is_prefix
@@ -450,33 +435,6 @@ class Scheduler:
             prefix.parent.n_unsubmitted += 1
             self._cache.use(prefix.parent)
         self._owners.send_to_wait(prefix)
-
-    def _raise_prefixes(self, client: Client) -> None:
-        """Give the prefixes of a client at least its priority.
-
-        Otherwise it would wait as long as their call (priority inversion).
-        """
-        prefix = client.parent
-        while prefix is not None:
-            if prefix.priority < client.priority:
-                self._set_priority(prefix, client.priority)
-            prefix = prefix.parent
-
-    def _set_priority(self, prefix: Client, priority: int) -> None:
-        is_paused = prefix.state is State.PAUSED
-        if is_paused:
-            self._paused.remove((-prefix.priority, prefix.age, prefix))
-            heapify(self._paused)
-        prefix.request = replace(prefix.request, priority=priority)
-        if is_paused:
-            heappush(self._paused, (-priority, prefix.age, prefix))
-        self._raised[prefix] = None
-
-    def _raise_submitted(self) -> list[Action]:
-        """Return actions that raise prefixes whose old priority the engine still has."""
-        raised, self._raised = self._raised, {}
-        in_engine = (State.RUNNING, State.PAUSED)
-        return [Action(Kind.RAISE, p) for p in raised if p.state in in_engine]
 
     def _make_children_ready(self, prefix: Client) -> None:
         for child in prefix.take_dependents():
