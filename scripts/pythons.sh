@@ -59,7 +59,8 @@ enter() {
   base=$(debian_base "$1" "$(uname -m)")
   RUN=(in_debian "$base")
   # libgomp is the only library of libllama that the system lacks.
-  logged "debian-$1-libgomp" "${RUN[@]}" apt-get install -y --no-install-recommends libgomp1
+  logged "debian-$1-libgomp" "${RUN[@]}" sh -c \
+    'apt-get update && apt-get install -y --no-install-recommends libgomp1'
   python=/usr/bin/python3
 }
 
