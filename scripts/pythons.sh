@@ -13,6 +13,7 @@ source "$(dirname "$0")/common.sh"
 source scripts/debian.sh
 
 DIR=build/pythons
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/llamaherd
 RUN=() # what runs a program where the Python is
 # Folders of tests: of the interpreter's version, and of the versions of packages.
 OF_PYTHONS='api asks chat core journal loop model run schedule server structured tables tasks'
@@ -32,15 +33,16 @@ other_pythons() {
   done
 }
 
-# in_debian FOLDER COMMAND...: runs a command in a Debian system, with this folder at the same path.
+# in_debian FOLDER COMMAND...: runs a command in a Debian system, with this folder and the models
+# of the tests at the same paths.
 in_debian() {
   cp -L /etc/resolv.conf /etc/hosts "$1/etc/"
   cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
-  mkdir -p "$1$PWD"
+  mkdir -p "$1$PWD" "$1$CACHE"
   # shellcheck disable=SC2016 # variables of the shell inside
   PIP_CERT=/etc/ssl/certs/ca-certificates.crt unshare --mount bash -c '
-    mount --bind "$2" "$1$2" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" &&
-      exec chroot "$1" env -C "$2" "${@:3}"' bash "$1" "$PWD" "${@:2}"
+    mount --bind "$2" "$1$2" && mount --bind -o ro "$3" "$1$3" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" &&
+      exec chroot "$1" env -C "$2" "${@:4}"' bash "$1" "$PWD" "$CACHE" "${@:2}"
 }
 
 # make_environment PYTHON ENVIRONMENT: an environment with libllama and the package
