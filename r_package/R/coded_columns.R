@@ -100,7 +100,7 @@ columns_named <- function(quo, data, arg) {
     )
   }
   if (!is.null(found) && !(is.character(found) && all(found %in% names(data)))) {
-    abort_argument(arg, columns_of_data(data), found)
+    abort_column(arg, setdiff(found, names(data)), data)
   }
   unname(found)
 }
@@ -147,7 +147,7 @@ evaluated <- function(quo, data, arg) {
   if (rlang::is_symbol(expr) && is.data.frame(data) && nzchar(as.character(expr))) {
     name <- as.character(expr)
     if (!exists(name, envir = rlang::quo_get_env(quo))) {
-      abort_argument(arg, columns_of_data(data), name)
+      abort_column(arg, name, data)
     }
   }
   rlang::eval_tidy(quo)
@@ -200,8 +200,15 @@ is_codes <- function(x) is.list(x)
 
 is_table <- function(x) is.matrix(x) || is.data.frame(x)
 
-columns_of_data <- function(data) {
-  sprintf("names of columns (there are %s)", listed_columns(data))
+# Lists the columns, with the one whose name is nearest to that of a column that does not exist.
+abort_column <- function(arg, name, data, hint = NULL) {
+  must <- sprintf("names of columns (there are %s)", listed_columns(data))
+  abort_argument(arg, must, name, hint = hint %||% nearest_hint(name, data))
+}
+
+nearest_hint <- function(name, data) {
+  nearest <- if (rlang::is_string(name)) closest(name, names(data))
+  if (!is.null(nearest)) sprintf("Did you mean `%s`?", nearest)
 }
 
 # Returns a hint for data that have passages in place of labels.
@@ -222,7 +229,10 @@ listed_columns <- function(data) {
 # Returns the hint for a string that is not the name of a column.
 column_hint <- function(x, data) {
   if (rlang::is_string(x) && is.data.frame(data)) {
-    sprintf("Columns are %s.", listed_columns(data))
+    paste(
+      c(sprintf("Columns are %s.", listed_columns(data)), nearest_hint(x, data)),
+      collapse = " "
+    )
   }
 }
 
@@ -309,8 +319,7 @@ labels_and_gold <- function(coded, gold, label, text) {
     there(design$label) %||%
     "label"
   if (!label %in% names(coded)) {
-    must <- columns_of_data(coded)
-    abort_argument("label", must, label, hint = spans_hint(coded))
+    abort_column("label", label, coded, spans_hint(coded))
   }
   text <- one_column(text, coded, "text") %||%
     known$text %||%

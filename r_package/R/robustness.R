@@ -101,7 +101,7 @@ robustness <- function(
   text <- rlang::enquo(text)
   if (rlang::quo_is_null(text)) {
     if (is.null(own$text) || is.na(own$text)) {
-      abort_argument("text", columns_of_data(data), NULL)
+      abort_column("text", NULL, data)
     }
     text <- rlang::new_quosure(as.name(own$text))
   }
