@@ -52,6 +52,44 @@ all_probs <- function(data, coding = attr(data, "llamaherd")) {
   }
 }
 
+# Returns coded texts with their record in the form that Python reads as its own. `probs` are the
+# columns of the probabilities of all labels.
+coded_for_python <- function(x, labels, probs = NULL) {
+  coding <- attr(x, "llamaherd")
+  values <- unclass(x)
+  names <- as_text(coding$names)
+  probs <- probs %||% unname(coding$probs[names])
+  has_probs <- length(names) > 0 &&
+    length(probs) == length(names) &&
+    all(probs %in% names(x))
+  roles <- intersect(c("mean", "start", "end", "thinking"), names(coding$columns))
+  roles <- if (isTRUE(coding$codebook$type %in% c("fields", "spans"))) {
+    character()
+  } else {
+    roles
+  }
+  columns <- coding$columns[roles]
+  columns <- columns[columns %in% names(x)]
+  error <- unname(coding$columns["error"])
+  stats <- unclass(coding$stats)
+  # reticulate would convert a data frame to a pandas data frame.
+  stats$actors <- if (!is.null(stats$actors)) lapply(stats$actors, as_py_list)
+  tagged(
+    "coded",
+    text = coding$text,
+    texts = text_list(as_utf8(values[[coding$text]])),
+    labels = text_list(as_utf8(labels)),
+    names = as_py_list(names),
+    probs = if (has_probs) rows_of(do.call(cbind, lapply(values[probs], as.double))),
+    errors = if (isTRUE(error %in% names(x))) text_list(as.character(values[[error]])),
+    columns = lapply(rlang::set_names(values[columns], names(columns)), \(column) {
+      if (is.numeric(column)) as_py_numbers(column) else text_list(as_utf8(column))
+    }),
+    run = coding$run_json,
+    stats = stats
+  )
+}
+
 check_data <- function(x, arg = "data") {
   check_given(x, arg = arg)
   if (!is.data.frame(x)) {
