@@ -121,17 +121,30 @@ def selective(
     return lines
 
 
+def labelled(probs: np.ndarray) -> dict[str, list[Any]]:
+    """Return the most probable labels, and their probabilities."""
+    labels = [LABELS[j] for j in probs.argmax(axis=1)]
+    return {"label": labels, "prob": probs.max(axis=1).tolist()}
+
+
+def example() -> str:
+    """Return the example of the page."""
+    probs, coders = texts()
+    frame = labelled(probs)
+    gold = drawn(frame, coders, SEED)
+    found = lh.validate(frame["label"], gold, prob=probs, labels=LABELS)
+    return f"```\n{found!r}\n```"
+
+
 def main() -> None:
     """Write the example and the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     draws = parser.parse_args().draws
     probs, coders = texts()
-    labels = [LABELS[j] for j in probs.argmax(axis=1)]
-    frame = {"label": labels, "prob": probs.max(axis=1).tolist()}
-    gold = drawn(frame, coders, SEED)
-    example = lh.validate(labels, gold, prob=probs, labels=LABELS)
-    parts = {"example": f"```\n{example!r}\n```"}
+    frame = labelled(probs)
+    labels = frame["label"]
+    parts = {"example": example()}
     head = [
         f"{draws:,} gold samples of {N_GOLD}, one person's codes.\n",
         (

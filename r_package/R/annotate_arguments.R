@@ -6,10 +6,12 @@ texts_of <- function(data, quosure) {
   values <- rlang::try_fetch(
     rlang::eval_tidy(quosure, plain),
     error = \(cnd) {
+      nearest <- nearest_hint(rlang::as_label(quosure), data)
       abort(
         c(
           "{.arg text} must be a column of {.arg data}, or an expression of its columns.",
-          i = "There are {listed_columns(data)}."
+          i = "There are {listed_columns(data)}.",
+          i = if (!is.null(nearest)) "{nearest}"
         ),
         parent = cnd
       )
@@ -21,8 +23,7 @@ texts_of <- function(data, quosure) {
       name <- values
       values <- plain[[values]]
     } else if (rlang::is_string(rlang::quo_get_expr(quosure))) {
-      hint <- "Columns are named without quotes, or as a string."
-      abort_argument("text", "a column of `data`", values, hint = hint)
+      abort_column("text", values, data)
     }
   }
   if (is.factor(values)) {

@@ -178,7 +178,9 @@ definitions_by_label <- function(x) {
     abort_argument("labels", must, x, hint = hint)
   }
   if (!is.character(x) || is.null(names(x))) {
-    return(as.list(x))
+    return(
+      if (is.atomic(x) && anyNA(x)) check_text(as.character(x), "labels") else as.list(x)
+    )
   }
   texts <- check_text(x, "labels")
   names <- as_utf8(names(x))

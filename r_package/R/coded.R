@@ -241,12 +241,18 @@ print.llamaherd_coded <- function(
   if (length(label) == 1 && is.factor(x[[label]])) {
     shares <- table(x[[label]])
     shown <- utils::head(shares[shares > 0], 6)
-    counts <- paste0(
-      if (length(shown) > 0) ": ",
-      paste(names(shown), shown, collapse = ", ")
-    )
+    none <- names(utils::head(shares[shares == 0], 6))
+    if (length(shown) > 0) {
+      counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
+      counts <- c(counts, if (length(none) > 0) paste0("; none: ", toString(none)))
+    }
   }
-  cat(sprintf("<llamaherd_coded> %d %s%s\n", nrow(x), plural(nrow(x), "text"), counts))
+  cat(sprintf(
+    "<llamaherd_coded> %d %s%s\n",
+    nrow(x),
+    plural(nrow(x), "text"),
+    paste(counts, collapse = "")
+  ))
   if (!is.null(coding$recalibration)) {
     show_lines(console_lines(format(coding$recalibration)))
   }

@@ -52,6 +52,44 @@ all_probs <- function(data, coding = attr(data, "llamaherd")) {
   }
 }
 
+# Returns coded texts with their record in the form that Python reads as its own. `probs` are the
+# columns of the probabilities of all labels.
+coded_for_python <- function(x, labels, probs = NULL) {
+  coding <- attr(x, "llamaherd")
+  values <- unclass(x)
+  names <- as_text(coding$names)
+  probs <- probs %||% unname(coding$probs[names])
+  has_probs <- length(names) > 0 &&
+    length(probs) == length(names) &&
+    all(probs %in% names(x))
+  roles <- intersect(c("mean", "start", "end", "thinking"), names(coding$columns))
+  roles <- if (isTRUE(coding$codebook$type %in% c("fields", "spans"))) {
+    character()
+  } else {
+    roles
+  }
+  columns <- coding$columns[roles]
+  columns <- columns[columns %in% names(x)]
+  error <- unname(coding$columns["error"])
+  stats <- unclass(coding$stats)
+  # reticulate would convert a data frame to a pandas data frame.
+  stats$actors <- if (!is.null(stats$actors)) lapply(stats$actors, as_py_list)
+  tagged(
+    "coded",
+    text = coding$text,
+    texts = text_list(as_utf8(values[[coding$text]])),
+    labels = text_list(as_utf8(labels)),
+    names = as_py_list(names),
+    probs = if (has_probs) rows_of(do.call(cbind, lapply(values[probs], as.double))),
+    errors = if (isTRUE(error %in% names(x))) text_list(as.character(values[[error]])),
+    columns = lapply(rlang::set_names(values[columns], names(columns)), \(column) {
+      if (is.numeric(column)) as_py_numbers(column) else text_list(as_utf8(column))
+    }),
+    run = coding$run_json,
+    stats = stats
+  )
+}
+
 check_data <- function(x, arg = "data") {
   check_given(x, arg = arg)
   if (!is.data.frame(x)) {
@@ -100,7 +138,7 @@ columns_named <- function(quo, data, arg) {
     )
   }
   if (!is.null(found) && !(is.character(found) && all(found %in% names(data)))) {
-    abort_argument(arg, columns_of_data(data), found)
+    abort_column(arg, setdiff(found, names(data)), data)
   }
   unname(found)
 }
@@ -147,7 +185,7 @@ evaluated <- function(quo, data, arg) {
   if (rlang::is_symbol(expr) && is.data.frame(data) && nzchar(as.character(expr))) {
     name <- as.character(expr)
     if (!exists(name, envir = rlang::quo_get_env(quo))) {
-      abort_argument(arg, columns_of_data(data), name)
+      abort_column(arg, name, data)
     }
   }
   rlang::eval_tidy(quo)
@@ -200,8 +238,15 @@ is_codes <- function(x) is.list(x)
 
 is_table <- function(x) is.matrix(x) || is.data.frame(x)
 
-columns_of_data <- function(data) {
-  sprintf("names of columns (there are %s)", listed_columns(data))
+# Lists the columns, with the one whose name is nearest to that of a column that does not exist.
+abort_column <- function(arg, name, data, hint = NULL) {
+  must <- sprintf("names of columns (there are %s)", listed_columns(data))
+  abort_argument(arg, must, name, hint = hint %||% nearest_hint(name, data))
+}
+
+nearest_hint <- function(name, data) {
+  nearest <- if (rlang::is_string(name)) closest(name, names(data))
+  if (!is.null(nearest)) sprintf("Did you mean `%s`?", nearest)
 }
 
 # Returns a hint for data that have passages in place of labels.
@@ -222,7 +267,10 @@ listed_columns <- function(data) {
 # Returns the hint for a string that is not the name of a column.
 column_hint <- function(x, data) {
   if (rlang::is_string(x) && is.data.frame(data)) {
-    sprintf("Columns are %s.", listed_columns(data))
+    paste(
+      c(sprintf("Columns are %s.", listed_columns(data)), nearest_hint(x, data)),
+      collapse = " "
+    )
   }
 }
 
@@ -309,8 +357,7 @@ labels_and_gold <- function(coded, gold, label, text) {
     there(design$label) %||%
     "label"
   if (!label %in% names(coded)) {
-    must <- columns_of_data(coded)
-    abort_argument("label", must, label, hint = spans_hint(coded))
+    abort_column("label", label, coded, spans_hint(coded))
   }
   text <- one_column(text, coded, "text") %||%
     known$text %||%

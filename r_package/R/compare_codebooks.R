@@ -283,7 +283,7 @@ is_sent <- function(data) {
   vapply(data, \(column) is.atomic(column) || is.factor(column), logical(1))
 }
 
-# Returns the labels of a coding in the form that Python accepts.
+# Returns coded texts for Python, which must have their columns of texts and labels.
 labels_given <- function(coded, arg = "coded") {
   check_given(coded, arg = arg)
   known <- if (inherits(coded, "llamaherd_coded")) coded_columns(coded)
@@ -291,24 +291,5 @@ labels_given <- function(coded, arg = "coded") {
     must <- "the result of annotate_texts(), with its columns of texts and labels"
     abort_argument(arg, must, coded)
   }
-  record <- attr(coded, "llamaherd")
-  columns <- unclass(coded)
-  probs <- all_probs(coded)
-  thoughts <- as.list(record$columns)$thinking
-  mean <- as.list(record$columns)$mean
-  tagged(
-    "labels",
-    texts = text_list(as_utf8(columns[[known$text]])),
-    labels = text_list(as_utf8(columns[[known$label]])),
-    names = as_py_list(record$names),
-    probs = if (!is.null(probs)) rows_of(do.call(cbind, probs)),
-    expected = if (isTRUE(record$codebook$is_numeric) && isTRUE(mean %in% names(coded))) {
-      as_py_numbers(columns[[mean]])
-    },
-    thoughts = if (!is.null(thoughts) && thoughts %in% names(coded)) {
-      text_list(as_utf8(columns[[thoughts]]))
-    },
-    codebook = record$codebook$content,
-    run = record$run_json
-  )
+  coded_for_python(coded, unclass(coded)[[known$label]])
 }

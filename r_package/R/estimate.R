@@ -27,7 +27,9 @@
 #'
 #' @section Few codes, few errors:
 #' Intervals are t intervals that allow for skewness. The degrees of freedom are those of the codes
-#' that determine an estimate. A warning reports groups or coefficients with fewer than 30 codes.
+#' that determine an estimate. A warning reports a group with fewer than 30 codes, and a regression
+#' with fewer than 30 codes for each of its coefficients, such as 90 for three. It is a warning, not
+#' a limit: `"dsl"` and `"gold"` are computed with fewer.
 #'
 #' If few coded texts have a wrong label, the variance contains little information on errors among
 #' the other texts. Each limit is then also computed as if one more wrong code of the greatest

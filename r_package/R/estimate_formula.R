@@ -12,6 +12,7 @@ check_formula <- function(formula, coded, label, several) {
     abort_argument("formula", must, formula)
   }
   check_terms(formula, as.data.frame(coded))
+  check_formula_variables(formula, coded)
   if (!label %in% all.vars(formula)) {
     must <- sprintf("a formula that uses the column of labels, `%s`", label)
     abort_argument("formula", must, formula)
@@ -22,6 +23,18 @@ check_formula <- function(formula, coded, label, several) {
       label
     )
     abort_argument("formula", must, formula)
+  }
+}
+
+# Requires that each variable is a column, or a variable where the formula was written.
+check_formula_variables <- function(formula, coded) {
+  is_known <- function(name) {
+    value <- get0(name, environment(formula))
+    name %in% names(coded) || !is.null(value) && !is.function(value)
+  }
+  unknown <- Filter(Negate(is_known), setdiff(all.vars(formula), "."))
+  if (length(unknown) > 0) {
+    abort_column("formula", unknown[[1]], coded)
   }
 }
 

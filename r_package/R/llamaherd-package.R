@@ -21,8 +21,10 @@
 #'
 #' @section Functions by topic:
 #' Setting up
-#' * [install_llamaherd()], [llamaherd_available()]; in RStudio and elsewhere
-#'   `vignette("llamaherd")`, if you set `build_vignettes = TRUE` in `remotes::install_git()`.
+#' * [install_llamaherd()], [llamaherd_available()].
+#' * `vignette("llamaherd")` and others exist if you set `build_vignettes = TRUE` in
+#'   `remotes::install_git()`. They are also
+#'   [online](https://github.com/llamaherd/llamaherd/tree/HEAD/r_package/vignettes).
 #'
 #' Models
 #' * [model_load()] loads and downloads a model. [llamaherd_models()] and [hardware_profile()] say

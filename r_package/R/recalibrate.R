@@ -179,7 +179,7 @@ vectors_for <- function(embeddings, coded, text) {
   }
   if (inherits(embeddings, c("llamaherd_model", "llamaherd_context"))) {
     if (is.null(text)) {
-      abort_argument("text", columns_of_data(coded), text)
+      abort_column("text", text, coded)
     }
     embeddings <- embed_parallel(embeddings, as.character(coded[[text]]))
   }

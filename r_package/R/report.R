@@ -60,6 +60,7 @@ report <- function(
 ) {
   check_coded(x)
   parts <- parts_for_report(validation, estimates, robustness, evaluation)
+  parts$original <- original_for_report(x)
   path <- expand_path(check_string(path))
   if (!dir_exists(dir_name(path))) {
     abort_argument("path", "a file in a folder that exists", path)
@@ -139,47 +140,16 @@ coded_for_report <- function(x) {
       }
     ))
   }
-  probs <- all_probs(x)
-  raw <- paste0("raw_", c(coding$label, names(probs)))
-  is_recalibrated <- !is.null(probs) && all(raw %in% names(x))
-  error <- unname(coding$columns["error"])
-  errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, nrow(x))
-  list(
-    text = coding$text,
-    texts = text_list(value_text(x[[coding$text]])),
-    labels = text_list(labels_for_report(x, coding)),
-    names = as_py_list(coding$names),
-    probs = if (!is.null(probs)) rows_of(do.call(cbind, probs)),
-    original = if (is_recalibrated) {
-      list(
-        labels = text_list(value_text(x[[raw[[1]]]])),
-        probs = rows_of(do.call(cbind, lapply(raw[-1], \(name) as.double(x[[name]]))))
-      )
-    },
-    errors = text_list(as.character(errors)),
-    quotes = quotes_for_report(x, coding),
-    run = coding$run_json,
-    stats = stats_for_report(coding$stats)
-  )
+  coded_for_python(x, labels_for_report(x, coding))
 }
 
-# Returns the numbers of the first and last character of the quote that supports each label; NULL
-# without `evidence`.
-quotes_for_report <- function(x, coding) {
-  places <- unname(coding$columns[c("start", "end")])
-  is_generated <- isTRUE(coding$codebook$type %in% c("fields", "spans"))
-  if (is_generated || anyNA(places) || !all(places %in% names(x))) {
-    return(NULL)
+# Returns the model's own labels and probabilities; NULL if `x` has them.
+original_for_report <- function(x) {
+  coding <- attr(x, "llamaherd")
+  raw <- paste0("raw_", c(coding$label, unname(coding$probs[coding$names])))
+  if (length(raw) > 1 && all(raw %in% names(x))) {
+    coded_for_python(x, value_text(x[[raw[[1]]]]), raw[-1])
   }
-  columns <- unclass(x)[places]
-  stats::setNames(lapply(columns, as_py_numbers), c("start", "end"))
-}
-
-# reticulate would convert a data frame to a pandas data frame.
-stats_for_report <- function(stats) {
-  stats <- unclass(stats)
-  stats$actors <- if (!is.null(stats$actors)) lapply(stats$actors, as_py_list)
-  stats
 }
 
 labels_for_report <- function(x, coding) {
@@ -240,6 +210,9 @@ methods_text <- function(
   given <- names(Filter(length, parts))
   if (is_path && length(given) > 0) {
     abort("{.arg {given[[1]]}} must be left out: the report has its own results.")
+  }
+  if (!is_path) {
+    parts$original <- original_for_report(x)
   }
   py_call("methods_text", if (!is_path) coded_for_report(x), path, parts)
 }

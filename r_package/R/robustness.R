@@ -101,7 +101,7 @@ robustness <- function(
   text <- rlang::enquo(text)
   if (rlang::quo_is_null(text)) {
     if (is.null(own$text) || is.na(own$text)) {
-      abort_argument("text", columns_of_data(data), NULL)
+      abort_column("text", NULL, data)
     }
     text <- rlang::new_quosure(as.name(own$text))
   }
@@ -113,7 +113,7 @@ robustness <- function(
   frame <- if (is.null(run)) {
     tagged("frame", content = column)
   } else {
-    tagged("coded", frame = column, text = given$name, run = run)
+    tagged("coded", text = given$name, texts = given$values, run = run)
   }
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()
@@ -181,7 +181,7 @@ check_judge <- function(gold, data, text, arguments, formula, outcome) {
       data = frame_for_python(data, c(text, gold_columns(gold, data))),
       gold = sample,
       text = text,
-      texts = arguments$frame$content[[1]] %||% arguments$frame$frame[[1]],
+      texts = arguments$frame$content[[1]] %||% arguments$frame$texts,
       n_texts = arguments$n_texts,
       seed = arguments$seed
     )

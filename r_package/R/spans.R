@@ -105,7 +105,7 @@ validate_spans <- function(
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
   if (is.list(spans) && is.null(coded[[text %||% ""]])) {
     hint <- "If texts were changed, the data no longer record the name of their column."
-    abort_argument("text", columns_of_data(coded), text, hint = hint)
+    abort_column("text", text, coded, hint)
   }
   if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {
     hint <- "`text` names the column of texts; a list column `spans` has the passages."

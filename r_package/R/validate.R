@@ -106,7 +106,10 @@ validate <- function(
   check_not_shiny(substitute(annotations))
   check_given(annotations)
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
-    return(validate_by_place(sys.call(), parent.frame()))
+    abort(c(
+      "Arguments of {.fn validate} after {.arg gold} need names, such as {.code scale = \"ordinal\"}.",
+      i = "{.fn validate_models} takes them in the order of localLLM."
+    ))
   }
   models <- check_removed(list(...), removed_consensus, models_arguments)
   label_is_default <- missing(label_col)
@@ -192,36 +195,6 @@ models_arguments <- strsplit(
   "pairwise sample_col model_col method include_confusion include_reliability",
   " "
 )[[1]]
-
-# Names the positional arguments of a call in the argument order of localLLM's validate(). Before
-# validate_models() existed, validate() had localLLM's order of arguments.
-validate_by_place <- function(call, env) {
-  before <- function(
-    annotations,
-    gold,
-    pairwise,
-    label_levels,
-    sample_col,
-    model_col,
-    label_col,
-    truth_col,
-    method,
-    include_confusion,
-    include_reliability,
-    prob,
-    scale,
-    level,
-    n_bootstrap,
-    seed,
-    several,
-    weights
-  ) {
-    NULL
-  }
-  named <- match.call(before, call, envir = env)
-  below <- rlang::env(env, validate = validate) # errors show the original call
-  eval(rlang::call2("validate", !!!as.list(named)[-1]), below)
-}
 
 # TRUE if the data frame has a row for each text and model.
 is_of_models <- function(annotations, gold, models) {

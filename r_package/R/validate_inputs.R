@@ -28,8 +28,7 @@ coded_parts <- function(x, label_col, is_default, prob) {
   info <- if (inherits(x, "llamaherd_coded")) attr(x, "llamaherd")
   label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
   if (!label %in% names(x)) {
-    must <- paste("the name of a column, of which there are", toString(names(x)))
-    abort_argument("label_col", must, label, hint = spans_hint(x))
+    abort_column("label_col", label, x, spans_hint(x))
   }
   is_ours <- identical(label, info$label)
   names <- if (is_ours && length(info$names) > 0) as.character(info$names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -19,6 +18,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),  # few texts, a small model
 ]
 PAGE = rscript.ROOT / "docs" / "coding.md"
+ONLINE = "https://github.com/llamaherd/llamaherd/raw/HEAD/examples/data/"
+DATA = rscript.ROOT / "examples" / "data"
 N_TEXTS = 60
 
 
@@ -26,17 +27,15 @@ def test_python_blocks_run(
     tmp_path: Path, smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mpl.use("agg")
-    shutil.copytree(rscript.ROOT / "examples" / "data", tmp_path / "examples" / "data")
     (tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(smollm2_path)
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(
-        r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
-    )
+    page = PAGE.read_text(encoding="utf-8").replace(ONLINE, f"{DATA}/")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) > 6
     known: dict[str, Any] = {}
     for i, block in enumerate(blocks):
         exec(compile(block, f"{PAGE.name}, block {i + 1}", "exec"), known)
     assert len(known["coded"].labels) == N_TEXTS
     assert (tmp_path / "report.html").exists()
-    known["ctx"].close()
-    known["model"].close()
+    for name in ("ctx", "context", "model"):
+        known[name].close()

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import rscript
+from llamaherd.engine.core.words import R, spoken_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +82,9 @@ def test_r_says_what_python_says(tmp_path: Path) -> None:
         assert [row - 1 for row in found["rows"]] == gold.rows
         assert found["probs"] == pytest.approx(gold.all_probs.tolist(), rel=1e-14)
         assert found["codes"] == gold.gold
-        for title, wanted in estimates(data, gold).items():
+        with spoken_in(R):
+            fits = estimates(data, gold)
+        for title, wanted in fits.items():
             rows = found["fits"][title]
             assert rows["method"] == [row.method for row in wanted.rows], (name, title)
             notes = [note.replace('"', "'") for note in rows["notes"]]  # of regressions

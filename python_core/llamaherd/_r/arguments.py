@@ -6,19 +6,22 @@ which is JSON or columns, or several fields.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import llamaherd as lh
+from llamaherd.coding.annotation.spans import PLACE
 from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.selection.candidates import CodebookCandidate
-from llamaherd.coding.selection.part_codes import GivenLabels
 from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.stats import ActorStats
 
+_S = TypeVar("_S", lh.Stats, ActorStats)
 _CLASS = ".class"
 
 
@@ -120,32 +123,59 @@ def sample(content: str) -> GoldSample:
         raise error.moved(argument="gold") from None
 
 
-def coded(frame: Mapping[str, Any], text: str, run: str) -> lh.Coded:
-    """Return coded texts whose labels are not used, only the record of their coding."""
-    record = json.loads(run)
-    return lh.Coded.of_record(record, dict(frame), text, names=())
-
-
-def labels(**fields: Any) -> GivenLabels:  # noqa: ANN401 - see below
-    """Return the labels of coded texts.
+def coded(
+    text: str,
+    texts: Sequence[str | None],
+    run: str,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    stats: Mapping[str, Any] | None = None,
+    **fields: Any,  # noqa: ANN401 - of `Coded.of_record`
+) -> lh.Coded:
+    """Return coded texts.
 
     Args:
-        fields: `texts`, `labels`, `names`; the others may be None: `probs`, a list of
-            rows; `expected`, a list of numbers; `thoughts`; `codebook` and `run`, JSON.
+        text: Name of the column of texts.
+        texts: Texts; None for missing texts.
+        run: Record of the coding, as JSON.
+        columns: Columns by role. Positions of quotes are those of R.
+        stats: Statistics; numbers of R are doubles.
+        fields: Labels and what belongs to them; without labels only the record is used.
     """
-    names = tuple(fields["names"])
-    probs, expected = fields["probs"], fields["expected"]
-    book, thoughts = fields["codebook"], fields["thoughts"]
-    return GivenLabels(
-        texts=list(fields["texts"]),
-        labels=list(fields["labels"]),
-        names=names,
-        probs=None if probs is None else _array(probs).reshape(-1, len(names)),
-        expected=None if expected is None else _array(expected),
-        thoughts=None if thoughts is None else list(thoughts),
-        codebook=None if book is None else codebook(book),
-        run=json.loads(fields["run"] or "{}"),
+    values = dict(columns or {})
+    for role, offset in zip(PLACE, (1, 0), strict=True):
+        places = values.get(role, ())
+        if places:
+            values[role] = [None if n != n else int(n) - offset for n in places]  # noqa: PLR0124
+    names = {role: f"{text}: {role}" for role in values}
+    return lh.Coded.of_record(
+        json.loads(run),
+        {text: list(texts), **{names[role]: values[role] for role in values}},
+        text,
+        columns=names,
+        stats=None if stats is None else _stats(stats),
+        **({"names": ()} | fields),
     )
+
+
+def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
+    actors = rows_of(numbers.get("actors") or {})
+    return dataclasses.replace(
+        _counted(lh.Stats(), numbers),
+        actors=tuple(_counted(ActorStats(actor=0, node=""), row) for row in actors),
+    )
+
+
+def _counted(like: _S, numbers: Mapping[str, Any]) -> _S:
+    """Return a copy of a dataclass with these numbers, converted to the fields' types."""
+    names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
+    changed = {name: type(getattr(like, name))(numbers[name]) for name in names}
+    return dataclasses.replace(like, **changed)
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table from its columns."""
+    values = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
 
 
 def _array(rows: Any) -> Any:  # noqa: ANN401 - float64 of any shape
@@ -167,6 +197,5 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "comparison": lh.types.CodebookComparison.from_json,
     "frame": frame,
     "gold": sample,
-    "labels": labels,
     "pairs": lh.types.PairComparison.from_json,
 }

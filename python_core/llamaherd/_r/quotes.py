@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import form_of
@@ -73,29 +73,6 @@ def spans_label(rows: str) -> str:
     """Return a text's label from JSON of its passages with R's positions."""
     spans = [{**span, "start": span["start"] - 1} for span in json.loads(rows)]
     return json.dumps({SPANS: spans}, ensure_ascii=False)
-
-
-class QuoteColumns(NamedTuple):
-    """Columns of quotes for `Coded`."""
-
-    frame: dict[str, list[int | None]]
-    names: dict[str, str]
-
-
-def columns_of_quotes(
-    text: str, places: Mapping[str, Sequence[float]] | None
-) -> QuoteColumns:
-    """Convert quotes with R's positions to columns; return no columns without quotes."""
-    if places is None:
-        return QuoteColumns({}, {})
-    names = {role: f"{text}: {role} of the quote" for role in PLACE}
-    frame = {
-        names[role]: [
-            None if math.isnan(each) else int(each) - offset for each in places[role]
-        ]
-        for role, offset in zip(PLACE, (1, 0), strict=True)
-    }
-    return QuoteColumns(frame, names)
 
 
 @form_of.register

@@ -73,6 +73,12 @@ test_that("other ways to change a data.table keep or drop the record", {
   plain <- as.data.frame(coded_table())
   expect_identical(class(plain), "data.frame")
   expect_output(print(coded_table()), "<llamaherd_coded> 6 texts: a 4, b 2")
+  data <- data.frame(text = c("x", "y"), label = factor(c("a", "a"), c("a", "b")))
+  expect_output(
+    print(as_coded(data, attr(coded_table(), "llamaherd"))),
+    "<llamaherd_coded> 2 texts: a 2; none: b\n",
+    fixed = TRUE
+  )
 })
 
 test_that("only the table that `:=` changed is not printed, once", {

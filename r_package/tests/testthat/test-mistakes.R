@@ -232,3 +232,40 @@ test_that("a misspelt method of a conversation is named", {
   expect_error(talk$aks("Hi"), "Did you mean `\\$ask\\(\\)`", class = "llamaherd_error")
   expect_error(score_parallel(local_context(), "a", c("b", "c")), "list(c(", fixed = TRUE)
 })
+
+test_that("a column that does not exist gets the columns and the nearest one", {
+  skip_if_no_llamaherd()
+  data <- data.frame(text = letters[1:20], label = c("a", "b"), length = 1:20)
+  data$code <- data$label
+  column <- "here are text, label, length, code"
+  meant <- "Did you mean `length`?"
+  expect_column <- function(call, ...) {
+    message <- conditionMessage(expect_error(call, class = "llamaherd_error_argument"))
+    for (part in c(...)) {
+      expect_match(gsub("\\s+", " ", message), part, fixed = TRUE)
+    }
+  }
+  expect_column(
+    estimate(data, "code", label == "a" ~ lenght, prob = "simple"),
+    column,
+    meant
+  )
+  expect_column(estimate(data, "code", by = "lenght", prob = "simple"), column, meant)
+  expect_column(validate(data, "code", label_col = "lable"), column, "`label`?")
+  expect_column(gold_sample(data, 5, text = txt), column, "`text`?")
+  expect_column(
+    estimate(data, "coed"),
+    "Columns are text, label, length, code",
+    "`code`?"
+  )
+  shift <- 2
+  fit <- suppressWarnings(
+    estimate(data, "code", label == "a" ~ I(length - shift), prob = "simple")
+  )
+  expect_length(coef(fit), 2)
+  book <- codebook("Which?", c("a", "b"))
+  context <- local_context()
+  expect_column(annotate_texts(data, "txt", book, context), column, "`text`?")
+  expect_column(annotate_texts(data, txt, book, context), column, "`text`?")
+  expect_column(codebook("Which?", c("a", NA)), "`labels[2]`")
+})

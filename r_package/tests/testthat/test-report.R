@@ -38,7 +38,7 @@ test_that("rows may be left out, probabilities too", {
   sent <- jsonlite::read_json(path)[[1]]
   expect_identical(sent$texts, list("y"))
   expect_null(sent$probs)
-  expect_identical(sent$errors, list(NULL))
+  expect_null(sent$errors)
 })
 
 test_that("what is no part of a report is named", {

@@ -19,6 +19,11 @@ def begins_with_code(page: str) -> bool:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_an_installed_user_has_the_data_of_a_page(path: Path) -> None:
+    assert '("examples/data' not in path.read_text(encoding="utf-8")  # in a clone only
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_begins_with_what_to_type(path: Path) -> None:
     assert begins_with_code(path.read_text(encoding="utf-8"))
 

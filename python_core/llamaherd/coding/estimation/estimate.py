@@ -16,7 +16,7 @@ from llamaherd.coding.estimation.formula_terms import columns_in
 from llamaherd.coding.estimation.formulas import fit_regression
 from llamaherd.coding.estimation.inputs import Inputs, agreement_line, with_outcome
 from llamaherd.coding.estimation.means import fit_outcomes
-from llamaherd.coding.estimation.notes import note
+from llamaherd.coding.estimation.notes import note, wider_than_codes
 from llamaherd.coding.estimation.outcomes import asks_median, group_numbers, limits_of
 from llamaherd.coding.estimation.predictions import comparable_predictions, predictions_of
 from llamaherd.coding.gold.population import by_columns
@@ -98,6 +98,8 @@ class Estimation:
         if len(kept) < n_texts:
             part = part_of(n_texts - len(kept), n_texts, "text", "is", "are")
             notes.append(note("left_out", part=part))
+        can_use_probs = predicted[0].kind == "labels" and not inputs.several
+        wider = wider_than_codes(found.rows, can_use_probs=can_use_probs)
         has_texts = texts.text_column is not None
         return Estimates(
             rows=tuple(found.rows),
@@ -108,7 +110,7 @@ class Estimation:
             n_texts=len(kept),
             n_gold=len(settings.gold.rows),
             design=settings.gold.design,
-            notes=(*notes, *found.notes),
+            notes=(*notes, *found.notes, *wider),
             covariances=found.covariances,
             alone=found.alone,
             source=Source.of(texts.texts if has_texts else None, texts.labels),

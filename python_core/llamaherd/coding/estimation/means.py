@@ -70,7 +70,9 @@ def fit_means(
     for outcome, y_hat, y in outcomes:
         problem = settings.problem("ols", x_hat, y_hat, x, y)
         fits.notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
-        fits.notes += notes.rare_label(outcome, y) if term == "share" else []
+        if term == "share":
+            fits.notes += notes.never_given(outcome, y_hat, y)
+            fits.notes += notes.rare_label(outcome, y)
         fits.notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
         values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
         ends = (float(min(values)), float(max(values)))

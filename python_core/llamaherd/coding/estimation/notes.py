@@ -32,6 +32,7 @@ _CLUSTERS = 50  # warn if fewer clusters have codes
 _LARGE = 0.5  # smallest share of texts with few codes to warn of
 _EVENTS = 10  # codes of the rarer outcome per coefficient
 _LEVERAGE = 0.1  # warn if the leverage of one text is higher
+_WIDER = 1.05  # note from this ratio of the width by "dsl" to the width by "gold"
 _LISTED = 12  # groups that a note lists
 # Notes that describe a method; the others are warnings, too.
 _QUIET = ("weighted", "texts", "survey", "clusters", "no_ppi", "no_errors")
@@ -57,6 +58,33 @@ def rare_label(label: str, y: Floats) -> list[str]:
     if min(n, len(y) - n) >= RARE:
         return []
     return [note("rare_label", label=label, n=n, n_codes=len(y))]
+
+
+def never_given(label: str, y_hat: Floats, y: Floats) -> list[str]:
+    """Return a note if people gave a label that the model gave to no text."""
+    if y_hat.any() or not y.any():
+        return []
+    return [note("never_given", label=label, n=int(y.sum()), n_codes=len(y))]
+
+
+def wider_than_codes(rows: Sequence[Estimate], *, can_use_probs: bool) -> list[str]:
+    """Return a note if intervals by "dsl" are wider than those by "gold"."""
+    by_codes = {
+        (row.outcome, row.term, row.group): row.high - row.low
+        for row in rows
+        if row.method == "gold" and row.high > row.low
+    }
+    ratios = [
+        (row.high - row.low) / by_codes[row.outcome, row.term, row.group]
+        for row in rows
+        if row.method == "dsl" and (row.outcome, row.term, row.group) in by_codes
+    ]
+    wider = [ratio for ratio in ratios if ratio > _WIDER]
+    if not wider:
+        return []
+    counts = {"n": len(wider), "n_all": len(ratios)}
+    ratio = max(wider)
+    return [note("wider_than_codes", **counts, ratio=ratio, can_use_probs=can_use_probs)]
 
 
 def rare_errors(

@@ -213,7 +213,7 @@ def _draw_panels(plot: Plot, ax: Axes, fitted: FittedTexts) -> None:
     ax.xaxis.labelpad = 16
     n_columns = fitted.n_columns
     n_rows = -(-len(plot.panels) // n_columns)
-    free = min(0.5 * n_rows / fitted.height, 0.45)  # share of a panel for its words
+    free = fitted.panel_words
     for i, title in enumerate(fitted.panels):
         row, column = divmod(i, n_columns)
         wide = 1.0 if n_columns == 1 else 0.92

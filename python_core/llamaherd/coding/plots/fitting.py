@@ -26,6 +26,7 @@ _NAME = 26  # characters in a line of a name
 _NAME_LINES = 3
 _SMALLEST = 0.3  # size of names in plots with very many rows, relative to `SMALL`
 _TALLEST = 30.0  # inches
+_PANEL_WORDS = 0.5  # inches, title of a panel and the ticks below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class FittedTexts:
         legend: Names in the legend; [] without a legend.
         legend_columns: Number of columns of the legend.
         axes_width: Width of the axes in inches, without the names of rows.
+        panel_words: Share of a panel's height for its title and its ticks.
         right: Right end of the horizontal axis, with room for texts; None without them.
     """
 
@@ -68,6 +70,7 @@ class FittedTexts:
     legend: list[str]
     legend_columns: int
     axes_width: float
+    panel_words: float
     right: float | None
 
 
@@ -101,7 +104,7 @@ def fit(
         n_panel_columns = _panel_columns(plot, wide, high - around)
     inner = max(high - around, 0.3)
     n_panel_rows = max(1, math.ceil(len(plot.panels) / n_panel_columns))
-    room = inner / n_panel_rows - (0.5 if plot.panels else 0.0)
+    room = inner / n_panel_rows - (_PANEL_WORDS if plot.panels else 0.0)
     rows, row_size = _names(
         plot.y.names, max(room, 0.1) / (len(plot.y.names) + 0.2), widest=0.4 * wide
     )
@@ -131,6 +134,7 @@ def fit(
         legend=legend,
         legend_columns=n_legend,
         axes_width=panel * n_panel_columns,
+        panel_words=min(_PANEL_WORDS * n_panel_rows / inner, 0.6),
         right=_right(plot, panel, row_size),
     )
 
@@ -240,7 +244,7 @@ def _free_height(plot: Plot) -> float:
     n_lines = sum(wrap(name).count("\n") + 1 for name in plot.y.names)
     if plot.panels:
         n_rows = math.ceil(len(plot.panels) / plot.n_columns)
-        return n_rows * (0.5 + max(0.19 * n, (_LINE + 0.02) * n_lines))
+        return n_rows * (_PANEL_WORDS + max(0.19 * n, (_LINE + 0.02) * n_lines))
     n_points = max(
         (len(set(m.series)) for m in plot.marks if isinstance(m, Points)), default=1
     )
@@ -268,7 +272,7 @@ def _panel_columns(plot: Plot, width: float, height: float) -> int:
     rows = _n_lines([wrap(name) for name in plot.y.names]) * len(plot.y.names)
     most = max(1, min(n, 5, int((width - 1.6) / 1.2)))
     some = range(plot.n_columns, most + 1)
-    heights = {c: height / math.ceil(n / c) - 0.5 for c in some}
+    heights = {c: height / math.ceil(n / c) - _PANEL_WORDS for c in some}
     fits = [c for c, high in heights.items() if high >= _LINE * rows]
     return fits[0] if fits else max(heights, key=lambda c: heights[c], default=1)
 

@@ -84,14 +84,23 @@ def _side_by_side(fields: Fields, by: str, titles: Mapping[str, str]) -> Plot:
         for row in fields["rows"]
     ]
     title = _estimates_title(fields, len(titles) if by == "variant" else None)
+    kinds = [list(METHODS).index(name) for name in titles if by == "method"]
     x = (
         f"{_unit(fields) or ' or '.join(sorted(terms))}"
         f"{' by DSL' if by == 'variant' else ''}, with {interval(fields['level'])}"
     )
     if not is_fit:
-        return rows_plot(title, x, rows, series, values, is_share=terms <= {"share"})
+        is_share = terms <= {"share"}
+        return rows_plot(title, x, rows, series, values, kinds=kinds, is_share=is_share)
     return panels_plot(
-        title, x, rows, series, series=series, values=values, from_zero=[None]
+        title,
+        x,
+        rows,
+        series,
+        series=series,
+        values=values,
+        from_zero=[None],
+        kinds=kinds,
     )
 
 

@@ -52,6 +52,7 @@ def rows_plot(
     series: Sequence[str],
     values: Sequence[Value],
     *,
+    kinds: Sequence[int] = (),
     is_share: bool = True,
     spans: Sequence[Range | None] = (),
 ) -> Plot:
@@ -80,7 +81,7 @@ def rows_plot(
         x=Axis(title=x, limits=(low - room, high + room)),
         y=Axis.of_rows(rows),
         marks=marks,
-        series=Series(names=series),
+        series=Series(names=series, kinds=kinds),
         note=note,
         alt=description_of([rows[v.row] for v in values], [v.value for v in values]),
     )
@@ -146,6 +147,7 @@ def panels_plot(
     series: Sequence[str],
     values: Sequence[Value],
     from_zero: Sequence[int | None],
+    kinds: Sequence[int] = (),
     n_columns: int = 1,
 ) -> Plot:
     """Return values in panels with an axis each, because their units differ."""
@@ -158,7 +160,7 @@ def panels_plot(
         x=Axis(title=x),
         y=Axis.of_rows(rows),
         marks=[*lines, _points(values, len(series), has_panels=True)],
-        series=Series(names=series),
+        series=Series(names=series, kinds=kinds),
         panels=panels,
         n_columns=n_columns,
         note=note,

@@ -301,16 +301,31 @@ def _reported(
 def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
     """Return sentences on all estimates, those of the same data and methods together.
 
-    What is said of all of them is said once, at the end.
+    The correction of labels is said once, after the last group that has it; what is said
+    of all groups is said once, at the end.
     """
+    if not facts["estimates"]:
+        return []
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for fields in facts["estimates"]:
         groups.setdefault(repr(_design_of(fields)), []).append(fields)
-    told = [_estimated(found, facts, used) for found in groups.values()]
-    shared = (
-        [each for each in told[0] if all(each in own for own in told)] if told else []
-    )
-    return [each for own in told for each in own if each not in shared] + shared
+    last = {
+        group[0]["level"]: group for group in groups.values() if _corrections(group[0])
+    }
+    parts = []
+    for group in groups.values():
+        level = group[0]["level"]
+        same = [fields for fields in facts["estimates"] if fields["level"] == level]
+        parts.append(
+            _estimated(group, same if last.get(level) is group else (), facts, used)
+        )
+    shared = [line for line in parts[0] if all(line in part for part in parts)]
+    return [line for part in parts for line in part if line not in shared] + shared
+
+
+def _corrections(fields: Mapping[str, Any]) -> set[str]:
+    """Return the methods of estimates that correct errors of labels."""
+    return {row["method"] for row in fields["rows"]} & {"dsl", "ppi"}
 
 
 def _design_of(fields: Mapping[str, Any]) -> list[object]:
@@ -323,9 +338,15 @@ def _design_of(fields: Mapping[str, Any]) -> list[object]:
 
 
 def _estimated(
-    found: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], used: list[str]
+    found: Sequence[Mapping[str, Any]],
+    corrected: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Any],
+    used: list[str],
 ) -> list[str]:
-    """Return sentences on estimates of the same data by the same methods."""
+    """Return sentences on estimates of the same data by the same methods.
+
+    `corrected` are the estimates whose corrections of labels are said here.
+    """
     are_numbers = [
         any(row["term"] in ("mean", "quantile") for row in each["rows"]) for each in found
     ]
@@ -336,6 +357,8 @@ def _estimated(
             "cite": partial(cite, used),
             "first": found[0],
             "methods": {row["method"] for row in found[0]["rows"]},
+            "corrections": set().union(*map(_corrections, corrected)),
+            "has_regression": any(fields["formula"] for fields in corrected),
             "terms": {
                 row["term"]
                 for each in found

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _PROGRAMS = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
 
 
-def cite(used: list[str], key: str) -> str:
-    """Return a citation in parentheses, and record its key in `used`."""
-    if key not in used:
-        used.append(key)
-    return f"({_PROGRAMS.get(key) or REFERENCES[key].short})"
+def cite(used: list[str], *keys: str) -> str:
+    """Return a citation of works in parentheses, and record their keys in `used`."""
+    used += [key for key in keys if key not in used]
+    works = [_PROGRAMS.get(key) or REFERENCES[key].short for key in keys]
+    return f"({'; '.join(works)})"
 
 
 def number(value: float | None) -> str:

@@ -86,7 +86,11 @@ class GivenLabels:
                 f"must be the result of {call('annotate')}, not {checks.shown(coded)}",
                 argument="coded",
             )
-        thoughts = None
+        expected = thoughts = None
+        has_numbers = coded.codebook.numbers is not None
+        if coded.probs is None and has_numbers and "mean" in columns:
+            means = frames.column(coded.frame, columns["mean"], "coded")
+            expected = np.array(means, dtype=np.float64)
         if "thinking" in columns:
             cells = frames.column(coded.frame, columns["thinking"], "coded")
             thoughts = [text_of(each) for each in cells]
@@ -95,6 +99,7 @@ class GivenLabels:
             labels=list(coded.labels),
             names=tuple(coded.names),
             probs=coded.probs,
+            expected=expected,
             thoughts=thoughts,
             codebook=coded.codebook,
             run=dict(coded.run),

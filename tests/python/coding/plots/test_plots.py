@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from llamaherd.engine.core.stats import RequestStats
 from plotted import notes, the, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 mpl.use("Agg")
@@ -585,7 +586,7 @@ def test_a_narrow_plot_has_more_lines_and_fewer_columns(
     assert fitting.width_of("\u5206\u985e") == 4
 
 
-def test_panels_are_side_by_side_where_they_are_too_low() -> None:
+def regression(n_terms: int, methods: Sequence[str]) -> description.Plot:
     fields = {
         "formula": "y ~ x",
         "model": "ols",
@@ -595,11 +596,41 @@ def test_panels_are_side_by_side_where_they_are_too_low() -> None:
         "rows": [
             {"outcome": "y", "term": f"x{i}", "group": "", "method": method}
             | {"estimate": 1.0, "low": 0.0, "high": 2.0}
-            for i in range(9)
-            for method in ("dsl", "gold")
+            for i in range(n_terms)
+            for method in methods
         ],
     }
-    plot = intervals.estimates_plot(fields)
+    return intervals.estimates_plot(fields)
+
+
+def test_a_method_has_one_colour_and_symbol_in_all_plots() -> None:
+    shares = plot_of(estimates()).series
+    fit = regression(2, ("dsl", "gold", "naive")).series  # without ppi
+    looks = [
+        {name: (own.colour(i), own.symbol(i)) for i, name in enumerate(own.names)}
+        for own in (shares, fit)
+    ]
+    assert len(set(looks[0].values())) == 4
+    assert looks[1].items() <= looks[0].items()
+
+
+def has_text(artist: Any, text: str) -> bool:
+    return getattr(artist, "get_text", lambda: None)() == text
+
+
+@pytest.mark.parametrize("n_terms", [1, 2, 5])
+@pytest.mark.parametrize("n_methods", [1, 2, 3])
+def test_titles_of_panels_lie_on_no_ticks(n_terms: int, n_methods: int) -> None:
+    panels = panels_drawn(regression(n_terms, ("dsl", "gold", "naive")[:n_methods]))
+    panels[0].figure.canvas.draw()
+    for above, below in pairwise(panels):
+        (title,) = below.findobj(partial(has_text, text=below.get_title(loc="left")))
+        for tick in above.get_xticklabels():
+            assert not overlaps(tick.get_window_extent(), title.get_window_extent())
+
+
+def test_panels_are_side_by_side_where_they_are_too_low() -> None:
+    plot = regression(9, ("dsl", "gold"))
     assert fitting.fit(plot, 6.5, 12.0).n_columns == 1
     low = fitting.fit(plot, 6.5, 3.6)
     assert low.n_columns > 1

@@ -120,7 +120,7 @@ def test_regressions_cite_labels_on_either_side(
     assert "egami2024" not in methods_of({**contents, "estimates": estimates}).references
     regression = {**estimates, "formula": "age ~ label", "model": "ols"}
     found = methods_of({**contents, "estimates": regression})
-    assert "(Egami et al. 2023) (Egami et al. 2024)" in found.text
+    assert "(Egami et al. 2023; Egami et al. 2024)" in found.text
 
 
 def test_settings_are_told_as_they_were(contents: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def test_settings_are_told_as_they_were(contents: dict[str, Any]) -> None:
 def test_a_ready_codebook_is_cited(contents: dict[str, Any]) -> None:
     found = methods_of(with_codebook(contents, lh.ready_codebook("populism")))
     assert {"mudde2004", "hawkins2009"} < set(found.references)
-    assert "(Mudde 2004) (Hawkins 2009)" in found.text
+    assert "(Mudde 2004; Hawkins 2009)" in found.text
 
 
 def test_every_design_of_a_sample_has_a_sentence() -> None:

@@ -292,6 +292,7 @@ def test_r_s_rows_of_fields_that_were_sorted_are_refused(
     with lh.Context(smollm2, n_ctx=1024) as context:
         coded = lh.annotate({"t": texts}, "t", book, context)
     given: dict[str, Any] = {
+        ".class": "coded",
         "text": "t",
         "texts": texts,
         "labels": coded.labels,

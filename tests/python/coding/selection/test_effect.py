@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd._r.composites import choose_examples
+from llamaherd._r.functions import function_of
 from llamaherd.coding.selection import examples, measures
 from llamaherd.coding.selection.measures import (
     ExamplesEffect,
@@ -96,7 +96,7 @@ def test_a_model_is_asked_with_the_settings(
     with pytest.warns(UserWarning, match=r"The 2 examples change the accuracy on"):
         lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
     options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
-    found = choose_examples(gold, 2, BOOK, **options, context=context)
+    found = function_of("choose_examples")(gold, 2, BOOK, **options, context=context)
     made = plain(found)
     assert made["effect"].startswith("The 2 examples change the accuracy")
     assert made["is_gain"] in {True, False}

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.intervals import share_limits
 from same_results import same_results
 
@@ -49,6 +50,12 @@ def sample(
         coders=[f"coder {i + 1}" for i in range(len(codes))],
         **fields,
     )
+
+
+def coefficients(n_coders: int, scale: Any) -> list[str]:
+    """Return the names of the coefficients of so many coders, in the order of tables."""
+    codes: Any = [[]] * n_coders
+    return [name for name, own in COEFFICIENTS.items() if own.fits(codes, scale)]
 
 
 def study(
@@ -91,7 +98,7 @@ def test_all_of_it() -> None:
     known = np.array([a == b for a, b in zip(*codes, strict=True)])
     w = 1 / pi[rows]
     assert found.accuracy.accuracy.value == pytest.approx(np.average(hits, weights=w))
-    assert [a.name for a in found.model_agreement] == ["percent", "kappa", "alpha", "ac1"]
+    assert [a.name for a in found.model_agreement] == coefficients(2, "nominal")
     assert found.coder_agreement[0].value == pytest.approx(np.average(known, weights=w))
     assert found.coder_agreement[1].value == pytest.approx(
         lh.cohen_kappa(*codes, unit_weights=w).value
@@ -238,8 +245,8 @@ def test_each_two_of_several_people_are_compared() -> None:
     assert max(map(len, repr(lh.validate(coded, many)).splitlines())) <= 88
     assert lh.validate(coded, truth).pairs == ()
     ordinal = lh.validate(coded, codes, scale="ordinal", labels=NAMES)
-    assert [each.name for each in ordinal.pairs[0].coefficients] == [
-        *("percent", "kappa", "weighted kappa")
+    assert [coefficient.name for coefficient in ordinal.pairs[0].coefficients] == [
+        name for name in coefficients(2, "ordinal") if COEFFICIENTS[name].is_of_pairs
     ]
 
 
@@ -259,20 +266,20 @@ def test_ordered_labels() -> None:
     gold = ["low", "mid", "high", "mid", "high", "low"] * 5
     levels = ["low", "mid", "high"]
     found = lh.validate(coded, gold, labels=levels, scale="ordinal")
-    names = [a.name for a in found.model_agreement]
-    assert names == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    by_name = {coefficient.name: coefficient for coefficient in found.model_agreement}
+    assert list(by_name) == coefficients(2, "ordinal")
     weighted = lh.cohen_kappa(coded, gold, weights="quadratic", levels=levels)
-    assert same_results(found.model_agreement[2], weighted)
+    assert same_results(by_name["weighted kappa"], weighted)
     alpha = lh.krippendorff_alpha([coded, gold], scale="ordinal", levels=levels)
-    assert same_results(found.model_agreement[3], alpha)
+    assert same_results(by_name["alpha"], alpha)
     with pytest.raises(ValueError, match="levels must give the order"):
         lh.validate(coded, gold, scale="ordinal")
     with pytest.raises(ValueError, match=r"all labels in their order.*\['high'\]"):
         lh.validate(coded, gold, labels=levels[:2], scale="ordinal")
     numbers = lh.validate([1, 2, 3, 3], [1, 2, 3, 2], scale="interval")
-    assert numbers.model_agreement[3].value == pytest.approx(
-        lh.krippendorff_alpha([[1, 2, 3, 3], [1, 2, 3, 2]], scale="interval").value
-    )
+    alpha = lh.krippendorff_alpha([[1, 2, 3, 3], [1, 2, 3, 2]], scale="interval")
+    by_name = {coefficient.name: coefficient for coefficient in numbers.model_agreement}
+    assert by_name["alpha"].value == pytest.approx(alpha.value)
 
 
 def test_codes_that_equal_no_label_are_reported() -> None:
@@ -350,7 +357,9 @@ def test_the_page_is_for_a_terminal() -> None:
     assert "300 of 300 texts coded by 2 people" in plain[0]
     for title in ("accuracy", "macro F1", "always", "two people agree", "Brier score"):
         assert any(line.startswith(title) for line in plain), title
-    assert any("Krippendorff's alpha" in line and line.count("[") == 2 for line in plain)
+    for name in coefficients(2, "nominal"):
+        title = COEFFICIENTS[name].title
+        assert any(line.startswith(title) and line.count("[") == 2 for line in plain)
     wide = lh.validate(list("abcdefghij") * 3, list("abcdefghij") * 3)
     assert "model \\ people" not in repr(wide)
 
