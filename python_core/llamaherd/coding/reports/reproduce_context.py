@@ -43,7 +43,6 @@ def find_model(
         if not file.is_file():
             raise FileNotFoundError(f"there is no model file {file}")
         folders.insert(0, file.parent)
-        _check_hash(file.name, _sha256(file), recorded)
     loras = [
         (_found("LoRA adapter", each, folders), float(each["scale"]))
         for each in recorded.get("loras", [])
@@ -82,16 +81,6 @@ def _candidates(name: str, folders: Sequence[Path]) -> Iterator[Path]:
         if (folder / name).is_file():
             yield folder / name
     yield from (model.path for model in list_cached_models() if model.name == name)
-
-
-def _check_hash(file: str, sha256: object, recorded: Mapping[str, Any]) -> None:
-    """Raise an error if a model file differs from that of the report."""
-    known = recorded.get("sha256")
-    if known is not None and sha256 != known:
-        raise _changed(
-            f"the model was changed: {file} has the SHA-256 {str(sha256)[:12]}..., the "
-            f"report's {recorded.get('file')} has {known[:12]}..."
-        )
 
 
 def _changed(problem: str) -> ArgumentError:
@@ -162,17 +151,13 @@ def context_of(
     options = _options(contents, n_seq_max, n_threads)
     if not isinstance(model, Model):
         file, loras = find_model(recorded, model, folder)
-        n_layers = n_gpu_layers_of(recorded)
+        n_layers = recorded.get("n_gpu_layers", 0)  # old reports have none
+        least = -checks.INT32_MAX
+        n_layers = checks.integer("the report's n_gpu_layers", n_layers, least)
         n_layers = n_layers if shim.supports_gpu() else 0
         model = own.enter_context(Model(file, lora=loras or None, n_gpu_layers=n_layers))
     _check_model(model, recorded)
     return own.enter_context(Context(model, **options))
-
-
-def n_gpu_layers_of(recorded: Mapping[str, Any]) -> int:
-    """Return the number of layers on the GPU in the report; 0 for old reports."""
-    n_layers = recorded.get("n_gpu_layers", 0)
-    return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
 
 
 def _options(
@@ -214,7 +199,12 @@ def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
             "differed from its file",
             "no_hash",
         )
-    _check_hash(found["file"], found["sha256"], recorded)
+    if found["sha256"] != recorded["sha256"]:
+        raise _changed(
+            f"the model was changed: {found['file']} has the SHA-256 "
+            f"{str(found['sha256'])[:12]}..., the report's {recorded.get('file')} has "
+            f"{str(recorded['sha256'])[:12]}..."
+        )
     adapters, others = (
         [(lora["sha256"], lora["scale"]) for lora in record.get("loras", [])]
         for record in (found, recorded)
