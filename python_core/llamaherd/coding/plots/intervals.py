@@ -11,8 +11,8 @@ from llamaherd.coding.plots.description import cut, interval, number, short
 from llamaherd.coding.plots.rows import Value, different, panels_plot, rows_plot
 from llamaherd.coding.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.coding.selection.measures import TITLES
-from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
+from llamaherd.coding.validation.measures import MODEL, PEOPLE, measures_of
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, percents
 
@@ -130,20 +130,16 @@ def robustness_plot(fields: Fields) -> Plot:
 
 def measures_plot(fields: Fields) -> Plot:
     """Show accuracy and agreement; `fields` is the `to_dict` of a validation."""
-    measured, model = fields["accuracy"], "model and people"
-    values = [
-        Value.of(measured[name], title, model) for name, title in ACCURACIES.items()
-    ]
-    for part, series in (("model", model), ("coder", "between people")):
-        values += [
-            Value.of(each, COEFFICIENTS[each["name"]].title, series)
-            for each in fields[f"{part}_agreement"] or []
-        ]
-    # The baseline applies only to accuracy.
-    majority = f"always '{cut(str(measured['majority_label']), 40)}'"
-    base = Value.of(measured["majority_accuracy"], ACCURACIES["accuracy"], majority)
-    values += [] if math.isnan(base.value) else [base]
-    title = _measures_title(fields["n_gold"], measured["accuracy"]["n"])
+    values: list[Value] = []
+    baseline: list[Value] = []  # applies only to accuracy, the first row
+    for part, _, label, title, found in measures_of(fields):
+        if part == "baseline" and label and found["value"] is not None:
+            majority = f"always '{cut(label, 40)}'"
+            baseline.append(Value.of(found, values[0].row, majority))
+        elif title and part in ("accuracy", MODEL, PEOPLE):
+            values.append(Value.of(found, title, PEOPLE if part == PEOPLE else MODEL))
+    values += baseline
+    title = _measures_title(fields["n_gold"], fields["accuracy"]["accuracy"]["n"])
     return rows_plot(title, f"value, with {interval(fields['level'])}", values)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.codes import check_comparable, check_names, names_of, read
+from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
 from llamaherd.coding.statistics.intervals import warn_of_bootstrap
-from llamaherd.coding.validation.reliability import shown_number
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, limits
@@ -42,7 +42,7 @@ class CoderAgreement:
         coders = count_of(most, "coder")
         head = f"{count_of(n, 'unit')} with two codes or more, {coders}, {self.scale}"
         wide = max((len(each.name) for each in self.coefficients), default=0)
-        values = [shown_number(each.value, 3) for each in self.coefficients]
+        values = [number(each.value, 3, "NA") for each in self.coefficients]
         room = max(map(len, values), default=0)
         lines = [f"<Agreement: {head}{', weighted' if self.is_weighted else ''}>"]
         for each, shown in zip(self.coefficients, values, strict=True):

@@ -15,11 +15,12 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes import is_missing, read, text_of
+from llamaherd.coding.sentences import number, table
 from llamaherd.coding.statistics import cohen_kappa
 from llamaherd.coding.statistics.ratings import Ratings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import decimals, percents
+from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
@@ -402,15 +403,15 @@ def _reliability_lines(found: Reliability) -> list[list[str]]:
     pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
     wide = max(map(len, pairs), default=0)
     lines = [
-        f"  {pair:{wide}}  Cohen's kappa {shown_number(own.kappa, 2)}, "
+        f"  {pair:{wide}}  Cohen's kappa {number(own.kappa, missing='NA')}, "
         f"alike {percents(own.observed)}"
         for pair, own in zip(pairs, found.cohen, strict=True)
     ]
     parts_of = [["between models:", *lines]] if lines else []
     alpha = found.krippendorff
     if alpha is not None:
-        number = shown_number(alpha.alpha, 2)
-        parts_of.append([f"Krippendorff's alpha of all models: {number}"])
+        shown = number(alpha.alpha, missing="NA")
+        parts_of.append([f"Krippendorff's alpha of all models: {shown}"])
     return parts_of
 
 
@@ -424,17 +425,8 @@ def _table_lines(
     if len(levels) > _MOST_LABELS:
         return []
     names = [str(level) for level in levels]
-    cells = [[f"{rows} \\ {columns}", *names]]
-    cells += [
-        [name, *map(str, row)] for name, row in zip(names, own.tolist(), strict=True)
-    ]
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])]).rstrip()
-        for row in cells
-    ]
-
-
-def shown_number(number: float, digits: int) -> str:
-    """Return a number as text, "NA" for NaN."""
-    return "NA" if math.isnan(number) else decimals(number, digits)
+    counts = zip(names, own.tolist(), strict=True)
+    return table(
+        [[f"{rows} \\ {columns}", *names]]
+        + [[name, *map(str, row)] for name, row in counts]
+    )
