@@ -118,23 +118,22 @@ class ModelComparison:
         lines = [["<ModelComparison: of models' labels>"]]
         tables = self.confusion
         if tables is not None:
-            lines.append(_right_lines(tables))
+            lines.append(_right_table(tables))
         if self.reliability is not None:
             lines += _reliability_lines(self.reliability)
         if tables is not None:
-            named = [(name, "people", own) for name, own in tables.vs_gold.items()]
-            named += [(*_two(name), own) for name, own in tables.pairwise.items()]
-            lines += [_table_lines(own, tables.levels, a, b) for a, b, own in named]
+            named = {f"{m} \\ people": own for m, own in tables.vs_gold.items()}
+            named |= {n.replace(" vs ", " \\ "): t for n, t in tables.pairwise.items()}
+            lines += [_counts_table(t, tables.levels, n) for n, t in named.items()]
         return "\n\n".join("\n".join(part) for part in lines if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Wide:
-    """Labels as indices of k levels, -1 if missing: m models, n texts."""
+    """Labels as indices of k levels, -1 if missing: a row for each model, n texts."""
 
-    models: list[str]
+    models: dict[str, Integers]
     samples: list[Hashable]
-    labels: Integers  # int64[m, n]
     truth: Integers | None  # int64[n]
     levels: tuple[Hashable, ...]
 
@@ -171,9 +170,8 @@ def compute_confusion_matrices(
     """
     columns = (sample_col, model_col, label_col)
     wide = _wide(annotations, columns, gold, truth_col, label_levels)
-    models, k = dict(zip(wide.models, wide.labels, strict=True)), len(wide.levels)
-    truth = wide.truth
-    pairs = combinations(wide.models, 2) if checks.flag("pairwise", pairwise) else ()
+    models, truth, k = wide.models, wide.truth, len(wide.levels)
+    pairs = combinations(models, 2) if checks.flag("pairwise", pairwise) else ()
     return ConfusionTables(
         levels=wide.levels,
         vs_gold={}
@@ -210,11 +208,9 @@ def intercoder_reliability(
     wide = _wide(
         annotations, (sample_col, model_col, label_col), None, None, label_levels
     )
-    pairs = (
-        [] if method == "krippendorff" else list(combinations(range(len(wide.models)), 2))
-    )
+    pairs = () if method == "krippendorff" else combinations(wide.models, 2)
     return Reliability(
-        cohen=tuple(_pair(wide, i, j) for i, j in pairs),
+        cohen=tuple(_pair(wide, a, b) for a, b in pairs),
         krippendorff=None if method == "cohen" else _alpha(wide),
     )
 
@@ -241,32 +237,28 @@ def _wide(
             columns, ("sample_col", "model_col", "label_col"), strict=True
         )
     )
-    samples, models = list(dict.fromkeys(sample)), list(dict.fromkeys(map(str, model)))
+    samples = list(dict.fromkeys(sample))
     truth = _truth(annotations, gold, truth_col, sample, samples)
     reading = read([label, truth or []], () if levels is None else levels)
-    known = _levels(
-        None if levels is None else reading.names,
-        [code for column in reading.columns for code in column],
-    )
-    at_sample = {name: i for i, name in enumerate(samples)}
-    at_model = {name: i for i, name in enumerate(models)}
+    codes, right = reading.columns
+    known = _levels(None if levels is None else reading.names, [*codes, *right])
     index = {code: i for i, code in enumerate(known)}
-    labels = np.full((len(models), len(samples)), -1)
-    seen = set()
-    for s, m, code in zip(sample, model, reading.columns[0], strict=True):
-        cell = at_model[str(m)], at_sample[s]
-        if cell in seen:
+    by_model: dict[str, dict[Any, int]] = {}
+    for s, m, code in zip(sample, map(str, model), codes, strict=True):
+        if s in by_model.setdefault(m, {}):
             raise ArgumentError(
                 f"has two labels of the text {s!r} by {m!r}", argument="annotations"
             )
-        seen.add(cell)
-        labels[cell] = index.get(code, -1)
-    right = np.array([index.get(code, -1) for code in reading.columns[1]], dtype=int)
+        by_model[m][s] = index.get(code, -1)
     return _Wide(
-        models=models,
+        models={
+            m: np.array([found.get(s, -1) for s in samples], dtype=int)
+            for m, found in by_model.items()
+        },
         samples=samples,
-        labels=labels,
-        truth=None if truth is None else right,
+        truth=None
+        if truth is None
+        else np.array([index.get(code, -1) for code in right], dtype=int),
         levels=known,
     )
 
@@ -321,12 +313,12 @@ def _table(rows: Integers, columns: Integers, k: int) -> Integers:
     return np.asarray(counts.reshape(k, k))
 
 
-def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
-    pair = wide.labels[[i, j]]
+def _pair(wide: _Wide, first: str, second: str) -> PairKappa:
+    pair = np.array([wide.models[first], wide.models[second]])
     found = cohen_kappa(*np.where(pair < 0, math.nan, pair))
     return PairKappa(
-        model_a=wide.models[i],
-        model_b=wide.models[j],
+        model_a=first,
+        model_b=second,
         kappa=found.value,
         observed=found.observed,
         expected=found.expected,
@@ -334,7 +326,9 @@ def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
 
 
 def _alpha(wide: _Wide) -> NominalAlpha:
-    counts = Ratings(indices=wide.labels, values=wide.levels).counts
+    shape = len(wide.models), len(wide.samples)
+    indices = np.array([*wide.models.values()], dtype=int).reshape(shape)
+    counts = Ratings(indices=indices, values=wide.levels).counts
     sizes, total = counts.sum(axis=1), counts.sum()
     paired = sizes >= 2
     n = sizes[paired]
@@ -385,48 +379,35 @@ def compare_models(
     return ModelComparison(confusion=confusion, reliability=reliability)
 
 
-def _two(name: str) -> tuple[str, str]:
-    first, _, second = name.partition(" vs ")
-    return first, second
-
-
-def _right_lines(found: ConfusionTables) -> list[str]:
-    wide = max(map(len, found.vs_gold), default=0)
-    lines = []
-    for name, own in found.vs_gold.items():
-        equal = percents(own.trace() / max(own.sum(), 1))
-        lines.append(f"  {name:{wide}}  {equal:>6} of {own.sum():,}")
-    return ["labels that equal the codes of people:", *lines] if lines else []
+def _right_table(found: ConfusionTables) -> list[str]:
+    """Return the share of labels that equal the codes of people, by model."""
+    rows = [
+        [f"  {name}", percents(own.trace() / max(own.sum(), 1)), f"of {own.sum():,}"]
+        for name, own in found.vs_gold.items()
+    ]
+    return ["labels that equal the codes of people:", *table(rows)] if rows else []
 
 
 def _reliability_lines(found: Reliability) -> list[list[str]]:
-    pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
-    wide = max(map(len, pairs), default=0)
-    lines = [
-        f"  {pair:{wide}}  Cohen's kappa {number(own.kappa, missing='NA')}, "
-        f"alike {percents(own.observed)}"
-        for pair, own in zip(pairs, found.cohen, strict=True)
+    rows = [
+        [
+            f"  {each.model_a} and {each.model_b}",
+            f"Cohen's kappa {number(each.kappa, missing='NA')},",
+            f"alike {percents(each.observed)}",
+        ]
+        for each in found.cohen
     ]
-    parts_of = [["between models:", *lines]] if lines else []
-    alpha = found.krippendorff
-    if alpha is not None:
-        shown = number(alpha.alpha, missing="NA")
-        parts_of.append([f"Krippendorff's alpha of all models: {shown}"])
-    return parts_of
+    parts = [["between models:", *table(rows)]] if rows else []
+    if found.krippendorff is not None:
+        alpha = number(found.krippendorff.alpha, missing="NA")
+        parts.append([f"Krippendorff's alpha of all models: {alpha}"])
+    return parts
 
 
-def _table_lines(
-    own: Any,  # noqa: ANN401 - counts
-    levels: Sequence[object],
-    rows: str,
-    columns: str,
-) -> list[str]:
-    """Return a table of few labels; `rows` and `columns` name who gave the labels."""
+def _counts_table(own: Integers, levels: Sequence[object], title: str) -> list[str]:
+    """Return a table of few labels; its title names who gave the rows and columns."""
     if len(levels) > _MOST_LABELS:
         return []
     names = [str(level) for level in levels]
     counts = zip(names, own.tolist(), strict=True)
-    return table(
-        [[f"{rows} \\ {columns}", *names]]
-        + [[name, *map(str, row)] for name, row in counts]
-    )
+    return table([[title, *names], *([name, *map(str, row)] for name, row in counts)])
