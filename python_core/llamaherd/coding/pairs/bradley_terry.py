@@ -130,11 +130,9 @@ def _maximum(first: Ints, second: Ints, y: Floats, n: int) -> tuple[Floats, bool
     s = np.zeros(n)
     value = _likelihood(s, first, second, y)
     for _ in range(_MOST_STEPS):
-        p = _wins(s, first, second)
-        gradient = _net(first, second, y - p, n)
-        step = np.linalg.solve(
-            _filled(_laplacian(first, second, p * (1 - p), n)), gradient
-        )
+        w = _weights(s, first, second)
+        gradient = _net(first, second, y - _wins(s, first, second), n)
+        step = np.linalg.solve(_filled(_laplacian(first, second, w, n)), gradient)
         size = 1.0
         while True:
             new = s + size * step
