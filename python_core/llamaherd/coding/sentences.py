@@ -36,16 +36,19 @@ def number(value: float | None, digits: int = 2, missing: str = "-") -> str:
 
 
 def with_interval(
-    found: Mapping[str, Any], digits: int = 2, form: str = "[{}, {}]", missing: str = "-"
+    measure: Mapping[str, Any],
+    digits: int = 2,
+    form: str = "[{}, {}]",
+    missing: str = "-",
 ) -> str:
     """Format a value with its interval, if it has one, such as 0.74 [0.67, 0.80].
 
     Args:
-        found: Mapping with "value" and, if known, "low" and "high".
+        measure: Mapping with "value" and, if known, "low" and "high".
         form: Template of the interval.
     """
     value, low, high = (
-        number(found.get(name), digits, "") for name in ("value", "low", "high")
+        number(measure.get(name), digits, "") for name in ("value", "low", "high")
     )
     if not (value and low and high):
         return value or missing

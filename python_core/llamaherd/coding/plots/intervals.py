@@ -47,8 +47,8 @@ def estimates_plot(fields: Fields) -> Plot:
 def variants_plot(fields: Fields) -> Plot:
     """Show estimates under several variants; `fields` is an `estimates_dict`."""
     names = different(row["variant"] for row in fields["rows"])
-    shown = dict(zip(names, short(names), strict=True))
-    series = [shown[row["variant"]] for row in fields["rows"]]
+    shortened = dict(zip(names, short(names), strict=True))
+    series = [shortened[row["variant"]] for row in fields["rows"]]
     return _side_by_side(fields, series, n_variants=len(names))
 
 
@@ -113,7 +113,7 @@ def _row_name(
 def robustness_plot(fields: Fields) -> Plot:
     """Show shares of labels under each variant; `fields` is its `to_dict`."""
     first, *others = short(fields["variants"])
-    flips = [number(each) for each in fields["flips"]]
+    flips = [number(flip) for flip in fields["flips"]]
     series = [first] + [
         f"{name} ({percents(flip, 0)} of labels change)"
         for name, flip in zip(others, flips[1:], strict=True)
@@ -132,12 +132,12 @@ def measures_plot(fields: Fields) -> Plot:
     """Show accuracy and agreement; `fields` is the `to_dict` of a validation."""
     values: list[Value] = []
     baseline: list[Value] = []  # applies only to accuracy, the first row
-    for part, _, label, title, found in measures_of(fields):
-        if part == "baseline" and label and found["value"] is not None:
+    for part, _, label, title, measure in measures_of(fields):
+        if part == "baseline" and label and measure["value"] is not None:
             majority = f"always '{cut(label, 40)}'"
-            baseline.append(Value.of(found, values[0].row, majority))
+            baseline.append(Value.of(measure, values[0].row, majority))
         elif title and part in ("accuracy", MODEL, PEOPLE):
-            values.append(Value.of(found, title, PEOPLE if part == PEOPLE else MODEL))
+            values.append(Value.of(measure, title, PEOPLE if part == PEOPLE else MODEL))
     values += baseline
     title = _measures_title(fields["n_gold"], fields["accuracy"]["accuracy"]["n"])
     return rows_plot(title, f"value, with {interval(fields['level'])}", values)
@@ -157,25 +157,35 @@ def scores_plot(fields: Fields) -> Plot:
         "Quality of each label (number of texts with this human code)",
         f"share, with {interval(fields['level'])}",
         [
-            Value.of(each[name], f"{each['label']} ({each['n_gold']:,})", title)
-            for each in fields["accuracy"]["per_label"]
+            Value.of(scores[name], f"{scores['label']} ({scores['n_gold']:,})", title)
+            for scores in fields["accuracy"]["per_label"]
             for name, title in _SCORES.items()
         ],
     )
 
 
-def agreement_plot(found: Sequence[Mapping[str, Any]], level: float | None) -> Plot:
+def agreement_plot(
+    coefficients: Sequence[Mapping[str, Any]], level: float | None
+) -> Plot:
     """Show coefficients of agreement with their intervals."""
-    n_coders = max((int(each["n_coders"]) for each in found), default=0)
-    n_units = max((int(each["n_units"]) for each in found), default=0)
+    n_coders = max(
+        (int(coefficient["n_coders"]) for coefficient in coefficients), default=0
+    )
+    n_units = max(
+        (int(coefficient["n_units"]) for coefficient in coefficients), default=0
+    )
     # agreement() in R also has kappas with other weights.
     titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
     return rows_plot(
         f"Agreement of {count_of(n_coders, 'coder')} on {count_of(n_units, 'unit')}",
         f"value, with {interval(level)}",
         [
-            Value.of(each, titles.get(each["name"], str(each["name"])), "agreement")
-            for each in found
+            Value.of(
+                coefficient,
+                titles.get(coefficient["name"], str(coefficient["name"])),
+                "agreement",
+            )
+            for coefficient in coefficients
         ],
     )
 
@@ -192,27 +202,27 @@ def span_measures_plot(fields: Fields) -> Plot:
 
 def span_labels_plot(fields: Fields) -> Plot:
     """Show F1 and alpha of each label, between the model and people."""
-    found = [
+    rows = [
         row
         for row in fields["rows"]
         if row["label"] and row["part"].startswith("model and ")
     ]
-    if not found:
+    if not rows:
         raise ArgumentError(
             "cannot be 'labels': all passages have the same label",
             argument="kind",
             code="single_label",
         )
-    found.sort(key=lambda row: _OF_SPAN_LABELS.index(row["measure"]))
+    rows.sort(key=lambda row: _OF_SPAN_LABELS.index(row["measure"]))
     # Several people: each pair has its own F1.
-    several = len({(row["measure"], row["part"]) for row in found}) > len(_OF_SPAN_LABELS)
+    several = len({(row["measure"], row["part"]) for row in rows}) > len(_OF_SPAN_LABELS)
     values = [
         Value.of(
             row,
             row["label"],
             f"{_span_measure(row)}, {row['part']}" if several else _span_measure(row),
         )
-        for row in found
+        for row in rows
     ]
     return rows_plot(*_span_words(fields), values)
 
@@ -231,25 +241,25 @@ def _span_words(fields: Fields) -> tuple[str, str]:
 def strengths_plot(x: PairComparison) -> Plot:
     """Show strengths with intervals, the strongest first; long lists show both ends."""
     ordered = sorted(
-        (each for each in x.strengths if each.rank is not None),
-        key=lambda each: -each.strength,
+        (text for text in x.strengths if text.rank is not None),
+        key=lambda text: -text.strength,
     )
     if not ordered:
         raise ArgumentError(
             "has no text with a strength", argument="x", code="nothing_to_plot"
         )
-    shown, part = ordered, ""
+    texts, part = ordered, ""
     if len(ordered) > _MOST_STRENGTHS:
         half = _MOST_STRENGTHS // 2
-        shown = ordered[:half] + ordered[-half:]
+        texts = ordered[:half] + ordered[-half:]
         part = f", the {half} strongest and weakest"
-    names = short([each.name for each in shown])
+    names = short([text.name for text in texts])
     return rows_plot(
         f"{cut(x.question, _LONGEST)}: {count_of(len(x.strengths), 'text')}{part}",
         f"strength (log-odds), with {interval(x.level)}",
         [
-            Value(name, "texts", "", each.strength, each.low, each.high)
-            for name, each in zip(names, shown, strict=True)
+            Value(name, "texts", "", text.strength, text.low, text.high)
+            for name, text in zip(names, texts, strict=True)
         ],
         is_share=False,
     )
@@ -264,16 +274,16 @@ def comparison_plot(x: CodebookComparison) -> Plot:
     title = f"{count_of(len(x.names), 'candidate')} on the same texts"
     of = f"on {count_of(x.n, 'text')}, with {interval(x.level)}"
     values, seconds = [], []
-    for i, (name, each) in enumerate(zip(short(x.names), x.candidates, strict=True)):
-        series, found = _BEST if x.is_tied(i) else _WORSE, each.value
-        if not math.isnan(found.value):
+    for i, (name, candidate) in enumerate(zip(short(x.names), x.candidates, strict=True)):
+        series, value = _BEST if x.is_tied(i) else _WORSE, candidate.value
+        if not math.isnan(value.value):
             values.append(
-                Value(name, series, measure, found.value, found.low, found.high)
+                Value(name, series, measure, value.value, value.low, value.high)
             )
-            seconds.append(Value(name, series, "seconds per text", each.seconds))
-    if all(math.isnan(each.value) for each in seconds):
+            seconds.append(Value(name, series, "seconds per text", candidate.seconds))
+    if all(math.isnan(value.value) for value in seconds):
         is_share = x.measure in PAIRED and x.measure != "kappa"
-        values = [replace(each, panel="") for each in values]
+        values = [replace(value, panel="") for value in values]
         return rows_plot(title, f"{measure} {of}", values, is_share=is_share)
     return panels_plot(
         title,

@@ -42,9 +42,9 @@ class Value:
     high: float = math.nan
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], row: str, series: str) -> Value:
+    def of(cls, measure: Mapping[str, Any], row: str, series: str) -> Value:
         """Return a value from a dict with "value", "low" and "high"."""
-        value, low, high = (number(found[name]) for name in ("value", "low", "high"))
+        value, low, high = (number(measure[name]) for name in ("value", "low", "high"))
         return cls(row, series, "", value, low, high)
 
 

@@ -206,7 +206,8 @@ def titled_measures(
     for row in measures_of(fields):
         if row.title:
             of_people = row.part in (PEOPLE, "numbers of people")
-            yield f"{row.title} {PEOPLE}" if of_people else row.title, row.number
+            title = f"{row.title} {PEOPLE}" if of_people else row.title
+            yield f"accuracy of {title}" if row.part == "baseline" else title, row.number
 
 
 class MarkedPiece(NamedTuple):
@@ -231,9 +232,9 @@ def pieces_of(
     """Split a text at the starts and ends of its passages, which may overlap."""
     text = text[:LONGEST]
     inside = [
-        Passage(max(each.start, 0), min(each.end, len(text)), each.label)
-        for each in passages
-        if each.start < min(each.end, len(text))
+        Passage(max(passage.start, 0), min(passage.end, len(text)), passage.label)
+        for passage in passages
+        if passage.start < min(passage.end, len(text))
     ]
     ends = {0, len(text), *(p.start for p in inside), *(p.end for p in inside)}
     pieces = []
@@ -242,7 +243,7 @@ def pieces_of(
         starts = [p.label for p in inside if p.start == start]
         last = labels[-1] if labels else ""
         at = names.index(last) if last in names else len(names)
-        joined, begun = (", ".join(dict.fromkeys(each)) for each in (labels, starts))
+        joined, begun = (", ".join(dict.fromkeys(there)) for there in (labels, starts))
         pieces.append(MarkedPiece(text[start:end], joined, begun, at % N_COLOURS))
     return pieces
 
@@ -281,9 +282,9 @@ def share_text(value: float | None) -> str:
     return _DASH if value is None else percents(value)
 
 
-def ends_text(found: Mapping[str, Any], digits: int) -> str:
+def ends_text(measure: Mapping[str, Any], digits: int) -> str:
     """Return the ends of an interval; "" without an interval."""
-    ends = [number(found.get(name), digits, "") for name in ("low", "high")]
+    ends = [number(measure.get(name), digits, "") for name in ("low", "high")]
     return " to ".join(ends) if all(ends) else ""
 
 

@@ -28,10 +28,10 @@ def cite(used: list[str], key: str) -> str:
     return f"({_PROGRAMS.get(key) or REFERENCES[key].short})"
 
 
-def measured(found: Mapping[str, Any], level: float | None = None) -> str:
+def measured(measure: Mapping[str, Any], level: float | None = None) -> str:
     """Format a measure with its interval, and with the confidence level if given."""
     name = "" if level is None else f"{percent(level)} interval "
-    return with_interval(found, form=f"({name}{{}} to {{}})", missing=MISSING)
+    return with_interval(measure, form=f"({name}{{}} to {{}})", missing=MISSING)
 
 
 def short_hash(sha256: str) -> str:
@@ -62,13 +62,13 @@ def weights_of(validation: Mapping[str, Any]) -> Sequence[str]:
 def paragraphs(template: str, facts: Mapping[str, Any]) -> list[list[str]]:
     """Render a template of plain text."""
     text = _TEXTS.get_template(template).render(facts)
-    found: list[list[str]] = [[]]
+    sentences: list[list[str]] = [[]]
     for line in text.split("\n"):
         if line.strip() == "--":
-            found.append([])
+            sentences.append([])
         elif line.strip():
-            found[-1].append(line.strip())
-    return found
+            sentences[-1].append(line.strip())
+    return sentences
 
 
 def phrase(source: str, facts: Mapping[str, Any]) -> str:

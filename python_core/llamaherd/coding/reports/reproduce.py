@@ -83,17 +83,17 @@ def reproduce(
     """
     file = checks.path("path", path).expanduser()
     contents = read_report(file)
-    with ExitStack() as own:
+    with ExitStack() as closing:
         with errors_of_content(file):
             codebook, settings = _codebook(contents), _settings(contents)
             frame, name = _frame(contents, data, text)
             context = context_of(
-                contents, model, file.parent, n_seq_max, n_threads, own=own
+                contents, model, file.parent, n_seq_max, n_threads, closing=closing
             )
             folders = [file.parent, Path.cwd()]
             if context.model.path is not None:
                 folders.append(context.model.path.parent)
-            settings |= later_steps(contents["run"].get("steps"), folders, own)
+            settings |= later_steps(contents["run"].get("steps"), folders, closing)
         coded = annotate_quietly(
             frame, name, codebook, context, progress=progress, **settings
         )
@@ -127,31 +127,31 @@ def _frame(
     if "texts" in recorded:
         known = recorded["texts"]
         blank = dict(recorded.get("blank") or {})  # texts without content, by row
-        found = [
+        texts = [
             blank.get(str(i)) if index is None else known[index]
             for i, index in enumerate(recorded["rows"])
         ]
-        if hash_of_texts(found) != recorded.get("sha256"):
+        if hash_of_texts(texts) != recorded.get("sha256"):
             raise error_of_content("the report's texts were changed: their hash differs")
         if data is None:
-            return {_TEXT: found}, _TEXT
+            return {_TEXT: texts}, _TEXT
     elif data is None:
         raise ArgumentError(
             "must be given: this report contains no texts, only their hashes",
             argument="data",
         )
     name = text or str(recorded["text"])
-    given = checked_texts(frames.column(data, name, "text"), name)
-    if len(given) != len(recorded["rows"]):
+    new_texts = checked_texts(frames.column(data, name, "text"), name)
+    if len(new_texts) != len(recorded["rows"]):
         raise ArgumentError(
-            f"has {count_of(len(given), 'row')}, but the report has "
+            f"has {count_of(len(new_texts), 'row')}, but the report has "
             f"{len(recorded['rows']):,}",
             argument="data",
         )
     hashes = recorded.get("texts_sha256") or [
-        sha256_of(each) for each in recorded["texts"]
+        sha256_of(known_text) for known_text in recorded["texts"]
     ]
-    for i, (value, index) in enumerate(zip(given, recorded["rows"], strict=True)):
+    for i, (value, index) in enumerate(zip(new_texts, recorded["rows"], strict=True)):
         now = None if value is None or is_blank(value) else sha256_of(value)
         if now != (None if index is None else hashes[index]):
             raise ArgumentError(
@@ -160,7 +160,7 @@ def _frame(
                 code="changed",
                 form="{name}, {problem}",
             )
-    return {_TEXT: given}, _TEXT
+    return {_TEXT: new_texts}, _TEXT
 
 
 def _settings(contents: Contents) -> dict[str, Any]:

@@ -132,8 +132,8 @@ class Reproduction:
                     f"same; probabilities differ by {self.largest_difference:.2g} at most"
                 )
             rows = [
-                f"  row {each.row + 1}: {each.then!r} then, {each.now!r} now"
-                for each in self.changed
+                f"  row {change.row + 1}: {change.then!r} then, {change.now!r} now"
+                for change in self.changed
             ]
             lines += first_rows(rows, _MOST_CHANGED)
         if not self.is_summary_same:
@@ -216,13 +216,13 @@ def _differences(
     options = {name: v for name, v in run["context"].items() if name not in free}
     before = {**run["versions"], **run["machine"], **options}
     now = {**versions_here(), **machine(), **again["context"]}
-    found = {
+    differences = {
         name: (str(value), str(now[name]))
         for name, value in before.items()
         if name in now and now[name] != value
     }
-    then, layers = (each["model"].get("n_gpu_layers", 0) for each in (run, again))
+    then, layers = (record["model"].get("n_gpu_layers", 0) for record in (run, again))
     if then != layers:
         missing = "" if shim.supports_gpu() else " (no GPU can be used here)"
-        found["n_gpu_layers"] = (str(then), f"{layers}{missing}")
-    return found
+        differences["n_gpu_layers"] = (str(then), f"{layers}{missing}")
+    return differences

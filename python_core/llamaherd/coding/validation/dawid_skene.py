@@ -112,14 +112,14 @@ def dawid_skene(gold: GoldSample) -> DawidSkene:
             f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
         )
     codes, names, at = _matrix(gold)
-    found = fitted(codes, len(names))
+    fit = fitted(codes, len(names))
     return DawidSkene(
         ids=[gold.ids[i] for i in at],
         names=names,
         coders=tuple(gold.coders),
-        probs=found.posteriors,
-        shares=found.posteriors.mean(axis=0),
-        errors=found.errors,
+        probs=fit.posteriors,
+        shares=fit.posteriors.mean(axis=0),
+        errors=fit.errors,
     )
 
 
@@ -181,43 +181,43 @@ def fitted(
 ) -> Fitted:
     """Estimate labels and coders' error rates."""
     n_coders, n = codes.shape
-    given = np.zeros((n_coders, n, n_labels))
+    indicators = np.zeros((n_coders, n, n_labels))
     at = np.nonzero(codes >= 0)
-    given[at[0], at[1], codes[at]] = 1.0
-    votes = given.sum(axis=0)
+    indicators[at[0], at[1], codes[at]] = 1.0
+    votes = indicators.sum(axis=0)
     posteriors = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0)
     before = -np.inf
-    prior, errors, found, step = np.empty(0), np.empty(0), before, 0
+    prior, errors, likelihood, step = np.empty(0), np.empty(0), before, 0
     while step < n_steps:
         step += 1
-        prior, errors = _maximized(given, posteriors, smoothing)
-        posteriors, found = _expected(given, prior, errors)
-        if found - before < tolerance * max(n, 1):
+        prior, errors = _maximized(indicators, posteriors, smoothing)
+        posteriors, likelihood = _expected(indicators, prior, errors)
+        if likelihood - before < tolerance * max(n, 1):
             break
-        before = found
+        before = likelihood
     return Fitted(
         posteriors=posteriors,
         prior=prior,
         errors=errors,
         n_steps=step,
-        log_likelihood=found,
+        log_likelihood=likelihood,
     )
 
 
 def _maximized(
-    given: Floats, posteriors: Floats, smoothing: float
+    indicators: Floats, posteriors: Floats, smoothing: float
 ) -> tuple[Floats, Floats]:
     """Return the shares of labels and the error rates for given probabilities."""
     prior = posteriors.sum(axis=0) + smoothing
-    counts = np.einsum("nk,jnc->jkc", posteriors, given) + smoothing
+    counts = np.einsum("nk,jnc->jkc", posteriors, indicators) + smoothing
     errors = counts / np.maximum(counts.sum(axis=2, keepdims=True), _LEAST)
     return np.asarray(prior / prior.sum()), np.asarray(errors)
 
 
-def _expected(given: Floats, prior: Floats, errors: Floats) -> tuple[Floats, float]:
+def _expected(indicators: Floats, prior: Floats, errors: Floats) -> tuple[Floats, float]:
     """Return each text's probabilities of labels, and the log-likelihood."""
     logs = np.log(np.maximum(errors, _LEAST))
-    joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", given, logs)
+    joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", indicators, logs)
     most = joint.max(axis=1, keepdims=True)
     parts = np.exp(joint - most)
     sums = parts.sum(axis=1, keepdims=True)

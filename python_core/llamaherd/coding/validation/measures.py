@@ -78,26 +78,26 @@ def _of_labels(fields: Mapping[str, Any]) -> Iterator[_Number]:
             yield "label", name, str(scores["label"]), scores[name]
     agreements = [("", fields["model_agreement"], fields["coder_agreement"])]
     agreements += [
-        (str(each["label"]), each["model"], each["people"])
-        for each in fields.get("label_agreement") or ()
+        (str(agreement["label"]), agreement["model"], agreement["people"])
+        for agreement in fields.get("label_agreement") or ()
     ]
     for label, *both in agreements:
         for part, coefficients in zip((MODEL, PEOPLE), both, strict=True):
-            for each in coefficients or ():
-                yield part, each["name"], label, each
+            for coefficient in coefficients or ():
+                yield part, coefficient["name"], label, coefficient
     for pair in fields.get("pairs") or ():
-        for each in pair["coefficients"]:
+        for coefficient in pair["coefficients"]:
             coders = f"{pair['first']} / {pair['second']}"
-            yield "pair", each["name"], coders, each
+            yield "pair", coefficient["name"], coders, coefficient
 
 
 def _of_rest(fields: Mapping[str, Any]) -> Iterator[_Number]:
     """Yield rows of numbers, of the ceiling and of calibration, as `_of_labels` does."""
     for part in ("numbers", "numbers of people"):
-        found = fields.get(part.replace(" ", "_")) or {}
+        numbers = fields.get(part.replace(" ", "_")) or {}
         for name in NUMBERS:
-            if found.get(name) is not None:
-                yield part, name, "", found[name]
+            if numbers.get(name) is not None:
+                yield part, name, "", numbers[name]
     if fields["ceiling"] is not None:
         for name in ("people", "model", "difference"):
             yield "ceiling", name, "", fields["ceiling"][name]

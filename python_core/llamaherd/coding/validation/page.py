@@ -28,19 +28,19 @@ _WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
 _SUMMARY = ("accuracy", "baseline", "ceiling", "calibration")  # parts at the top
 
 
-def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
+def page_of(validation: Validation, name: str = "Validation", first: int = 0) -> str:
     """Return the page of a validation, with lines of at most 88 characters."""
-    people = len(found.coders)
+    people = len(validation.coders)
     who = count_of(people, "person")
-    words = [_WEIGHTS[each] for each in found.weighted_by]
+    words = [_WEIGHTS[weights] for weights in validation.weighted_by]
     counted = f"; weighted by {' and '.join(words)}" if words else ""
-    coded = f"{found.n_gold:,} of {count_of(found.n_texts, 'text')}"
-    rows = list(measures_of(found.to_dict()))
+    coded = f"{validation.n_gold:,} of {count_of(validation.n_texts, 'text')}"
+    rows = list(measures_of(validation.to_dict()))
     values = {row[:3]: with_interval(row.number) for row in rows}
     parts = [
         [
             f"<{name}> {coded} coded by {who}",
-            f"[{percent(found.level)} confidence intervals{counted}]",
+            f"[{percent(validation.level)} confidence intervals{counted}]",
         ],
         table(
             [
@@ -50,14 +50,14 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
             ],
             left=2,
         ),
-        _numbers(found, values),
-        _labels(found, values),
-        _agreement(found, values),
-        _by_label(found, values),
-        _pairs(found, rows),
-        _confusion(found),
-        _wrong(found, first),
-        [line for warning in found.warnings for line in _wrapped(warning)],
+        _numbers(validation, values),
+        _labels(validation, values),
+        _agreement(validation, values),
+        _by_label(validation, values),
+        _pairs(validation, rows),
+        _confusion(validation),
+        _wrong(validation, first),
+        [line for warning in validation.warnings for line in _wrapped(warning)],
     ]
     return "\n\n".join("\n".join(_cut(part)) for part in parts if part)
 
@@ -89,85 +89,89 @@ def _compared(
     )
 
 
-def _numbers(found: Validation, values: Values) -> list[str]:
+def _numbers(validation: Validation, values: Values) -> list[str]:
     """Return lines that compare labels as numbers; [] if they are not numbers."""
-    if found.numbers is None:
+    if validation.numbers is None:
         return []
     rows = {title: (name, "") for name, title in NUMBERS.items()}
     lines = _compared("as numbers", rows, values, ("numbers", "numbers of people"))
-    low, high = found.numbers.limits or (math.nan, math.nan)
+    low, high = validation.numbers.limits or (math.nan, math.nan)
     return [*lines, f"limits of agreement: {number(low)} to {number(high)}"]
 
 
-def _labels(found: Validation, values: Values) -> list[str]:
-    if found.numbers is not None and len(found.labels) > _MOST_NUMBERS:
+def _labels(validation: Validation, values: Values) -> list[str]:
+    if validation.numbers is not None and len(validation.labels) > _MOST_NUMBERS:
         return []
     rows = [["label", "people", "model", "precision", "recall", "F1"]]
-    for scores in found.accuracy.per_label:
+    for scores in validation.accuracy.per_label:
         label, counts = str(scores.label), (scores.n_gold, scores.n_predicted)
         shares = [values["label", name, label] for name in ("precision", "recall", "f1")]
         rows.append([label, *(f"{n:,}" for n in counts), *shares])
     return first_rows(table(rows), MOST_ROWS + 1)
 
 
-def _agreement(found: Validation, values: Values) -> list[str]:
-    title = "mean over labels" if found.several else f"agreement, {found.scale}"
-    rows = {each.title: (name, "") for name, each in COEFFICIENTS.items()}
+def _agreement(validation: Validation, values: Values) -> list[str]:
+    title = "mean over labels" if validation.several else f"agreement, {validation.scale}"
+    rows = {coefficient.title: (name, "") for name, coefficient in COEFFICIENTS.items()}
     return _compared(title, rows, values)
 
 
-def _by_label(found: Validation, values: Values) -> list[str]:
+def _by_label(validation: Validation, values: Values) -> list[str]:
     """Return lines with alpha for each of several labels."""
-    labels = [str(each.label) for each in found.label_agreement]
+    labels = [str(agreement.label) for agreement in validation.label_agreement]
     rows = {label: ("alpha", label) for label in labels}
-    shown = _compared(COEFFICIENTS["alpha"].title, rows, values)
-    return first_rows(shown, MOST_ROWS + 1) if labels else []
+    lines = _compared(COEFFICIENTS["alpha"].title, rows, values)
+    return first_rows(lines, MOST_ROWS + 1) if labels else []
 
 
-def _pairs(found: Validation, rows: Sequence[MeasureRow]) -> list[str]:
+def _pairs(validation: Validation, rows: Sequence[MeasureRow]) -> list[str]:
     """Return lines with kappa of each pair of coders, including the model."""
-    if len(found.coders) < 3:
+    if len(validation.coders) < 3:
         return []
-    if len(found.coders) > MOST_ROWS:
-        return [f"kappa of {len(found.pairs):,} pairs of coders: see `pairs`"]
-    name = found.pairs[0].coefficients[-1].name
+    if len(validation.coders) > MOST_ROWS:
+        return [f"kappa of {len(validation.pairs):,} pairs of coders: see `pairs`"]
+    name = validation.pairs[0].coefficients[-1].name
     kappa = {row.label: row.number for row in rows if row[:2] == ("pair", name)}
-    for cell in (with_interval, lambda found: number(found["value"])):
-        cells = [[COEFFICIENTS[name].title, *found.coders]]
-        for first in ("model", *found.coders[:-1]):
-            pairs = [kappa.get(f"{first} / {second}") for second in found.coders]
-            cells.append([first, *("" if each is None else cell(each) for each in pairs)])
+    for cell in (with_interval, lambda validation: number(validation["value"])):
+        cells = [[COEFFICIENTS[name].title, *validation.coders]]
+        for first in ("model", *validation.coders[:-1]):
+            pairs = [kappa.get(f"{first} / {second}") for second in validation.coders]
+            cells.append(
+                [first, *("" if measure is None else cell(measure) for measure in pairs)]
+            )
         lines = table(cells)
         if max(map(len, lines)) <= _WIDTH:
             break
     return lines
 
 
-def _confusion(found: Validation) -> list[str]:
-    names = [str(label) for label in found.labels]
-    if not names or len(names) > 8 or found.several:
+def _confusion(validation: Validation) -> list[str]:
+    names = [str(label) for label in validation.labels]
+    if not names or len(names) > 8 or validation.several:
         return []
     rows = [["model \\ people", *names]]
     rows += [
         [name, *(f"{count:,}" for count in counts)]
-        for name, counts in zip(names, found.accuracy.confusion.tolist(), strict=True)
+        for name, counts in zip(
+            names, validation.accuracy.confusion.tolist(), strict=True
+        )
     ]
     return table(rows)
 
 
-def _wrong(found: Validation, first: int) -> list[str]:
-    shown = found.wrong[:_MOST_WRONG]
-    if not shown or math.isnan(shown[0].prob):
+def _wrong(validation: Validation, first_row: int) -> list[str]:
+    wrong = validation.wrong[:_MOST_WRONG]
+    if not wrong or math.isnan(wrong[0].prob):
         return []
-    lines = [f"wrong and most sure ({len(shown)} of {len(found.wrong)})"]
+    lines = [f"wrong and most sure ({len(wrong)} of {len(validation.wrong)})"]
     rows = [
         [
-            str(each.row + first),
-            number(each.prob),
-            f"{each.label}, people: {each.truth}",
-            "" if each.text is None else " ".join(str(each.text).split()),
+            str(text.row + first_row),
+            number(text.prob),
+            f"{text.label}, people: {text.truth}",
+            "" if text.text is None else " ".join(str(text.text).split()),
         ]
-        for each in shown
+        for text in wrong
     ]
     return lines + table(rows, left=4)
 

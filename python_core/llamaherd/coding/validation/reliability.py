@@ -122,7 +122,7 @@ class ModelComparison:
         if self.reliability is not None:
             lines += _reliability_lines(self.reliability)
         if tables is not None:
-            named = {f"{m} \\ people": own for m, own in tables.vs_gold.items()}
+            named = {f"{m} \\ people": counts for m, counts in tables.vs_gold.items()}
             named |= {n.replace(" vs ", " \\ "): t for n, t in tables.pairwise.items()}
             lines += [_counts_table(t, tables.levels, n) for n, t in named.items()]
         return "\n\n".join("\n".join(part) for part in lines if part)
@@ -252,8 +252,8 @@ def _wide(
         by_model[m][s] = index.get(code, -1)
     return _Wide(
         models={
-            m: np.array([found.get(s, -1) for s in samples], dtype=int)
-            for m, found in by_model.items()
+            m: np.array([labels_by_text.get(s, -1) for s in samples], dtype=int)
+            for m, labels_by_text in by_model.items()
         },
         samples=samples,
         truth=None
@@ -281,8 +281,8 @@ def _truth(
         for s, code in zip(sample, gold, strict=True):
             if text_of(first.get(s)) in {None, ""}:
                 first[s] = code
-        found = [first[s] for s in samples]
-        return found if any(code is not None for code in found) else None
+        labels = [first[s] for s in samples]
+        return labels if any(code is not None for code in labels) else None
     if isinstance(gold, Mapping):
         return [None if is_missing(gold.get(s)) else gold.get(s) for s in samples]
     if len(gold) != len(samples):
@@ -296,10 +296,10 @@ def _truth(
 
 
 def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hashable, ...]:
-    found = [code for code in dict.fromkeys(codes) if code is not None]
+    labels = [code for code in dict.fromkeys(codes) if code is not None]
     if levels is None:
-        return tuple(found)
-    other = [code for code in found if code not in set(levels)]
+        return tuple(labels)
+    other = [code for code in labels if code not in set(levels)]
     if other:
         raise ArgumentError(
             f"must have all labels: {other[:6]} are missing", argument="label_levels"
@@ -315,13 +315,13 @@ def _table(rows: Integers, columns: Integers, k: int) -> Integers:
 
 def _pair(wide: _Wide, first: str, second: str) -> PairKappa:
     pair = np.array([wide.models[first], wide.models[second]])
-    found = cohen_kappa(*np.where(pair < 0, math.nan, pair))
+    kappa = cohen_kappa(*np.where(pair < 0, math.nan, pair))
     return PairKappa(
         model_a=first,
         model_b=second,
-        kappa=found.value,
-        observed=found.observed,
-        expected=found.expected,
+        kappa=kappa.value,
+        observed=kappa.observed,
+        expected=kappa.expected,
     )
 
 
@@ -379,35 +379,39 @@ def compare_models(
     return ModelComparison(confusion=confusion, reliability=reliability)
 
 
-def _right_table(found: ConfusionTables) -> list[str]:
+def _right_table(tables: ConfusionTables) -> list[str]:
     """Return the share of labels that equal the codes of people, by model."""
     rows = [
-        [f"  {name}", percents(own.trace() / max(own.sum(), 1)), f"of {own.sum():,}"]
-        for name, own in found.vs_gold.items()
+        [
+            f"  {name}",
+            percents(counts.trace() / max(counts.sum(), 1)),
+            f"of {counts.sum():,}",
+        ]
+        for name, counts in tables.vs_gold.items()
     ]
     return ["labels that equal the codes of people:", *table(rows)] if rows else []
 
 
-def _reliability_lines(found: Reliability) -> list[list[str]]:
+def _reliability_lines(reliability: Reliability) -> list[list[str]]:
     rows = [
         [
-            f"  {each.model_a} and {each.model_b}",
-            f"Cohen's kappa {number(each.kappa, missing='NA')},",
-            f"alike {percents(each.observed)}",
+            f"  {pair.model_a} and {pair.model_b}",
+            f"Cohen's kappa {number(pair.kappa, missing='NA')},",
+            f"alike {percents(pair.observed)}",
         ]
-        for each in found.cohen
+        for pair in reliability.cohen
     ]
     parts = [["between models:", *table(rows)]] if rows else []
-    if found.krippendorff is not None:
-        alpha = number(found.krippendorff.alpha, missing="NA")
+    if reliability.krippendorff is not None:
+        alpha = number(reliability.krippendorff.alpha, missing="NA")
         parts.append([f"Krippendorff's alpha of all models: {alpha}"])
     return parts
 
 
-def _counts_table(own: Integers, levels: Sequence[object], title: str) -> list[str]:
+def _counts_table(counts: Integers, levels: Sequence[object], title: str) -> list[str]:
     """Return a table of few labels; its title names who gave the rows and columns."""
     if len(levels) > _MOST_LABELS:
         return []
     names = [str(level) for level in levels]
-    counts = zip(names, own.tolist(), strict=True)
-    return table([[title, *names], *([name, *map(str, row)] for name, row in counts)])
+    named_rows = zip(names, counts.tolist(), strict=True)
+    return table([[title, *names], *([name, *map(str, row)] for name, row in named_rows)])

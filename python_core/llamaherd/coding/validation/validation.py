@@ -137,7 +137,7 @@ class Validation:
         """All coefficients of agreement, including the coefficients of each label."""
         if self.several:
             of = self.label_agreement
-            return tuple(a for each in of for a in (*each.model, *each.people))
+            return tuple(a for label in of for a in (*label.model, *label.people))
         return (*self.model_agreement, *self.coder_agreement)
 
     def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
@@ -167,11 +167,11 @@ class Validation:
     def rows(self) -> list[Row]:
         """Return all numbers as a long table with the columns `COLUMNS`."""
         rows = []
-        for part, measure, label, _, found in measures_of(self.to_dict()):
-            numbers = [found.get(name) for name in ("value", "low", "high")]
-            value, low, high = (math.nan if each is None else each for each in numbers)
-            n = found["n_units"] if "n_units" in found else found["n"]
-            rows.append((part, measure, label, value, low, high, n))
+        for part, name, label, _, measure in measures_of(self.to_dict()):
+            numbers = [measure.get(key) for key in ("value", "low", "high")]
+            value, low, high = (math.nan if x is None else x for x in numbers)
+            n = measure["n_units"] if "n_units" in measure else measure["n"]
+            rows.append((part, name, label, value, low, high, n))
         return rows
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
