@@ -183,7 +183,7 @@ def _contents(
         validation=None if validation is None else plain(validation.to_dict()),
         estimates=_estimates(results["estimates"]),
         robustness=None if robustness is None else robustness.to_dict(),
-        evaluation=None if evaluation is None else _evaluated(evaluation),
+        evaluation=None if evaluation is None else evaluation_dict(evaluation),
     )
 
 
@@ -211,18 +211,6 @@ def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
                 argument=name,
             )
     return [estimates.to_dict(title) for _, title, estimates in several]
-
-
-def _evaluated(evaluation: Evaluation) -> dict[str, Any]:
-    value = {name: getattr(evaluation.value, name) for name in ("value", "low", "high")}
-    return evaluation_dict(
-        evaluation.choice,
-        value,
-        n=evaluation.n,
-        n_failed=evaluation.n_failed,
-        n_openings=len(evaluation.opened),
-        notes=evaluation.notes,
-    )
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.annotation.texts import Integers
-    from llamaherd.coding.selection.candidates import CodebookChoice
+    from llamaherd.coding.selection.evaluation import Evaluation
 
 _AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
 
@@ -178,27 +178,20 @@ def estimates_in(contents: Contents) -> list[dict[str, Any]]:
     return [estimates] if isinstance(estimates, dict) else estimates
 
 
-def evaluation_dict(
-    choice: CodebookChoice,
-    value: Mapping[str, float],
-    *,
-    n: int,
-    n_failed: int,
-    n_openings: int,
-    notes: Sequence[str],
-) -> dict[str, Any]:
+def evaluation_dict(evaluation: Evaluation) -> dict[str, Any]:
     """Return a selected codebook and its evaluation as JSON types."""
+    choice, value = evaluation.choice, evaluation.value
     names = ("name", "measure", "n_candidates", "tied", "level")
     fields: dict[str, Any] = plain(
         {
             **{name: getattr(choice, name) for name in names},
             "choice_hash": choice.hash,
             "on_select": choice.value,
-            **value,
-            "n": n,
-            "n_failed": n_failed,
-            "n_openings": n_openings,
-            "notes": notes,
+            **{name: getattr(value, name) for name in ("value", "low", "high")},
+            "n": evaluation.n,
+            "n_failed": evaluation.n_failed,
+            "n_openings": len(evaluation.opened),
+            "notes": evaluation.notes,
         }
     )
     return fields
