@@ -113,10 +113,10 @@ class PairRun(CallSequence):
         )
         if not self._notes:
             self._notes.update(dict.fromkeys(results.notes))
-        compared = (
+        found = (
             _pair(pair, self._design.round, results, k) for k, pair in enumerate(pairs)
         )
-        return [pair for pair in compared if pair is not None]
+        return [each for each in found if each is not None]
 
 
 def _pair(
@@ -126,7 +126,7 @@ def _pair(
     at = slice(2 * k, 2 * k + 2)
     if "cancelled" in results.finish_reasons[at]:
         return None
-    failed = next((error for error in results.errors[at] if error is not None), None)
+    failed = next((each for each in results.errors[at] if each is not None), None)
     logs = np.maximum(results.logprobs[at], _LEAST)
     odds = logs[:, 0] - logs[:, 1]
     return ComparedPair(
@@ -209,10 +209,10 @@ def compare_pairs(
         )
         return HostedCall(run[0].context, run[0])
 
-    comparison = run_to_end(prepare, progress)
-    with keeping(comparison):
-        warn_notes(comparison.notes)
-    return comparison
+    found = run_to_end(prepare, progress)
+    with keeping(found):
+        warn_notes(found.notes)
+    return found
 
 
 @takes(ClassifyOptions, PairSettings)
@@ -246,18 +246,18 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
     level: float,
     settings: Mapping[str, Any],
 ) -> PairRun:
-    names, values = _named(texts)
+    names, given = _named(texts)
     asked = PairQuestion.of(question, labels, layout)
     options = ClassifyOptions.of(
         PairSettings, settings, labels=list(asked.labels), on_error="continue"
     )
-    most = n_pairs_of(len(values))
+    most = n_pairs_of(len(given))
     if n_pairs is None:
-        number = min(most, PAIRS_A_TEXT * len(values))
+        number = min(most, PAIRS_A_TEXT * len(given))
     else:
-        number = checks.integer("n_pairs", n_pairs, min(len(values), most), most)
+        number = checks.integer("n_pairs", n_pairs, min(len(given), most), most)
     work = PairWork(
-        texts=values,
+        texts=given,
         names=names,
         question=asked,
         n_pairs=number,
@@ -279,7 +279,7 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names = list(map(str, range(len(values))))
     # arrays and columns of numpy, pandas, polars and pyarrow
     elif hasattr(texts, "tolist"):
-        values = [str(text) if isinstance(text, str) else text for text in texts.tolist()]
+        values = [str(each) if isinstance(each, str) else each for each in texts.tolist()]
         names = list(map(str, range(len(values))))
     else:
         raise ArgumentTypeError(
@@ -292,8 +292,8 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
             argument="texts",
             code="out_of_range",
         )
-    for i, text in enumerate(values):
-        if not checks.text(Argument("texts", (i,)), text).strip():
+    for i, each in enumerate(values):
+        if not checks.text(Argument("texts", (i,)), each).strip():
             raise ArgumentError(
                 "must not be blank: leave this text out",
                 argument="texts",

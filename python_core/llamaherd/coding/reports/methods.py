@@ -68,10 +68,10 @@ class ChecklistItem:
 def checklist_of(facts: Mapping[str, Any]) -> list[ChecklistItem]:
     """Answer the checklist."""
     more = {**facts, **_facts(facts)}
-    items = []
+    made = []
     for item in _items():
         answer = phrase(item.get("answer", ""), more)
-        items.append(
+        made.append(
             ChecklistItem(
                 item["question"],
                 answer or phrase(item["open"], more),
@@ -79,7 +79,7 @@ def checklist_of(facts: Mapping[str, Any]) -> list[ChecklistItem]:
                 tuple(REFERENCES[_KEYS[letter]].short for letter in item["asked_by"]),
             )
         )
-    return items
+    return made
 
 
 @cache
@@ -133,15 +133,15 @@ def _confusions(accuracy: Mapping[str, Any]) -> list[str]:
         return []
     names = accuracy["labels"]
     wrong = [
-        (n, label, right)
-        for label, row in zip(names, accuracy["confusion"], strict=True)
+        (n, given, right)
+        for given, row in zip(names, accuracy["confusion"], strict=True)
         for right, n in zip(names, row, strict=True)
-        if n and label != right
+        if n and given != right
     ]
-    wrong.sort(key=lambda error: -error[0])
+    wrong.sort(key=lambda each: -each[0])
     return [
-        f"\u201c{label}\u201d for \u201c{right}\u201d ({n:,})"
-        for n, label, right in wrong[:_SHOWN_ERRORS]
+        f"\u201c{given}\u201d for \u201c{right}\u201d ({n:,})"
+        for n, given, right in wrong[:_SHOWN_ERRORS]
     ]
 
 
@@ -199,7 +199,7 @@ def methods_of(contents: Contents) -> MethodsText:
     """Return the methods paragraph of a report's content."""
     used: list[str] = []
     facts = facts_of(contents)
-    paragraphs = prose.paragraphs(
+    found = prose.paragraphs(
         "methods.txt.j2",
         {**facts, "cite": partial(cite, used)}
         | {"estimates": lambda: _estimates(facts, used)},
@@ -207,8 +207,8 @@ def methods_of(contents: Contents) -> MethodsText:
     versions = contents["run"]["versions"]
     cited = [_with_version(REFERENCES[key], versions) for key in used]
     return MethodsText(
-        text="\n\n".join(" ".join(sentences) for sentences in paragraphs if sentences),
-        bibtex="\n\n".join(reference.bibtex for reference in cited),
+        text="\n\n".join(" ".join(sentences) for sentences in found if sentences),
+        bibtex="\n\n".join(each.bibtex for each in cited),
         references=tuple(used),
         checklist=tuple(checklist_of(facts)),
     )
@@ -273,33 +273,29 @@ def facts_of(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _facts_of_validation(validation: Mapping[str, Any] | None) -> dict[str, Any]:
-    if validation is None:
+def _facts_of_validation(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    if found is None:
         return {"has_majority": False}
-    by = list(prose.weights_of(validation))
-    is_simple = (validation.get("design") or {}).get("kind") == "simple"
-    if is_simple and not validation.get("is_by_label"):
-        by = [weight for weight in by if weight != "inclusion"]
-    several = len(validation["coders"]) > 1
+    by = list(prose.weights_of(found))
+    is_simple = (found.get("design") or {}).get("kind") == "simple"
+    if is_simple and not found.get("is_by_label"):
+        by = [each for each in by if each != "inclusion"]
+    several = len(found["coders"]) > 1
     return {
         "has_majority": several,
         "weighted_by": by,
-        "between_people": _reported(validation["coder_agreement"], ("kappa", "alpha")),
-        "of_model": _reported(validation["model_agreement"], ("kappa",)),
+        "between_people": _reported(found["coder_agreement"], ("kappa", "alpha")),
+        "of_model": _reported(found["model_agreement"], ("kappa",)),
     }
 
 
 def _reported(
-    coefficients: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
+    found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
     """Return the coefficients in `names`; if kappa is weighted, weighted kappa."""
-    known = {
-        coefficient["name"]: coefficient
-        for coefficient in coefficients or []
-        if coefficient["value"] is not None
-    }
+    known = {each["name"]: each for each in found or [] if each["value"] is not None}
     best = (known.get(f"weighted {name}") or known.get(name) for name in names)
-    return [coefficient for coefficient in best if coefficient is not None]
+    return [each for each in best if each is not None]
 
 
 def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
@@ -310,22 +306,11 @@ def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for fields in facts["estimates"]:
         groups.setdefault(repr(_design_of(fields)), []).append(fields)
-    paragraphs = [_estimated(group, facts, used) for group in groups.values()]
+    told = [_estimated(found, facts, used) for found in groups.values()]
     shared = (
-        [
-            sentence
-            for sentence in paragraphs[0]
-            if all(sentence in paragraph for paragraph in paragraphs)
-        ]
-        if paragraphs
-        else []
+        [each for each in told[0] if all(each in own for own in told)] if told else []
     )
-    return [
-        sentence
-        for paragraph in paragraphs
-        for sentence in paragraph
-        if sentence not in shared
-    ] + shared
+    return [each for own in told for each in own if each not in shared] + shared
 
 
 def _design_of(fields: Mapping[str, Any]) -> list[object]:
@@ -338,30 +323,27 @@ def _design_of(fields: Mapping[str, Any]) -> list[object]:
 
 
 def _estimated(
-    estimates: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], used: list[str]
+    found: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], used: list[str]
 ) -> list[str]:
     """Return sentences on estimates of the same data by the same methods."""
     are_numbers = [
-        any(row["term"] in ("mean", "quantile") for row in estimate["rows"])
-        for estimate in estimates
+        any(row["term"] in ("mean", "quantile") for row in each["rows"]) for each in found
     ]
     (sentences,) = prose.paragraphs(
         "estimates.txt.j2",
         {
             **facts,
             "cite": partial(cite, used),
-            "first": estimates[0],
-            "methods": {row["method"] for row in estimates[0]["rows"]},
+            "first": found[0],
+            "methods": {row["method"] for row in found[0]["rows"]},
             "terms": {
                 row["term"]
-                for estimate in estimates
-                if not estimate["formula"]
-                for row in estimate["rows"]
+                for each in found
+                if not each["formula"]
+                for row in each["rows"]
             },
             "formulas": {
-                estimate["formula"]: estimate["model"]
-                for estimate in estimates
-                if estimate["formula"]
+                each["formula"]: each["model"] for each in found if each["formula"]
             },
             "all_numbers": all(are_numbers),
             "some_numbers": any(are_numbers),

@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 
 def agreements_of(
-    labels: Sequence[Code],
+    given: Sequence[Code],
     right: Sequence[Code],
     codes: Codes,
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
 ) -> dict[str, Any]:
     """Return agreement fields; `names`: the labels if a text may have several labels."""
-    pairs = _pairs(labels, codes, names, how)
+    pairs = _pairs(given, codes, names, how)
     if names is not None:
-        by_each = by_label(labels, right, codes.codes, names, how)
+        of = by_label(given, right, codes.codes, names, how)
         return {
-            "model_agreement": mean_of([each.model for each in by_each]),
-            "coder_agreement": mean_of([each.people for each in by_each]),
-            "label_agreement": by_each,
+            "model_agreement": mean_of([each.model for each in of]),
+            "coder_agreement": mean_of([each.people for each in of]),
+            "label_agreement": of,
             "pairs": pairs,
         }
     people = CodesByCoder(codes.codes)
     return {
-        "model_agreement": how.of(ModelAndPerson([labels, right])),
+        "model_agreement": how.of(ModelAndPerson([given, right])),
         "coder_agreement": how.of(people) if len(people) > 1 else (),
         "label_agreement": (),
         "pairs": pairs,
@@ -59,7 +59,7 @@ def agreements_of(
 
 
 def _pairs(
-    labels: Sequence[Code],
+    given: Sequence[Code],
     codes: Codes,
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
@@ -67,7 +67,7 @@ def _pairs(
     """Compare all pairs of coders, the model first; for `names` see `agreements_of`."""
     if len(codes.codes) < 2:
         return ()
-    columns = [("model", labels), *zip(codes.coders, codes.codes, strict=True)]
+    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
     return tuple(
         PairAgreement(
             first=first,
@@ -84,11 +84,11 @@ def _pairs(
 
 
 def ceiling_of(
-    codes: Sequence[Sequence[Code]], labels: Sequence[Code], w: Floats, level: float
+    codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
     """Return how often two people agree, and how often the model and a person agree."""
     people, model, weights = [], [], []
-    for i, label in enumerate(labels):
+    for i, label in enumerate(given):
         given_codes = [column[i] for column in codes if column[i] is not None]
         m = len(given_codes)
         if label is None or m < 2:
@@ -160,23 +160,23 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
     """
     names = tuple(map(str, answers.names))
     columns = [answers.labels, *codes.codes]
-    labels, *sets = sets_of(columns, names, codes.coders, codes.names)
+    labels, *made = sets_of(columns, names, codes.coders, codes.names)
     answers = replace(
         answers, labels=list(labels), names=names, probs=None, confidence=None
     )
-    return answers, with_codes(codes, sets)
+    return answers, with_codes(codes, made)
 
 
 def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
     """Return all labels: first the known labels, then other labels that occur."""
     columns: Any = [answers.labels, *codes.codes]
-    seen = {label for column in columns for labels in column for label in labels or ()}
+    seen = {label for column in columns for each in column for label in each or ()}
     return [*answers.names, *sorted(seen.difference(answers.names))]
 
 
 def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
     """Return the labels of each text by the majority, and the number of ties."""
-    decided = [majority_of_sets(row_codes) for row_codes in zip(*codes, strict=True)]
+    decided = [majority_of_sets(each) for each in zip(*codes, strict=True)]
     right: list[Code] = [
         None if labels is None else labels_in(joined_labels(labels), names)
         for labels, _ in decided
@@ -191,13 +191,11 @@ def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tup
 
 def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
     """Return codes of one label: for each coder and text, True if it was given."""
-    return [
-        [None if labels is None else name in labels for labels in row] for row in codes
-    ]
+    return [[None if each is None else name in each for each in row] for row in codes]
 
 
 def by_label(
-    labels: Sequence[Any],
+    given: Sequence[Any],
     right: Sequence[Any],
     people: Sequence[Any],
     names: Sequence[Hashable],
@@ -207,7 +205,7 @@ def by_label(
     return tuple(
         LabelAgreement(
             label=name,
-            model=how.of(ModelAndPerson(yes_or_no(name, [labels, right]))),
+            model=how.of(ModelAndPerson(yes_or_no(name, [given, right]))),
             people=how.of(CodesByCoder(yes_or_no(name, people)))
             if len(people) > 1
             else (),
@@ -216,21 +214,19 @@ def by_label(
     )
 
 
-def mean_of(of_labels: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
+def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
     """Return the mean of each coefficient over labels for which it is defined.
 
     The mean has no interval.
     """
-    mean_coefficients = []
-    for same in zip(*of_labels, strict=True):
-        known = [coefficient for coefficient in same if not math.isnan(coefficient.value)]
+    made = []
+    for same in zip(*found, strict=True):
+        known = [each for each in same if not math.isnan(each.value)]
         means = [
-            float(np.mean([getattr(coefficient, name) for coefficient in known]))
-            if known
-            else math.nan
+            float(np.mean([getattr(each, name) for each in known])) if known else math.nan
             for name in ("value", "observed", "expected")
         ]
-        mean_coefficients.append(
+        made.append(
             Agreement(
                 name=same[0].name,
                 value=means[0],
@@ -241,4 +237,4 @@ def mean_of(of_labels: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]
                 interval="none, the mean over labels",
             )
         )
-    return tuple(mean_coefficients)
+    return tuple(made)

@@ -117,7 +117,7 @@ def answers_of(
         _names_in(coded, frame, label) if names is None else _listed("labels", names)
     )
     if several:
-        labels = [None if is_missing(label) else label for label in labels]
+        labels = [None if is_missing(each) else each for each in labels]
     else:
         reading = read([labels], known, argument="coded")
         labels, known = reading.columns[0], reading.names
@@ -139,7 +139,7 @@ def answers_of(
         confidence=confidence,
         texts=texts,
         expected=getattr(coded, "expected", None),
-        examples=tuple(example.text for example in examples),
+        examples=tuple(each.text for each in examples),
     )
 
 
@@ -148,8 +148,8 @@ def _names_in(coded: Input, frame: Input, label: str | None) -> Sequence[Any]:
     known = getattr(coded, "names", ())
     if isinstance(known, (tuple, list)) and known:
         return known
-    categories = None if label is None else frames.categories(frame, label)
-    return () if categories is None else categories
+    found = None if label is None else frames.categories(frame, label)
+    return () if found is None else found
 
 
 def _probabilities(
@@ -182,10 +182,8 @@ def _probabilities(
         )
     at = {name: j for j, name in enumerate(names)}
     columns = np.array([at.get(label, -1) for label in labels], dtype=int)
-    confidence = (
-        values[np.arange(len(labels)), columns] if names else np.zeros(len(labels))
-    )
-    return values, np.where(columns >= 0, confidence, np.nan)
+    own = values[np.arange(len(labels)), columns] if names else np.zeros(len(labels))
+    return values, np.where(columns >= 0, own, np.nan)
 
 
 def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> Codes:
@@ -238,9 +236,7 @@ def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]
 
 def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
     """Return the texts with these codes, without texts that nobody coded."""
-    kept = [
-        i for i, row_codes in enumerate(zip(*columns, strict=True)) if any_code(row_codes)
-    ]
+    kept = [i for i, each in enumerate(zip(*columns, strict=True)) if any_code(each)]
     n_dropped = len(codes.rows) - len(kept)
     return replace(
         codes,
@@ -279,8 +275,8 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
     )
 
 
-def _of_sample(matched: Matched) -> Codes:
-    gold = matched.gold
+def _of_sample(found: Matched) -> Codes:
+    gold = found.gold
     columns = [
         [None if is_missing(code) else code for code in column] for column in gold.codes
     ]
@@ -293,7 +289,7 @@ def _of_sample(matched: Matched) -> Codes:
             "must have as many codes for each coder as it has rows", argument="gold"
         )
     kept = [i for i, codes in enumerate(zip(*columns, strict=True)) if any_code(codes)]
-    inclusion, notes, is_by_label = gold.probs[kept], matched.notes, False
+    inclusion, notes, is_by_label = gold.probs[kept], found.notes, False
     if 0 < len(kept) < len(gold):
         answers = probs_of_codes(gold, np.array(kept), has_empty_strata=True)
         inclusion, is_by_label = answers.probs, answers.is_by_label
@@ -309,7 +305,7 @@ def _of_sample(matched: Matched) -> Codes:
         names=tuple(gold.names),
         response=tuple(notes),
         is_by_label=is_by_label,
-        left_out=matched.left_out,
+        left_out=found.left_out,
     )
 
 

@@ -137,7 +137,7 @@ def validate(
         )
     answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
     names = names_of(answers, codes) if are_sets else _names(answers, codes, scale)
-    model_labels = [answers.labels[row] for row in codes.rows]
+    given = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
         right, n_ties = majority_of(codes.codes, names or ())
@@ -146,11 +146,11 @@ def validate(
     how = CoefficientSettings(
         names=[False, True] if are_sets else names,
         scale=scale,
-        w=np.ones(len(model_labels)) if unit_weights is None else unit_weights,
+        w=np.ones(len(given)) if unit_weights is None else unit_weights,
         level=level,
     )
     measured = accuracy_of(
-        model_labels,
+        given,
         right,
         labels=names,
         unit_weights=unit_weights,
@@ -158,22 +158,17 @@ def validate(
         several=are_sets,
     )
     judged = np.array(
-        [
-            a is not None and b is not None
-            for a, b in zip(model_labels, right, strict=True)
-        ],
+        [a is not None and b is not None for a, b in zip(given, right, strict=True)],
         dtype=bool,
     )
-    hits = np.array(
-        [a == b for a, b in zip(model_labels, right, strict=True)], dtype=bool
-    )
+    hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
     numbers, of_people = (
         (None, None)
         if are_sets
         else compared_numbers(answers, codes, scale, level, unit_weights)
     )
-    validation = Validation(
+    found = Validation(
         n_texts=len(answers.labels),
         n_gold=len(codes.rows),
         coders=codes.coders,
@@ -189,10 +184,8 @@ def validate(
         scale=scale,
         level=level,
         accuracy=measured,
-        **agreements_of(
-            model_labels, right, codes, measured.labels if are_sets else None, how
-        ),
-        ceiling=ceiling_of(codes.codes, model_labels, how.w, level),
+        **agreements_of(given, right, codes, measured.labels if are_sets else None, how),
+        ceiling=ceiling_of(codes.codes, given, how.w, level),
         brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
@@ -204,21 +197,20 @@ def validate(
         numbers_of_people=of_people,
     )
     if are_sets:
-        validation = _in_words(validation)
-    return replace(validation, warnings=warnings_of(validation, answers, codes, n_ties))
+        found = _in_words(found)
+    return replace(found, warnings=warnings_of(found, answers, codes, n_ties))
 
 
 def _check_people(coded: Input, gold: Input, truth: Input, label: str | None) -> None:
     """Refuse the column of the model's labels as codes of people."""
     columns = getattr(coded, "columns", None)
-    if label is None and isinstance(columns, dict):
-        label = columns.get("label")
-    for name, codes in (("gold", gold), ("truth", truth)):
-        named = [codes] if isinstance(codes, str) else codes
-        is_own = isinstance(named, (list, tuple)) and label in named
-        if isinstance(label, str) and is_own and (name == "truth" or codes == label):
+    own = columns.get("label") if label is None and isinstance(columns, dict) else label
+    for name, given in (("gold", gold), ("truth", truth)):
+        named = [given] if isinstance(given, str) else given
+        is_own = isinstance(named, (list, tuple)) and own in named
+        if isinstance(own, str) and is_own and (name == "truth" or given == own):
             raise ArgumentError(
-                f"must be codes of people: {label!r} is the column of the model's labels",
+                f"must be codes of people: {own!r} is the column of the model's labels",
                 argument=name,
             )
 
@@ -231,24 +223,24 @@ def _unit_weights(
         return None if codes.inclusion is None else 1 / codes.inclusion
     frame = getattr(coded, "frame", coded)
     frames.check_index(weights, frame, "weights")
-    survey = weights_of(frame, weights, n_texts)[codes.rows]
-    return survey if codes.inclusion is None else np.asarray(survey / codes.inclusion)
+    own = weights_of(frame, weights, n_texts)[codes.rows]
+    return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
 
 
-def _in_words(validation: Validation) -> Validation:
+def _in_words(found: Validation) -> Validation:
     """Return the validation with joined labels instead of tuples of labels."""
-    names = validation.labels
-    most = label_text(validation.accuracy.majority_label, names)
+    names = found.labels
+    most = label_text(found.accuracy.majority_label, names)
     return replace(
-        validation,
-        accuracy=replace(validation.accuracy, majority_label=most),
+        found,
+        accuracy=replace(found.accuracy, majority_label=most),
         wrong=tuple(
             replace(
-                wrong,
-                label=label_text(wrong.label, names),
-                truth=label_text(wrong.truth, names),
+                each,
+                label=label_text(each.label, names),
+                truth=label_text(each.truth, names),
             )
-            for wrong in validation.wrong
+            for each in found.wrong
         ),
     )
 
@@ -310,11 +302,11 @@ def _wrong(
     answers: ModelLabels, codes: Codes, right: list[Code], is_wrong: Input
 ) -> tuple[Wrong, ...]:
     """Return the errors of the model, the most confident first."""
-    wrong = []
+    found = []
     for i in np.flatnonzero(is_wrong):
         row = codes.rows[i]
         sure = math.nan if answers.confidence is None else answers.confidence[row]
-        wrong.append(
+        found.append(
             Wrong(
                 row=row,
                 label=answers.labels[row],
@@ -323,8 +315,8 @@ def _wrong(
                 text=None if answers.texts is None else answers.texts[row],
             )
         )
-    wrong.sort(key=lambda text: (math.isnan(text.prob), -text.prob, text.row))
-    return tuple(wrong)
+    found.sort(key=lambda each: (math.isnan(each.prob), -each.prob, each.row))
+    return tuple(found)
 
 
 def compared_numbers(
@@ -346,12 +338,12 @@ def compared_numbers(
     n_known = known.sum(axis=0)
     total = np.where(known, by_coder, 0).sum(axis=0)
     average = np.where(n_known > 0, total / np.maximum(n_known, 1), math.nan)
-    agreement = number_agreement(
+    found = number_agreement(
         np.stack([model[codes.rows], average]), unit_weights=weights, level=level
     )
     if len(by_coder) < 2:
-        return agreement, None
-    return agreement, number_agreement(by_coder, unit_weights=weights, level=level)
+        return found, None
+    return found, number_agreement(by_coder, unit_weights=weights, level=level)
 
 
 def _model_numbers(answers: ModelLabels) -> Floats | None:
@@ -366,15 +358,15 @@ def _model_numbers(answers: ModelLabels) -> Floats | None:
 
 def _numbers(values: Sequence[Any]) -> Floats | None:
     """Return values as numbers, NaN for None; None if a value is not a number."""
-    numbers = []
+    found = []
     for value in values:
         if value is None:
-            numbers.append(math.nan)
+            found.append(math.nan)
             continue
         if isinstance(value, (bool, np.bool_)):
             return None
         number = number_in(str(text_of(value)))
         if number is None:
             return None
-        numbers.append(float(number))
-    return np.array(numbers, dtype=np.float64)
+        found.append(float(number))
+    return np.array(found, dtype=np.float64)
