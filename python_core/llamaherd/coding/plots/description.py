@@ -63,23 +63,29 @@ class Series:
 
     Attributes:
         names: Name of each group.
+        kinds: Number of each group's colour and symbol, for groups of the same kind in
+            several plots; () for the position of the group.
         colours: Colours of the groups, used again from the first one.
         title: Title of the legend; "" for none.
         is_area: True if the legend shows areas, not symbols.
     """
 
     names: Sequence[str] = ("",)
+    kinds: Sequence[int] = ()
     colours: Sequence[str] = PALETTE
     title: str = ""
     is_area: bool = False
 
     def colour(self, i: int) -> str:
         """Return the colour of a group."""
-        return self.colours[i % len(self.colours)]
+        return self.colours[self._kind(i) % len(self.colours)]
 
     def symbol(self, i: int) -> str:
         """Return the name of the symbol of a group."""
-        return SYMBOLS[i % len(SYMBOLS)]
+        return SYMBOLS[self._kind(i) % len(SYMBOLS)]
+
+    def _kind(self, i: int) -> int:
+        return self.kinds[i] if self.kinds else i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

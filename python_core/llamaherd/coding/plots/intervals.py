@@ -71,9 +71,10 @@ def _side_by_side(
         f"{_unit(fields) or ' or '.join(sorted(terms))}"
         f"{'' if n_variants is None else ' by DSL'}, with {interval(fields['level'])}"
     )
+    kinds = list(METHODS.values()) if n_variants is None else ()
     if is_fit:
-        return panels_plot(title, x, values, from_zero=[None])
-    return rows_plot(title, x, values, is_share=terms <= {"share"})
+        return panels_plot(title, x, values, from_zero=[None], kinds=kinds)
+    return rows_plot(title, x, values, kinds=kinds, is_share=terms <= {"share"})
 
 
 def _estimates_title(fields: Fields, n_variants: int | None) -> str:

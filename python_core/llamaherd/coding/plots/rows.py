@@ -53,12 +53,14 @@ def rows_plot(
     x: str,
     values: Sequence[Value],
     *,
+    kinds: Sequence[str] = (),
     is_share: bool = True,
     has_ranges: bool = False,
 ) -> Plot:
     """Return values with their intervals in rows, one colour per series.
 
     Args:
+        kinds: Series of all plots of this kind, which have the same colours in each.
         is_share: True for an axis that begins at 0.
         has_ranges: True to show the range of the values of each row.
     """
@@ -77,7 +79,7 @@ def rows_plot(
         x=Axis(title=x, limits=(low - room, high + room)),
         y=Axis.of_rows(rows),
         marks=marks,
-        series=Series(names=series),
+        series=_series(series, kinds),
         note=_note(names, "row"),
         alt=description_of([v.row for v in values], [v.value for v in values]),
     )
@@ -89,6 +91,7 @@ def panels_plot(
     values: Sequence[Value],
     *,
     from_zero: Sequence[int | None],
+    kinds: Sequence[str] = (),
     n_columns: int = 1,
 ) -> Plot:
     """Return values in panels with an axis each, because their units differ."""
@@ -105,12 +108,17 @@ def panels_plot(
         x=Axis(title=x),
         y=Axis.of_rows(rows),
         marks=[*lines, _points(rows, series, values, panels)],
-        series=Series(names=series),
+        series=_series(series, kinds),
         panels=panels,
         n_columns=n_columns,
         note=_note(names, "panel"),
         alt=description_of([v.panel for v in values], [v.value for v in values]),
     )
+
+
+def _series(names: Sequence[str], kinds: Sequence[str]) -> Series:
+    numbers = [kinds.index(name) for name in names] if kinds else ()
+    return Series(names=names, kinds=numbers)
 
 
 def different(names: Iterable[str]) -> list[str]:
