@@ -248,16 +248,14 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #' @description
 #' Estimates, from codes of at least three coders, the right label of each text and the error rates
 #' of each coder. The method is the model of Dawid and Skene: each coder has a matrix of error
-#' rates, and labels and matrices are estimated together by expectation maximization. With
-#' `one_coin` each coder has a single probability of a right code, and all wrong codes are equally
-#' probable.
+#' rates, and labels and matrices are estimated together by expectation maximization.
 #'
 #' Coders' errors must be independent given the right label. Texts that are hard for everybody
 #' violate this assumption; the estimated accuracy of coders is then too high.
 #'
 #' @param gold A `llamaherd_gold` with codes of at least three coders, and at least 20 texts with
 #'   two or more codes. A coder need not code every text.
-#' @param one_coin TRUE estimates a single probability per coder, which needs fewer codes.
+#' @param ... Must be empty. `one_coin` is gone: each coder has a matrix of error rates.
 #' @returns A `llamaherd_dawid_skene`, a list with
 #'
 #'   * `labels`: a data frame with one row per coded text: `id`; `label`, the most probable label;
@@ -266,8 +264,7 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #'   * `shares`: the unweighted share of each label among the coded texts.
 #'   * `errors`: for each coder a matrix with a row for each right label and a column for each code.
 #' @references Dawid, Skene, *Maximum Likelihood Estimation of Observer Error-Rates Using the EM
-#'   Algorithm*, Applied Statistics 28, 1979. Zhang, Chen, Zhou, Jordan, *Spectral Methods Meet EM*,
-#'   JMLR 17, 2016 (one-coin).
+#'   Algorithm*, Applied Statistics 28, 1979.
 #' @seealso [estimate()], [agreement()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -282,9 +279,7 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #' codes <- data.frame(id = gold$ids, ann = flip(0.05), ben = flip(0.2), cy = flip(0.2))
 #' gold <- read_gold(codes, gold)
 #' dawid_skene(gold)$accuracy
-dawid_skene <- function(gold, one_coin = FALSE) {
-  call_python(
-    "dawid_skene",
-    list(gold = gold_for_python(gold), one_coin = py_value(one_coin))
-  )
+dawid_skene <- function(gold, ...) {
+  check_removed(list(...), c(one_coin = "Each coder has a matrix of error rates."))
+  call_python("dawid_skene", list(gold = gold_for_python(gold)))
 }

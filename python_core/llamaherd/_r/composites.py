@@ -145,15 +145,9 @@ def _(found: lh.types.Evaluation) -> Part:
         "opened": _rows([dict(each) for each in found.opened]),
         **fields(found, "notes gold"),
     }
-    content = evaluation_dict(
-        found.choice,
-        value,
-        n=found.n,
-        n_failed=found.n_failed,
-        n_openings=len(found.opened),
-        notes=found.notes,
+    return r_object(
+        "evaluation", made, page=found, json=json.dumps(evaluation_dict(found))
     )
-    return r_object("evaluation", made, page=found, json=json.dumps(content))
 
 
 @form_of.register

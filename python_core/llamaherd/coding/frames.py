@@ -72,11 +72,11 @@ def check_index(values: object, frame: object, argument: str) -> None:
             if hasattr(each, "index") and not isinstance(each, (str, list, tuple)):
                 check_index(each, frame, argument)
         return
-    own: Any = getattr(values, "index", None)
+    index: Any = getattr(values, "index", None)
     other: Any = getattr(frame, "index", None)
-    if not (hasattr(own, "equals") and hasattr(other, "equals")):
+    if not (hasattr(index, "equals") and hasattr(other, "equals")):
         return
-    if len(own) == len(other) and not own.equals(other):
+    if len(index) == len(other) and not index.equals(other):
         raise ArgumentError(
             f"has another index than the data, but rows are matched by position: "
             f"pass {argument}.reindex(data.index), or {argument}.to_numpy() if the rows "
@@ -93,14 +93,14 @@ def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401
     if hasattr(rows, "get_indexer") and rows.dtype != bool:
         if list(index) == list(range(len(index))):
             return rows  # a label is the position of its row
-        own, hint = None, f"give frame.index.isin({argument})"
+        row_index, hint = None, f"give frame.index.isin({argument})"
     else:
-        own = getattr(rows, "index", None)
-        if not hasattr(own, "equals") or str(rows.dtype) not in ("bool", "boolean"):
+        row_index = getattr(rows, "index", None)
+        if not hasattr(row_index, "equals") or str(rows.dtype) not in ("bool", "boolean"):
             return rows
-    if own is not None and list(own) == list(index):
+    if row_index is not None and list(row_index) == list(index):
         return rows.fillna(value=False).astype(bool)
-    if own is not None and own.is_unique and set(own) == set(index):
+    if row_index is not None and row_index.is_unique and set(row_index) == set(index):
         return rows.reindex(index).fillna(value=False).astype(bool)
     raise ArgumentError(
         f"has labels of another index than the data: {hint}",
@@ -129,11 +129,11 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         )
     there = names(frame)
     if name not in there:
-        shown = ", ".join(repr(each) for each in there[:20]) or "none"
+        available = ", ".join(map(repr, there[:20])) or "none"
         more = f" and {len(there) - 20} more" if len(there) > 20 else ""
         raise ArgumentError(
             f"must be a column of the {words().frame}, not {checks.shown(name)}; "
-            f"there are {shown}{more}{checks.meant(name, there)}",
+            f"there are {available}{more}{checks.meant(name, there)}",
             argument=argument,
         )
     if isinstance(frame, Mapping):
@@ -145,8 +145,8 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
 def categories(frame: object, name: str) -> list[Any] | None:
     """Return all categories of a column, in their order; None without categories."""
     if isinstance(frame, Mapping):
-        given = frame.get(name)
-        return list(given.names) if isinstance(given, Categories) else None
+        values = frame.get(name)
+        return list(values.names) if isinstance(values, Categories) else None
     values = _open(frame)[name]
     native = values.to_native()
     if values.implementation.is_pandas() and hasattr(native, "cat"):
@@ -158,8 +158,8 @@ def categories(frame: object, name: str) -> list[Any] | None:
 def are_ordered(frame: object, name: str) -> bool:
     """Return True if a column has categories whose order has a meaning."""
     if isinstance(frame, Mapping):
-        given = frame.get(name)
-        return isinstance(given, Categories) and given.ordered
+        values = frame.get(name)
+        return isinstance(values, Categories) and values.ordered
     values = _open(frame)[name]
     native = values.to_native()
     is_of_pandas = values.implementation.is_pandas() and hasattr(native, "cat")
@@ -171,20 +171,23 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     n = n_rows(frame)
     for name, values in new.items():
         has_values = isinstance(values, (Categories, Integers))
-        given = len(values.values if has_values else values)
-        if given != n:
+        n_given = len(values.values if has_values else values)
+        if n_given != n:
             raise ArgumentError(
-                f"column {name!r} must have {n} values, not {given}",
+                f"column {name!r} must have {n} values, not {n_given}",
                 argument="columns",
                 place=(name,),
                 code="wrong_length",
                 form="{problem}",
             )
     if isinstance(frame, Mapping):
-        return {**frame, **{name: _nulls(_listed(each)) for name, each in new.items()}}
+        return {
+            **frame,
+            **{name: _nulls(_listed(values)) for name, values in new.items()},
+        }
     opened = _open(frame)
-    made = [_series(opened, name, values) for name, values in new.items()]
-    return opened.with_columns(*made).to_native() if made else frame
+    columns = [_series(opened, name, values) for name, values in new.items()]
+    return opened.with_columns(*columns).to_native() if columns else frame
 
 
 def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
@@ -241,22 +244,22 @@ def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
     backend, texts = frame.implementation, list(values.values)
     if backend.is_polars():
         return nw.new_series(name, texts, nw.Enum(values.names), backend=backend)
-    made = nw.new_series(name, texts, nw.String, backend=backend)
+    series = nw.new_series(name, texts, nw.String, backend=backend)
     if not backend.is_pandas():
-        return made
+        return series
     import pandas as pd  # noqa: PLC0415 - the caller has it
 
     kind = pd.CategoricalDtype(list(values.names), ordered=values.ordered)
-    return nw.from_native(made.to_native().astype(kind), series_only=True)
+    return nw.from_native(series.to_native().astype(kind), series_only=True)
 
 
 def _whole(name: str, values: Sequence[int | None]) -> nw.Series[Any]:
     """Return pandas integers as a nullable series."""
     import pandas as pd  # noqa: PLC0415 - the caller has it
 
-    made = pd.Series(pd.array(list(values), dtype="Int64"), name=name)
-    found: nw.Series[Any] = nw.from_native(made, series_only=True)
-    return found
+    series = pd.Series(pd.array(list(values), dtype="Int64"), name=name)
+    wrapped: nw.Series[Any] = nw.from_native(series, series_only=True)
+    return wrapped
 
 
 def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
@@ -270,8 +273,8 @@ def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
         array = pd.array(values, dtype="Int64" if int in kinds else "boolean")
     except OverflowError:
         array = pd.array(values, dtype=object)
-    made: nw.Series[Any] = nw.from_native(pd.Series(array, name=name), series_only=True)
-    return made
+    series: nw.Series[Any] = nw.from_native(pd.Series(array, name=name), series_only=True)
+    return series
 
 
 def _open(frame: object) -> Frame:
@@ -300,15 +303,15 @@ def _open(frame: object) -> Frame:
 def _length(frame: Mapping[str, Any]) -> int:
     lengths = {}
     for name, values in frame.items():
-        each = _listed(values) if isinstance(values, Categories) else values
-        if isinstance(each, (str, bytes)) or not hasattr(each, "__len__"):
+        column = _listed(values) if isinstance(values, Categories) else values
+        if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
             raise ArgumentTypeError(
-                f"column {name!r} must be a list, not {checks.shown(each)}",
+                f"column {name!r} must be a list, not {checks.shown(column)}",
                 argument="columns",
                 place=(name,),
                 form="{problem}",
             )
-        lengths[name] = len(each)
+        lengths[name] = len(column)
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
         raise ArgumentError(
@@ -338,15 +341,15 @@ def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
 
 def numbers_for(values: object, n_texts: int, argument: str) -> Floats:
     """Return numbers of N texts, float64[N]; missing numbers are NaN."""
-    found: Floats = numbers_of(values, argument)
-    if found.shape != (n_texts,):
+    numbers: Floats = numbers_of(values, argument)
+    if numbers.shape != (n_texts,):
         raise ArgumentError(
             f"must have {n_texts} values, one for each text, not "
-            + " x ".join(map(str, found.shape)),
+            + " x ".join(map(str, numbers.shape)),
             argument=argument,
             code="wrong_length",
         )
-    return found
+    return numbers
 
 
 def weights_of(
@@ -359,16 +362,16 @@ def weights_of(
         raise ArgumentError(
             "must be a column, or N numbers: the survey weights", argument="weights"
         )
-    given: object = weights
+    numbers: object = weights
     if isinstance(weights, str):
-        given = column(frame, weights, "weights")
-    values = numbers_for(given, n_texts, "weights")
+        numbers = column(frame, weights, "weights")
+    values = numbers_for(numbers, n_texts, "weights")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad) > 0:
         first = values[bad[0]]
-        shown = "missing" if np.isnan(first) else f"{first:g}"
+        weight = "missing" if np.isnan(first) else f"{first:g}"
         raise ArgumentError(
-            f"must be finite and at least 0, not {shown}",
+            f"must be finite and at least 0, not {weight}",
             argument="weights",
             place=(int(bad[0]),),
             code="out_of_range",

@@ -1,7 +1,8 @@
-"""Sentences of notes in Jinja templates, and words for numbers in them."""
+"""Sentences of notes in Jinja templates, and numbers in sentences and in tables."""
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,50 @@ from llamaherd.engine.core.phrases import (
 from llamaherd.engine.core.words import call, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def listed(names: Sequence[str]) -> str:
     """Join names with commas, and the last two with "and"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def number(value: float | None, digits: int = 2, missing: str = "-") -> str:
+    """Format a share or a coefficient; `missing` for None and NaN."""
+    return missing if value is None or math.isnan(value) else decimals(value, digits)
+
+
+def with_interval(
+    measure: Mapping[str, Any],
+    digits: int = 2,
+    form: str = "[{}, {}]",
+    missing: str = "-",
+) -> str:
+    """Format a value with its interval, if it has one, such as 0.74 [0.67, 0.80].
+
+    Args:
+        measure: Mapping with "value" and, if known, "low" and "high".
+        form: Template of the interval.
+    """
+    value, low, high = (
+        number(measure.get(name), digits, "") for name in ("value", "low", "high")
+    )
+    if not (value and low and high):
+        return value or missing
+    return f"{value} {form.format(low, high)}"
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Align columns: the first `left` columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j < left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 WORDS: dict[str, Any] = {

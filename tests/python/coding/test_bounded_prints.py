@@ -138,7 +138,7 @@ def disagreements() -> Disagreements:
 def dawid_skene() -> DawidSkene:
     return DawidSkene(
         ids=NAMES, names=("a", "b"), coders=tuple(NAMES), probs=np.full((N, 2), 0.5),
-        shares=np.full(2, 0.5), errors=np.full((N, 2, 2), 0.5), one_coin=False,
+        shares=np.full(2, 0.5), errors=np.full((N, 2, 2), 0.5),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import llamaherd
 import llamaherd as lh
 import pytest
 from hypothesis import example, given
+from llamaherd.coding import sentences
 from llamaherd.coding.reports import page, prose
 from llamaherd.engine.core.phrases import decimals, limits, percents, rounded
 
@@ -98,7 +99,7 @@ def test_pages_show_499_of_500_as_such() -> None:
     told = prose.measured({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
     assert told == "0.998 (0.99 to 0.9996)"
     assert page.share_text(1999 / 2000) == "99.95%"
-    assert page.number_text(1 / 5000, 3) == "0.0002"
+    assert sentences.number(1 / 5000, 3) == "0.0002"
 
 
 def test_all_shares_are_formatted_by_one_module() -> None:

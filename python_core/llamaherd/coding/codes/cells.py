@@ -71,8 +71,8 @@ def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911
 
 def text_of(value: Any) -> str | None:  # noqa: ANN401 - of any type
     """Return a code as text: "1" for 1 and 1.0; None for a missing code."""
-    made = plain(value)
-    return None if made is None else str(made)
+    code = plain(value)
+    return None if code is None else str(code)
 
 
 def number_in(text: str) -> int | float | None:
@@ -97,7 +97,7 @@ def are_alike(
         return True
     if {text_of(code) for code in codes} & {text_of(name) for name in known}:
         return True
-    return all(number_in(str(each)) is not None for each in labels | codes)
+    return all(number_in(str(code)) is not None for code in labels | codes)
 
 
 def form_of(text: str) -> str:
@@ -140,11 +140,11 @@ def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
         )
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         return np.asarray(values, dtype=np.float64)
-    listed = [None if is_missing(each) else each for each in values]
+    listed = [None if is_missing(number) else number for number in values]
     try:
         return np.array(listed, dtype=np.float64)
     except (TypeError, ValueError):
-        bad = next((i for i, each in enumerate(listed) if not _is_number(each)), 0)
+        bad = next((i for i, x in enumerate(listed) if not _is_number(x)), 0)
         raise ArgumentTypeError(
             f"must be a number, not {checks.shown(listed[bad])}",
             argument=argument,

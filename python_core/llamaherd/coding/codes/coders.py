@@ -52,24 +52,24 @@ def check_coders(
     there, names = set(labels) - {None}, list(known)
     columns = [list(column) for column in columns]
     check_spelling(columns, there.union(names))
-    own = [set(column) - {None} for column in columns]
-    are_codes = [not codes or are_alike(there, codes, names) for codes in own]
+    codes_by_coder = [set(column) - {None} for column in columns]
+    are_codes = [not codes or are_alike(there, codes, names) for codes in codes_by_coder]
     others = {
         code
-        for codes, is_one in zip(own, are_codes, strict=True)
+        for codes, is_one in zip(codes_by_coder, are_codes, strict=True)
         if is_one
         for code in codes
     }
     if not others:
         return
-    for coder, codes, is_one in zip(coders, own, are_codes, strict=True):
+    for coder, codes, is_one in zip(coders, codes_by_coder, are_codes, strict=True):
         if is_one or codes & others:
             continue
-        shown = sorted(map(str, codes))
-        more = " ..." if len(shown) > _SHOWN else ""
+        examples = sorted(map(str, codes))
+        more = " ..." if len(examples) > _SHOWN else ""
         raise ArgumentError(
             f"has a column {checks.quoted(coder)} without any label: it contains "
-            f"{', '.join(map(checks.quoted, shown[:_SHOWN]))}{more}. If these are "
+            f"{', '.join(map(checks.quoted, examples[:_SHOWN]))}{more}. If these are "
             "notes, leave the column out "
             f"({words().argument('read_gold', 'coders')}); if they "
             "mean that texts were skipped, leave these cells empty; if they are codes, "
@@ -83,10 +83,10 @@ def check_coders(
 def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
     """Refuse codes that are no label, but are written almost like one."""
     known = {str(label) for label in labels if label is not None}
-    given = Counter(
+    counts = Counter(
         str(code) for column in columns for code in column if code is not None
     )
-    for code, n in given.items():
+    for code, n in counts.items():
         label = next(iter(difflib.get_close_matches(code, known, 1, _ALIKE)), None)
         if code in known or label is None or _letters(code) == _letters(label):
             continue
@@ -137,19 +137,23 @@ def check_comparable(
     are_measures: bool = False,
 ) -> None:
     """Refuse columns that cannot contain the codes of a coder of the same units."""
-    names, own = list(known), [set(column) - {None} for column in columns]
-    for i, (coder, codes) in enumerate(zip(coders, own, strict=True)):
-        others: set[Any] = set().union(*own[:i], *own[i + 1 :])
+    names, codes_by_column = list(known), [set(column) - {None} for column in columns]
+    for i, (coder, codes) in enumerate(zip(coders, codes_by_column, strict=True)):
+        others: set[Any] = set().union(*codes_by_column[:i], *codes_by_column[i + 1 :])
         n = len(columns[i]) - list(columns[i]).count(None)
-        most = max(len(each) for j, each in enumerate(own) if j != i)
+        most = max(
+            len(column_codes) for j, column_codes in enumerate(codes_by_column) if j != i
+        )
         are_ids = len(codes) == n >= _FEWEST_IDS and most <= n / 2
         are_ids = are_ids and not are_measures and not codes <= set(names)
         problem = ""
         if coder.strip().casefold() in ("id", "text") or are_ids:
             problem = "contains identifiers or texts, not codes"
         elif codes and others and not are_alike(others, codes, names):
-            shown = ", ".join(checks.quoted(str(each)) for each in _some(codes))
-            problem = f"has no code in common with the other coders: it contains {shown}"
+            examples = ", ".join(checks.quoted(str(code)) for code in _some(codes))
+            problem = (
+                f"has no code in common with the other coders: it contains {examples}"
+            )
         if problem:
             column = checks.quoted(coder) if coder else str(i + 1)
             raise ArgumentError(
@@ -189,7 +193,7 @@ def majority_codes(
     codes: Sequence[Sequence[_CodeT | None]],
 ) -> tuple[list[_CodeT | None], int]:
     """Return the code of each text by `majority`, and the number of ties."""
-    decided = [majority(each) for each in zip(*codes, strict=True)]
+    decided = [majority(row) for row in zip(*codes, strict=True)]
     return [code for code, _ in decided], sum(is_tie for _, is_tie in decided)
 
 
@@ -197,16 +201,16 @@ def majority_of_sets(
     codes: Sequence[Sequence[_LabelT] | None],
 ) -> tuple[list[_LabelT] | None, bool]:
     """Return the labels of a text, None without codes; and True if its coders tie."""
-    given = [code for code in codes if code is not None]
-    if not given:
+    known = [code for code in codes if code is not None]
+    if not known:
         return None, False
-    counts = Counter(label for code in given for label in dict.fromkeys(code))
+    counts = Counter(label for code in known for label in dict.fromkeys(code))
     labels = [
         label
         for label, n in counts.items()
-        if 2 * n > len(given) or (2 * n == len(given) and label in given[0])
+        if 2 * n > len(known) or (2 * n == len(known) and label in known[0])
     ]
-    return labels, any(2 * n == len(given) for n in counts.values())
+    return labels, any(2 * n == len(known) for n in counts.values())
 
 
 def note_on_ties(n_ties: int, n_coded: int, coders: Sequence[str]) -> list[str]:

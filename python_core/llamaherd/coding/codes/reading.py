@@ -47,7 +47,7 @@ def read(
     to the number 1 if all numbers are 0 or 1. Missing values, blank texts and texts for
     missing values (NA, N/A, NaN) are not codes, unless they are among `names`.
     """
-    names = [made for name in names if form_of(_text(made := plain(name, argument)))]
+    names = [label for name in names if form_of(_text(label := plain(name, argument)))]
     known = {_text(name): name for name in names}
     cells = [[plain(code, argument) for code in column] for column in columns]
     for column in cells:
@@ -94,19 +94,19 @@ def read_sets(
     """Convert columns of codes with several labels each, written with a separator."""
     known = {_text(plain(name)) for name in names}
     parts = [[_parts(c, known, between, none, argument) for c in col] for col in columns]
-    flat = [[part for each in column for part in each or ()] for column in parts]
-    made = []
+    flat = [[part for cell in column for part in cell or ()] for column in parts]
+    sets = []
     for column, codes in zip(
         parts, read(flat, names, argument=argument).columns, strict=True
     ):
-        found = iter(codes)
-        made.append(
+        labels = iter(codes)
+        sets.append(
             [
-                None if each is None else tuple(next(found) for _ in each)
-                for each in column
+                None if cell is None else tuple(next(labels) for _ in cell)
+                for cell in column
             ]
         )
-    return made
+    return sets
 
 
 def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
@@ -115,13 +115,13 @@ def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
     A label of a later column is omitted if it differs from an earlier label only in case
     or whitespace, because it is not a separate label.
     """
-    made: list[Any] = []
+    labels: list[Any] = []
     forms: set[str] = set()
     for names in categories:
         new = [name for name in names if form_of(_text(plain(name))) not in forms]
-        made += new
+        labels += new
         forms |= {form_of(_text(plain(name))) for name in new}
-    return made
+    return labels
 
 
 def are_measured(values: Sequence[Any]) -> bool:
@@ -130,7 +130,7 @@ def are_measured(values: Sequence[Any]) -> bool:
     Measurements are numbers with fractions, or with more than 20 different values. Texts
     and truth values are labels.
     """
-    there = {each for each in map(plain, values) if each is not None}
+    there = {value for value in map(plain, values) if value is not None}
     if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
         return False
     return len(there) > _MOST_LABELS or any(isinstance(v, float) for v in there)
@@ -149,7 +149,7 @@ def _parts(
 ) -> list[str] | None:
     value = plain(code, argument)
     if isinstance(value, (tuple, frozenset)):
-        return [_text(plain(each, argument)) for each in value]
+        return [_text(plain(label, argument)) for label in value]
     if value is None:
         return None
     text = _text(value)
@@ -225,9 +225,9 @@ def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN40
         return words.get(word, other)
     there = next(iter(words.values()))
     return next(
-        each
-        for each in (word.upper(), word, word.title())
-        if each.isupper() == there.isupper() and each.islower() == there.islower()
+        cased
+        for cased in (word.upper(), word, word.title())
+        if cased.isupper() == there.isupper() and cased.islower() == there.islower()
     )
 
 

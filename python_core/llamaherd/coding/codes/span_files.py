@@ -96,8 +96,8 @@ def _made(
 ) -> MarkedText:
     """Check the passages of a text, and return the text with them."""
     key, text, coder = row
-    found = sorted(set(units))
-    for unit in found:
+    passages = sorted(set(units))
+    for unit in passages:
         if not 0 <= unit.start < unit.end <= len(text):
             raise _wrong(
                 path,
@@ -105,7 +105,7 @@ def _made(
                 f"its {len(text)} characters",
                 line,
             )
-    return MarkedText(key, text, coder, tuple(found))
+    return MarkedText(key, text, coder, tuple(passages))
 
 
 # ---- JSON lines and doccano ------------------------------------------------------------
@@ -114,18 +114,19 @@ def _made(
 def _of_row(row: Any, path: Path, line: int, form: Format, text: str) -> MarkedText:  # noqa: ANN401 - JSON
     if not isinstance(row, Mapping) or not isinstance(row.get(text), str):
         raise _wrong(path, f"there is no text in the field {text!r}", line)
-    given = row.get(_SPANS)
+    passages = row.get(_SPANS)
     if form == "doccano" or (form == "auto" and _SPANS not in row):
-        given = _of_doccano(row)
-    if isinstance(given, str):
-        given = _parsed(given, path, line)
-    if given is None:
+        passages = _of_doccano(row)
+    if isinstance(passages, str):
+        passages = _parsed(passages, path, line)
+    if passages is None:
         raise _wrong(path, f"there are no passages; fields: {', '.join(row)}", line)
     units = [
-        Unit(int(each["start"]), int(each["end"]), str(each["label"])) for each in given
+        Unit(int(passage["start"]), int(passage["end"]), str(passage["label"]))
+        for passage in passages
     ]
-    for each, unit in zip(given, units, strict=True):
-        quote = each.get("quote")
+    for passage, unit in zip(passages, units, strict=True):
+        quote = passage.get("quote")
         if quote is not None and row[text][unit.start : unit.end] != quote:
             raise _wrong(
                 path,
@@ -142,8 +143,8 @@ def _of_doccano(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the passages in a row of doccano's JSONL, of a current or older version."""
     if isinstance(row.get("entities"), list):
         return [
-            {"start": each["start_offset"], "end": each["end_offset"], **each}
-            for each in row["entities"]
+            {"start": entity["start_offset"], "end": entity["end_offset"], **entity}
+            for entity in row["entities"]
         ]
     for name in ("label", "labels"):
         if isinstance(row.get(name), list):

@@ -55,12 +55,12 @@ class ComparisonAgreement:
         return [
             {
                 "measure": name,
-                "value": each.value,
-                "low": each.low,
-                "high": each.high,
-                "n": each.n,
+                "value": measure.value,
+                "low": measure.low,
+                "high": measure.high,
+                "n": measure.n,
             }
-            for name, each in self.measures.items()
+            for name, measure in self.measures.items()
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
@@ -76,9 +76,9 @@ class ComparisonAgreement:
     def __str__(self) -> str:
         wide = max(map(len, _TITLES.values()))
         lines = [
-            f"{_TITLES[name]:<{wide}}  {decimals(each.value, 3):>6} "
-            f"{limits(each.low, each.high, 3)}  n = {each.n}"
-            for name, each in self.measures.items()
+            f"{_TITLES[name]:<{wide}}  {decimals(measure.value, 3):>6} "
+            f"{limits(measure.low, measure.high, 3)}  n = {measure.n}"
+            for name, measure in self.measures.items()
         ]
         if self.n_ties:
             left = count_of(self.n_ties, "pair")
@@ -127,7 +127,7 @@ def pair_agreement(
     measures: dict[str, Measure] = {}
     n_ties = 0
     if pairs is not None:
-        rows = _checked(_rows(pairs), {each.name for each in comparison.strengths})
+        rows = _checked(_rows(pairs), {text.name for text in comparison.strengths})
         n_ties = sum(winner is None for _, _, winner in rows)
         measures |= _of_pairs(comparison, rows, level)
     if known is not None:
@@ -146,7 +146,7 @@ def _rows(pairs: object) -> Iterable[Sequence[Any]]:
 
 
 def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
-    made: list[_Row] = []
+    checked: list[_Row] = []
     for i, row in enumerate(rows):
         if isinstance(row, str) or len(row) != 3:
             raise ArgumentTypeError(
@@ -155,7 +155,7 @@ def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
                 argument="pairs",
                 place=(i,),
             )
-        first, second, winner = (_name(each) for each in row)
+        first, second, winner = (_name(cell) for cell in row)
         for name in (first, second):
             if name not in names:
                 raise ArgumentError(
@@ -172,8 +172,8 @@ def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
                 argument="pairs",
                 place=(i,),
             )
-        made.append((first or "", second or "", winner))
-    return made
+        checked.append((first or "", second or "", winner))
+    return checked
 
 
 def _name(value: object) -> str | None:
@@ -202,9 +202,9 @@ def _of_pairs(
     ]
     direct = []
     for a, b, w in decided:
-        found = odds.get(frozenset((a, b)))
-        if found is not None:
-            direct.append((a, b, found[1] * (1 if w == found[0] else -1)))
+        pair_odds = odds.get(frozenset((a, b)))
+        if pair_odds is not None:
+            direct.append((a, b, pair_odds[1] * (1 if w == pair_odds[0] else -1)))
     return {
         name: _share(each, len(names), level)
         for name, each in (("accuracy", by_strength), ("direct", direct))
@@ -213,13 +213,11 @@ def _of_pairs(
 
 def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Measure:
     """Return the share of rows with a positive number; 0 counts half, NaN is left out."""
-    known = [each for each in rows if not math.isnan(each[2])]
+    known = [row for row in rows if not math.isnan(row[2])]
     if not known:
         return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
-    first, second = (
-        np.array([each[k] for each in known], dtype=np.int64) for k in (0, 1)
-    )
-    hits = np.array([(np.sign(each[2]) + 1) / 2 for each in known])
+    first, second = (np.array([row[k] for row in known], dtype=np.int64) for k in (0, 1))
+    hits = np.array([(np.sign(row[2]) + 1) / 2 for row in known])
     share, m = float(hits.mean()), len(hits)
     simple = share * (1 - share) / m
     dependent = dyadic_variance(hits - share, first, second, n)
@@ -231,9 +229,9 @@ def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Meas
 def _of_scores(
     comparison: PairComparison, known: Mapping[str, float] | Sequence[float], level: float
 ) -> dict[str, Measure]:
-    names = [each.name for each in comparison.strengths]
+    names = [text.name for text in comparison.strengths]
     if isinstance(known, Mapping):
-        odd = [each for each in known if str(each) not in names]
+        odd = [name for name in known if str(name) not in names]
         if odd:
             raise ArgumentError(
                 f"must have names of texts, not {checks.shown(odd[0])}"
@@ -252,10 +250,10 @@ def _of_scores(
         )
     numbers = [
         math.nan
-        if _name(each) is None
-        else checks.real(Argument("known", (i,)), each, -1e300, 1e300)
-        for i, each in enumerate(values)
+        if _name(value) is None
+        else checks.real(Argument("known", (i,)), value, -1e300, 1e300)
+        for i, value in enumerate(values)
     ]
-    strengths = [each.strength for each in comparison.strengths]
-    found = number_agreement([strengths, numbers], level=level).measures
-    return {name: found[name] for name in ("pearson", "spearman")}
+    strengths = [text.strength for text in comparison.strengths]
+    measures = number_agreement([strengths, numbers], level=level).measures
+    return {name: measures[name] for name in ("pearson", "spearman")}

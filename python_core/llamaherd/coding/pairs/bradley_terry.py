@@ -130,11 +130,9 @@ def _maximum(first: Ints, second: Ints, y: Floats, n: int) -> tuple[Floats, bool
     s = np.zeros(n)
     value = _likelihood(s, first, second, y)
     for _ in range(_MOST_STEPS):
-        p = _wins(s, first, second)
-        gradient = _net(first, second, y - p, n)
-        step = np.linalg.solve(
-            _filled(_laplacian(first, second, p * (1 - p), n)), gradient
-        )
+        w = _weights(s, first, second)
+        gradient = _net(first, second, y - _wins(s, first, second), n)
+        step = np.linalg.solve(_filled(_laplacian(first, second, w, n)), gradient)
         size = 1.0
         while True:
             new = s + size * step
@@ -204,17 +202,17 @@ def components(first: Ints, second: Ints, n: int) -> Ints:
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
         parent[root(i)] = root(j)
     roots = np.array([root(i) for i in range(n)], dtype=np.int64)
-    names, found, sizes = np.unique(roots, return_inverse=True, return_counts=True)
+    names, component, sizes = np.unique(roots, return_inverse=True, return_counts=True)
     order = np.argsort(-sizes, kind="stable")
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
-    return np.asarray(place[found])
+    return np.asarray(place[component])
 
 
 def variances_of_differences(covariance: Floats, first: Ints, second: Ints) -> Floats:
     """Return the variance of the difference in strength of each pair, float64[m]."""
-    own = np.diag(covariance)
-    both = own[first] + own[second] - 2 * covariance[first, second]
+    variances = np.diag(covariance)
+    both = variances[first] + variances[second] - 2 * covariance[first, second]
     return np.asarray(np.maximum(both, 0.0))
 
 
@@ -316,14 +314,14 @@ def _matched(
 ) -> list[Pair]:
     """Accept pairs in their order, if neither object is in an accepted pair."""
     taken: set[int] = set()
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
-        if len(found) == most:
+        if len(pairs) == most:
             break
         if i not in taken and j not in taken:
             taken |= {i, j}
-            found.append((i, j) if rng.random() < 0.5 else (j, i))
-    return found
+            pairs.append((i, j) if rng.random() < 0.5 else (j, i))
+    return pairs
 
 
 def _candidates(

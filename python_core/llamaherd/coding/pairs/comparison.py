@@ -115,7 +115,7 @@ class PairComparison:
     @property
     def n_failed(self) -> int:
         """Number of pairs without a result."""
-        return sum(each.error is not None for each in self.pairs)
+        return sum(pair.error is not None for pair in self.pairs)
 
     @property
     def is_connected(self) -> bool:
@@ -125,26 +125,26 @@ class PairComparison:
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a dict for each text, for a data frame."""
         return [
-            {name: getattr(each, name) for name in STRENGTH_COLUMNS}
-            for each in self.strengths
+            {name: getattr(text, name) for name in STRENGTH_COLUMNS}
+            for text in self.strengths
         ]
 
     def pair_dicts(self) -> list[dict[str, Any]]:
         """Return a dict for each pair, for a data frame."""
-        names = [each.name for each in self.strengths]
+        names = [text.name for text in self.strengths]
         return [
             {
-                "first": names[each.first],
-                "second": names[each.second],
-                "round": each.round,
-                "log_odds": each.log_odds,
-                "prob": each.prob,
-                "position_bias": each.position_bias,
-                "consistent": None if each.error else each.is_consistent,
-                "coverage": each.coverage,
-                "error": each.error,
+                "first": names[pair.first],
+                "second": names[pair.second],
+                "round": pair.round,
+                "log_odds": pair.log_odds,
+                "prob": pair.prob,
+                "position_bias": pair.position_bias,
+                "consistent": None if pair.error else pair.is_consistent,
+                "coverage": pair.coverage,
+                "error": pair.error,
             }
-            for each in self.pairs
+            for pair in self.pairs
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
@@ -183,26 +183,28 @@ class PairComparison:
             if stored.pop(_FORMAT) != 1:
                 raise KeyError(_FORMAT)
             parts = {
-                "strengths": tuple(TextStrength(**each) for each in stored["strengths"]),
-                "pairs": tuple(ComparedPair(**each) for each in stored["pairs"]),
+                "strengths": tuple(
+                    TextStrength(**fields) for fields in stored["strengths"]
+                ),
+                "pairs": tuple(ComparedPair(**fields) for fields in stored["pairs"]),
                 "position_bias": Measure(**stored["position_bias"]),
                 "correlations": tuple(stored["correlations"]),
                 "notes": tuple(stored["notes"]),
             }
-            made = cls(**{**stored, **parts})
-            str(made)  # fails if a value has another type
+            comparison = cls(**{**stored, **parts})
+            str(comparison)  # fails if a value has another type
         except DAMAGED as error:
             raise ArgumentError(
                 f"is not a stored comparison: {error!r}", argument="text"
             ) from error
-        return made
+        return comparison
 
     def summary(self) -> str:
         """Return the checks of the comparison as text, without the strengths."""
         bias = self.position_bias
         n_rounds = len(self.correlations)
         rounds = "round" if n_rounds == 1 else "rounds"
-        ends = [rounded(each, sign="+") for each in (bias.low, bias.high)]
+        ends = [rounded(end, sign="+") for end in (bias.low, bias.high)]
         interval = f" [{', '.join(ends)}]" if bias.low < bias.high else ""
         preferred = f"{rounded(bias.value, sign='+')}{interval} log-odds"
         connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
@@ -225,21 +227,21 @@ class PairComparison:
 
     def __str__(self) -> str:
         ordered = sorted(
-            (each for each in self.strengths if each.rank is not None),
-            key=lambda each: each.rank or 0,
+            (text for text in self.strengths if text.rank is not None),
+            key=lambda text: text.rank or 0,
         )
         head, *checks = self.summary().split("\n")
-        shown = ordered
+        texts = ordered
         if len(ordered) > 2 * _MOST_SHOWN:
-            shown = ordered[:_MOST_SHOWN] + ordered[-_MOST_SHOWN:]
-        wide = max([4, *(len(each.name) for each in shown)])
+            texts = ordered[:_MOST_SHOWN] + ordered[-_MOST_SHOWN:]
+        wide = max([4, *(len(text.name) for text in texts)])
         rows = [
-            f"{each.rank or 0:>4}  {each.name:<{wide}}  {rounded(each.strength):>8}  "
-            f"{_interval(each)}  {_first_words(each.text)}"
-            for each in shown
+            f"{text.rank or 0:>4}  {text.name:<{wide}}  {rounded(text.strength):>8}  "
+            f"{_interval(text)}  {_first_words(text.text)}"
+            for text in texts
         ]
-        if len(shown) < len(ordered):
-            rows.insert(_MOST_SHOWN, f" ... and {len(ordered) - len(shown):,} more")
+        if len(texts) < len(ordered):
+            rows.insert(_MOST_SHOWN, f" ... and {len(ordered) - len(texts):,} more")
         title = f"rank  {'name':<{wide}}  strength  {percent(self.level)} interval"
         n = len(self._noted())
         before, after = (checks[:-n], checks[-n:]) if n else (checks, [])
@@ -250,16 +252,20 @@ class PairComparison:
     # ---- private ----
 
     def _last_correlation(self) -> str:
-        known = [each for each in self.correlations if not math.isnan(each)]
+        known = [
+            correlation
+            for correlation in self.correlations
+            if not math.isnan(correlation)
+        ]
         if not known:
             return ""
         return f"; ranks of the last two rounds correlate {decimals(known[-1], 3)}"
 
     def _noted(self) -> list[str]:
-        made = []
-        for each in self.notes:
-            made += ["", *textwrap.wrap(f"Note: {each}.", _LINE)]
-        return made
+        lines = []
+        for text in self.notes:
+            lines += ["", *textwrap.wrap(f"Note: {text}.", _LINE)]
+        return lines
 
 
 def comparison_of(
@@ -267,9 +273,9 @@ def comparison_of(
 ) -> PairComparison:
     """Fit the strengths of texts to the results of a design."""
     n = len(work.texts)
-    done = [each for each in design.results if each.error is None]
-    first = np.array([each.first for each in done], dtype=np.int64)
-    second = np.array([each.second for each in done], dtype=np.int64)
+    done = [pair for pair in design.results if pair.error is None]
+    first = np.array([pair.first for pair in done], dtype=np.int64)
+    second = np.array([pair.second for pair in done], dtype=np.int64)
     parts = components(first, second, n)
     values = np.full((2, n), np.nan)
     fit = None
@@ -277,7 +283,7 @@ def comparison_of(
     if len(members) > 1:
         inside = parts[first] == 0
         place = np.cumsum(parts == 0) - 1
-        probs = np.array([each.prob for each in done])[inside]
+        probs = np.array([pair.prob for pair in done])[inside]
         fit = fit_strengths(
             place[first[inside]], place[second[inside]], probs, len(members)
         )
@@ -299,8 +305,8 @@ def comparison_of(
         )
         for i in range(n)
     ]
-    bias = np.array([each.position_bias for each in done])
-    made = PairComparison(
+    bias = np.array([pair.position_bias for pair in done])
+    comparison = PairComparison(
         strengths=tuple(strengths),
         pairs=tuple(design.results),
         question=work.question.question,
@@ -309,7 +315,7 @@ def comparison_of(
         seed=work.seed,
         position_bias=_mean_bias(bias, (first, second), n, work.level),
         consistent=(
-            float(np.mean([each.is_consistent for each in done])) if done else math.nan
+            float(np.mean([pair.is_consistent for pair in done])) if done else math.nan
         ),
         reliability=_reliability(values),
         dispersion=math.nan if fit is None else fit.dispersion,
@@ -318,8 +324,8 @@ def comparison_of(
         is_converged=fit is not None and fit.is_converged,
         correlations=tuple(design.correlations),
     )
-    found = [*notes, *_notes(made, work, fit)]
-    return replace(made, notes=tuple(each.rstrip(".") for each in found))
+    all_notes = [*notes, *_notes(comparison, work, fit)]
+    return replace(comparison, notes=tuple(text.rstrip(".") for text in all_notes))
 
 
 def _mean_bias(bias: Floats, pairs: tuple[Ints, Ints], n: int, level: float) -> Measure:
@@ -345,49 +351,56 @@ def _ranks(strengths: Floats) -> list[int | None]:
     """Return ranks from 1; texts of equal strength have the same rank, the best one."""
     known = strengths[~np.isnan(strengths)]
     return [
-        None if math.isnan(each) else 1 + int((known > each).sum()) for each in strengths
+        None if math.isnan(strength) else 1 + int((known > strength).sum())
+        for strength in strengths
     ]
 
 
-def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> list[str]:
+def _notes(
+    comparison: PairComparison, work: PairWork, fit: StrengthFit | None
+) -> list[str]:
     notes = []
-    n_pairs, n_texts = len(made.pairs), len(made.strengths)
-    if made.n_failed:
-        reason = next(each.error for each in made.pairs if each.error)
-        notes.append(note("failed", n=made.n_failed, n_pairs=n_pairs, reason=reason))
+    n_pairs, n_texts = len(comparison.pairs), len(comparison.strengths)
+    if comparison.n_failed:
+        reason = next(pair.error for pair in comparison.pairs if pair.error)
+        notes.append(
+            note("failed", n=comparison.n_failed, n_pairs=n_pairs, reason=reason)
+        )
     if n_pairs < work.n_pairs:
         notes.append(note("not_all", n=n_pairs, n_wanted=work.n_pairs))
-    n_without = sum(each.rank is None for each in made.strengths)
+    n_without = sum(text.rank is None for text in comparison.strengths)
     if n_without:
         notes.append(note("unconnected", n=n_without, n_texts=n_texts))
     if fit is not None and not fit.is_converged:
         notes.append(note("not_converged"))
     if fit is not None and fit.df == 0:
         notes.append(note("no_errors"))
-    one_sided = _one_sided(made)
+    one_sided = _one_sided(comparison)
     if one_sided:
         notes.append(note("one_sided", n=one_sided, n_texts=n_texts))
-    if abs(made.position_bias.value) > _BIASED:
-        position = "first" if made.position_bias.value > 0 else "second"
-        share = _percent(made.consistent)
+    if abs(comparison.position_bias.value) > _BIASED:
+        position = "first" if comparison.position_bias.value > 0 else "second"
+        share = _percent(comparison.consistent)
         notes.append(note("favoured", position=position, consistent=share))
     return notes
 
 
-def _one_sided(made: PairComparison) -> int:
+def _one_sided(comparison: PairComparison) -> int:
     """Count texts that won, or lost, each of their pairs with probability above 0.99."""
     odds: dict[int, list[float]] = {}
-    for each in made.pairs:
-        if each.error is None:
-            odds.setdefault(each.first, []).append(each.log_odds)
-            odds.setdefault(each.second, []).append(-each.log_odds)
-    return sum(min(own) > _SURE or max(own) < -_SURE for own in odds.values())
+    for pair in comparison.pairs:
+        if pair.error is None:
+            odds.setdefault(pair.first, []).append(pair.log_odds)
+            odds.setdefault(pair.second, []).append(-pair.log_odds)
+    return sum(
+        min(log_odds) > _SURE or max(log_odds) < -_SURE for log_odds in odds.values()
+    )
 
 
-def _interval(each: TextStrength) -> str:
-    if math.isnan(each.low):
+def _interval(text: TextStrength) -> str:
+    if math.isnan(text.low):
         return " " * 16
-    return f"[{rounded(each.low):>6}, {rounded(each.high):>6}]"
+    return f"[{rounded(text.low):>6}, {rounded(text.high):>6}]"
 
 
 def _first_words(text: str) -> str:

@@ -132,12 +132,12 @@ class PairDesign:
 
     def _fitted(self) -> StrengthFit | None:
         """Fit the strengths of all texts; None if pairs do not connect them."""
-        done = [each for each in self.results if each.error is None]
-        first = np.array([each.first for each in done], dtype=np.int64)
-        second = np.array([each.second for each in done], dtype=np.int64)
+        done = [pair for pair in self.results if pair.error is None]
+        first = np.array([pair.first for pair in done], dtype=np.int64)
+        second = np.array([pair.second for pair in done], dtype=np.int64)
         if components(first, second, self._n).any():
             return None
-        probs = np.array([each.prob for each in done])
+        probs = np.array([pair.prob for pair in done])
         return fit_strengths(first, second, probs, self._n)
 
     @property
@@ -161,6 +161,8 @@ def _sorted(pair: Pair) -> Pair:
 
 
 def _rank_correlation(one: Floats, other: Floats) -> float:
-    ranks = np.array([np.argsort(np.argsort(each)) for each in (one, other)], float)
+    ranks = np.array(
+        [np.argsort(np.argsort(strengths)) for strengths in (one, other)], float
+    )
     centred = ranks - ranks.mean(axis=1, keepdims=True)
     return float((centred[0] * centred[1]).sum() / (centred[0] ** 2).sum())

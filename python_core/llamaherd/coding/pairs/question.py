@@ -54,7 +54,7 @@ class PairQuestion:
             raise ArgumentTypeError(
                 f"must be two texts, not {checks.shown(labels)}", argument="labels"
             )
-        names = [checks.text("labels", each) for each in labels]
+        names = [checks.text("labels", label) for label in labels]
         if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
             raise ArgumentError(
                 f"must be two different texts, not {checks.shown(names)}",
@@ -80,7 +80,7 @@ class PairQuestion:
             "a": self.labels[0],
             "b": self.labels[1],
         }
-        return _FIELD.sub(lambda found: fields[found[1]], self.layout)
+        return _FIELD.sub(lambda field: fields[field[1]], self.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,10 +60,12 @@ def labels_plot(
     if n_labelled != n:
         of = f"{n_labelled:,} of {of}"
     if summary[0]["bands"] is None:
-        parts = [[float(each["n"]) for each in summary]]
+        parts = [[float(label["n"]) for label in summary]]
         series = Series(names=(things,), is_area=True)
     else:
-        parts = [[float(each["bands"][i]) for each in summary] for i in range(len(BANDS))]
+        parts = [
+            [float(label["bands"][i]) for label in summary] for i in range(len(BANDS))
+        ]
         series = Series(
             names=[_band(i) for i in range(len(BANDS))],
             colours=description.BANDS,
@@ -71,18 +73,18 @@ def labels_plot(
             is_area=True,
         )
     notes = [
-        f"{each['n']:,}"
-        + ("" if each["share"] is None else f" ({percents(each['share'], 0)})")
-        for each in summary
+        f"{label['n']:,}"
+        + ("" if label["share"] is None else f" ({percents(label['share'], 0)})")
+        for label in summary
     ]
     return _bars(
         f"Labels of {of}",
         f"number of {things}",
-        [str(each["label"]) for each in summary],
+        [str(label["label"]) for label in summary],
         parts,
         notes=notes,
         series=series,
-        alt="; ".join(f"{each['label']}: {each['n']} {things}" for each in summary),
+        alt="; ".join(f"{label['label']}: {label['n']} {things}" for label in summary),
     )
 
 
@@ -129,21 +131,25 @@ def passages_of(label: str | None) -> list[Passage]:
     """Return the passages in the label of a text; the codebook has the type "spans"."""
     if label is None:
         return []
-    found = json.loads(label)[SPANS]
-    return [Passage(each["start"], each["end"], str(each["label"])) for each in found]
+    spans = json.loads(label)[SPANS]
+    return [Passage(span["start"], span["end"], str(span["label"])) for span in spans]
 
 
 def passage_counts(
     labels: Sequence[str | None], names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Count passages, and texts with a passage, for each label."""
-    found = [passages_of(label) for label in labels]
+    passages = [passages_of(label) for label in labels]
     n_answered = sum(label is not None for label in labels)
-    others = {each.label for own in found for each in own} - set(names)
+    others = {passage.label for of_text in passages for passage in of_text} - set(names)
     counts = []
     for name in [*names, *sorted(others)]:
-        lengths = [e.end - e.start for own in found for e in own if e.label == name]
-        n_texts = sum(any(each.label == name for each in own) for own in found)
+        lengths = [
+            e.end - e.start for of_text in passages for e in of_text if e.label == name
+        ]
+        n_texts = sum(
+            any(passage.label == name for passage in of_text) for of_text in passages
+        )
         counts.append(
             {
                 "label": name,
@@ -161,17 +167,17 @@ def passages_plot(counts: Sequence[Mapping[str, Any]], n_texts: int) -> Plot:
     if not counts:
         raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
     notes = [
-        f"{each['n']:,} ({percents(each['share'], 0)}; {each['mean_length']:.0f})"
-        if each["mean_length"] is not None
+        f"{label['n']:,} ({percents(label['share'], 0)}; {label['mean_length']:.0f})"
+        if label["mean_length"] is not None
         else "0"
-        for each in counts
+        for label in counts
     ]
-    rows = [str(each["label"]) for each in counts]
+    rows = [str(label["label"]) for label in counts]
     return _bars(
         f"Passages in {count_of(n_texts, 'text')} (share of texts; mean characters)",
         "number of passages",
         rows,
-        [[float(each["n"]) for each in counts]],
+        [[float(label["n"]) for label in counts]],
         notes=notes,
         series=Series(is_area=True),
         alt="; ".join(f"{row}: {note}" for row, note in zip(rows, notes, strict=True)),
@@ -240,13 +246,17 @@ def timeline_plot(requests: Sequence[Any], n_slots: int) -> Plot:
             argument="x",
             code="nothing_to_plot",
         )
-    ordered = sorted(requests, key=lambda each: (each.queue_s, each.wall_s))
-    waited = [min(each.queue_s, each.wall_s) for each in ordered]
+    ordered = sorted(requests, key=lambda request: (request.queue_s, request.wall_s))
+    waited = [min(request.queue_s, request.wall_s) for request in ordered]
     first = [
-        each.wall_s if each.first_token_s is None else max(each.first_token_s, start)
-        for each, start in zip(ordered, waited, strict=True)
+        request.wall_s
+        if request.first_token_s is None
+        else max(request.first_token_s, start)
+        for request, start in zip(ordered, waited, strict=True)
     ]
-    end = [max(each.wall_s, begun) for each, begun in zip(ordered, first, strict=True)]
+    end = [
+        max(request.wall_s, begun) for request, begun in zip(ordered, first, strict=True)
+    ]
     # One area for all prompts keeps files small with 20,000 prompts.
     edges = [i + side for i in range(len(ordered)) for side in (-0.5, 0.5)]
     bounds = [
@@ -318,11 +328,11 @@ def label_summary(
         several: True if a text may have several labels, joined by `JOINED`.
     """
     known = sum(label is not None for label in labels)
-    found = []
+    summary = []
     for j, name in enumerate(names):
         has = np.array([_has(label, name, several) for label in labels], dtype=bool)
         sure = None if probs is None else probs[has, j]
-        found.append(
+        summary.append(
             {
                 "label": name,
                 "n": int(has.sum()),
@@ -332,7 +342,7 @@ def label_summary(
                 "bands": None if sure is None else in_bands(sure.tolist()),
             }
         )
-    return found
+    return summary
 
 
 def in_bands(probs: Sequence[float]) -> list[int]:

@@ -226,14 +226,14 @@ def cut(text: str, width: int) -> str:
 
 def short(names: Sequence[str], width: int = 40) -> list[str]:
     """Shorten names to `width` characters, and number names that become equal."""
-    made: list[str] = []
+    shortened: list[str] = []
     for name in names:
-        own, i = cut(name, width), 1
-        while own in made:
+        candidate, i = cut(name, width), 1
+        while candidate in shortened:
             i += 1
-            own = f"{cut(name, width - 4)} ({i})"
-        made.append(own)
-    return made
+            candidate = f"{cut(name, width - 4)} ({i})"
+        shortened.append(candidate)
+    return shortened
 
 
 def interval(level: float | None) -> str:

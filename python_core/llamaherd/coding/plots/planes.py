@@ -34,17 +34,17 @@ _BEYOND = 0.01  # room beyond the largest share, for points on the edge
 
 def calibration_plot(fields: Fields) -> Plot:
     """Show a reliability diagram."""
-    found = _known(fields, "calibration")
-    bins = found["bins"]
-    x = [number(each["confidence"]) for each in bins]
+    calibration = _known(fields, "calibration")
+    bins = calibration["bins"]
+    x = [number(part["confidence"]) for part in bins]
     y, low, high = (
-        [number(each["accuracy"][name]) for each in bins]
+        [number(part["accuracy"][name]) for part in bins]
         for name in ("value", "low", "high")
     )
     left = _least([*x, 0.45])
     return Plot(
-        title=f"Calibration (error {decimals(found['ece'])}, "
-        f"{count_of(found['n'], 'text')})",
+        title=f"Calibration (error {decimals(calibration['ece'])}, "
+        f"{count_of(calibration['n'], 'text')})",
         x=Axis(title="mean probability of the label", limits=(left - 0.05, 1 + _BEYOND)),
         y=Axis(
             title=f"share that is right, with {interval(fields['level'])}",
@@ -62,13 +62,13 @@ def calibration_plot(fields: Fields) -> Plot:
 
 def coverage_plot(fields: Fields) -> Plot:
     """Show the accuracy of the most confident labels, against their share."""
-    found = _known(fields, "coverage")
-    if not len(found["accuracy"]):
+    coverage = _known(fields, "coverage")
+    if not len(coverage["accuracy"]):
         raise ArgumentError(
             "has no coded texts to plot", argument="x", code="nothing_to_plot"
         )
     x, y, low, high = (
-        numbers(found[name]) for name in ("coverage", "accuracy", "low", "high")
+        numbers(coverage[name]) for name in ("coverage", "accuracy", "low", "high")
     )
     marks: list[Mark] = [Line(x=[0.0, 1.0], y=[y[-1], y[-1]], is_dashed=True)]
     if len(x) > 1:
@@ -83,7 +83,7 @@ def coverage_plot(fields: Fields) -> Plot:
         marks.append(Points(x=x, y=y, low=none, high=most, along="y", series=series))
     share = f"share of these labels that is right, with {interval(fields['level'])}"
     return Plot(
-        title=f"Accuracy of the most confident labels, {count_of(found['n'], 'text')}",
+        title=f"Accuracy of the most confident labels, {count_of(coverage['n'], 'text')}",
         x=Axis(
             title="share of texts, most confident labels first", limits=(0.0, 1 + _BEYOND)
         ),
@@ -97,17 +97,17 @@ def coverage_plot(fields: Fields) -> Plot:
 
 def numbers_plot(fields: Fields) -> Plot:
     """Plot differences of model and people against their mean (Bland-Altman plot)."""
-    found = fields.get("numbers")
-    if found is None or not found["points"]:
+    comparison = fields.get("numbers")
+    if comparison is None or not comparison["points"]:
         raise ArgumentError(
             "cannot be 'numbers': the labels are not numbers of an ordered scale",
             argument="kind",
             code="no_numbers",
         )
-    counts = Counter((float(x), float(y)) for x, y in found["points"])
+    counts = Counter((float(x), float(y)) for x, y in comparison["points"])
     x, y = [x for x, _ in counts], [y for _, y in counts]
-    bias = number(found["bias"]["value"])
-    low, high = numbers(found["limits"])
+    bias = number(comparison["bias"]["value"])
+    low, high = numbers(comparison["limits"])
     lines = [
         (at, name)
         for at, name in (
@@ -120,7 +120,7 @@ def numbers_plot(fields: Fields) -> Plot:
     across, up = _wider(x), _wider([*y, *(at for at, _ in lines)])
     none = [math.nan] * len(x)
     return Plot(
-        title=f"Numbers by the model and by people, {count_of(found['n'], 'text')}",
+        title=f"Numbers by the model and by people, {count_of(comparison['n'], 'text')}",
         x=Axis(title="mean of model and people", limits=across),
         y=Axis(title="model minus people", limits=up),
         marks=[
@@ -150,14 +150,14 @@ def numbers_plot(fields: Fields) -> Plot:
 
 def _known(fields: Fields, name: str) -> Fields:
     """Return the part `name` of a validation; it exists only with probabilities."""
-    found: Fields | None = fields[name]
-    if found is None:
+    part: Fields | None = fields[name]
+    if part is None:
         raise ArgumentError(
             f"{name!r} needs the probabilities of the labels, which are missing",
             argument="kind",
             code="no_probabilities",
         )
-    return found
+    return part
 
 
 def _least(values: Iterable[float]) -> float:

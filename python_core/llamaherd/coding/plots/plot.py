@@ -110,7 +110,7 @@ def plot_of(x: object, kind: str | None = None) -> Plot:
 
 def _are_coefficients(x: object) -> bool:
     is_list = isinstance(x, (list, tuple)) and len(x) > 0
-    return is_list and all(isinstance(each, Agreement) for each in cast("list[Any]", x))
+    return is_list and all(isinstance(item, Agreement) for item in cast("list[Any]", x))
 
 
 def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _of_coded(x: Coded) -> Plot:
 def _of_classes(x: ClassifyResults, kind: str | None) -> Plot:
     if checks.choice("kind", kind or "labels", ("labels", "time")) == "labels":
         return counts.labels_plot(summary_of(x), len(x), "prompts")
-    ran = [each for each in x.requests if each is not None]
+    ran = [request for request in x.requests if request is not None]
     return counts.timeline_plot(ran, x.stats.n_slots)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.plots.description import (
     Axis,
@@ -29,72 +29,106 @@ _MOST = 100  # rows or panels that a plot shows
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Number with its interval, at indices of a row, a series and a panel."""
+    """Number with its interval, and the names of its row, its series and its panel.
 
-    row: int
-    series: int
+    Rows, series and panels of a plot are in the order in which values name them.
+    """
+
+    row: str
+    series: str
+    panel: str
     value: float
     low: float = math.nan
     high: float = math.nan
-    panel: int = 0
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], row: int, series: int) -> Value:
+    def of(cls, measure: Mapping[str, Any], row: str, series: str) -> Value:
         """Return a value from a dict with "value", "low" and "high"."""
-        value, low, high = (number(found[n]) for n in ("value", "low", "high"))
-        return cls(row, series, value, low, high)
+        value, low, high = (number(measure[name]) for name in ("value", "low", "high"))
+        return cls(row, series, "", value, low, high)
 
 
 def rows_plot(
     title: str,
     x: str,
-    rows: list[str],
-    series: Sequence[str],
     values: Sequence[Value],
     *,
-    kinds: Sequence[int] = (),
+    kinds: Sequence[str] = (),
     is_share: bool = True,
-    spans: Sequence[Range | None] = (),
+    has_ranges: bool = False,
 ) -> Plot:
-    """Return values with their intervals in rows, one colour per series."""
-    rows, values, note = _first(rows, values, by="row")
+    """Return values with their intervals in rows, one colour per series.
+
+    Args:
+        kinds: Series of all plots of this kind, which have the same colours in each.
+        is_share: True for an axis that begins at 0.
+        has_ranges: True to show the range of the values of each row.
+    """
+    names = different(value.row for value in values)
+    rows = names[:_MOST]
+    values = [value for value in values if value.row in rows]
+    series = different(value.series for value in values) or [""]
     low, high = _range(values, is_share=is_share)
-    marks: list[Mark] = []
-    thick = 0.25 / (len(series) + 1)
-    wide = [(i, *span) for i, span in enumerate(spans) if span is not None]
-    if wide:
-        marks.append(
-            Rects(
-                x=[least for _, least, _ in wide],
-                x_end=[most for _, _, most in wide],
-                y=[i - thick for i, _, _ in wide],
-                y_end=[i + thick for i, _, _ in wide],
-                series=None,
-            )
-        )
+    marks: list[Mark] = [_ranges(rows, values, len(series))] if has_ranges else []
     if low < 0 < high:
         marks.append(Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6]))
-    marks.append(_points(values, len(series)))
+    marks.append(_points(rows, series, values))
     room = 0.02 * (high - low) or 0.02
     return Plot(
         title=title,
         x=Axis(title=x, limits=(low - room, high + room)),
         y=Axis.of_rows(rows),
         marks=marks,
-        series=Series(names=series, kinds=kinds),
-        note=note,
-        alt=description_of([rows[v.row] for v in values], [v.value for v in values]),
+        series=_series(series, kinds),
+        note=_note(names, "row"),
+        alt=description_of([v.row for v in values], [v.value for v in values]),
     )
 
 
-def _first(
-    names: list[str], values: Sequence[Value], *, by: Literal["row", "panel"]
-) -> tuple[list[str], Sequence[Value], str]:
-    """Return the first rows or panels with their values, and a note on the others."""
-    if len(names) <= _MOST:
-        return names, values, ""
-    kept = [v for v in values if (v.row if by == "row" else v.panel) < _MOST]
-    return names[:_MOST], kept, f"the first {_MOST} of {len(names):,} {by}s"
+def panels_plot(
+    title: str,
+    x: str,
+    values: Sequence[Value],
+    *,
+    from_zero: Sequence[int | None],
+    kinds: Sequence[str] = (),
+    n_columns: int = 1,
+) -> Plot:
+    """Return values in panels with an axis each, because their units differ."""
+    names = different(value.panel for value in values)
+    panels = names[:_MOST]
+    values = [value for value in values if value.panel in panels]
+    rows = different(value.row for value in values)
+    series = different(value.series for value in values)
+    lines = [
+        Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6], panel=panel) for panel in from_zero
+    ]
+    return Plot(
+        title=title,
+        x=Axis(title=x),
+        y=Axis.of_rows(rows),
+        marks=[*lines, _points(rows, series, values, panels)],
+        series=_series(series, kinds),
+        panels=panels,
+        n_columns=n_columns,
+        note=_note(names, "panel"),
+        alt=description_of([v.panel for v in values], [v.value for v in values]),
+    )
+
+
+def _series(names: Sequence[str], kinds: Sequence[str]) -> Series:
+    numbers = [kinds.index(name) for name in names] if kinds else ()
+    return Series(names=names, kinds=numbers)
+
+
+def different(names: Iterable[str]) -> list[str]:
+    """Return the different names, in the order in which they occur."""
+    return list(dict.fromkeys(names))
+
+
+def _note(names: Sequence[str], what: str) -> str:
+    n = len(names)
+    return f"the first {_MOST} of {n:,} {what}s" if n > _MOST else ""
 
 
 def _range(values: Iterable[Value], *, is_share: bool) -> Range:
@@ -112,57 +146,46 @@ def _range(values: Iterable[Value], *, is_share: bool) -> Range:
     return min(0.0, least), max(1.0, most) if most > 0.5 else most * 1.1 or 1.0
 
 
-def _points(
-    values: Sequence[Value], n_series: int, *, has_panels: bool = False
-) -> Points:
-    """Return points, those of the same row beside each other."""
-    there: dict[tuple[int, int], set[int]] = {}
+def _ranges(rows: Sequence[str], values: Iterable[Value], n_series: int) -> Rects:
+    """Return the range of the values of each row as a thin rectangle."""
+    known: dict[int, list[float]] = {}
     for v in values:
         if not math.isnan(v.value):
-            there.setdefault((v.panel, v.row), set()).add(v.series)
-    step = 0.6 / max(n_series - 1, 1)
-
-    def shift(v: Value) -> float:
-        series = sorted(there.get((v.panel, v.row), ()))
-        if v.series not in series:
-            return 0.0
-        return (series.index(v.series) - (len(series) - 1) / 2) * step
-
-    return Points(
-        x=[v.value for v in values],
-        y=[v.row + shift(v) for v in values],
-        low=[v.low for v in values],
-        high=[v.high for v in values],
-        series=[v.series for v in values],
-        panel=[v.panel for v in values] if has_panels else (),
+            known.setdefault(rows.index(v.row), []).append(v.value)
+    thick = 0.25 / (n_series + 1)
+    return Rects(
+        x=list(map(min, known.values())),
+        x_end=list(map(max, known.values())),
+        y=[row - thick for row in known],
+        y_end=[row + thick for row in known],
+        series=None,
     )
 
 
-def panels_plot(
-    title: str,
-    x: str,
-    panels: Sequence[str],
+def _points(
     rows: Sequence[str],
-    *,
     series: Sequence[str],
     values: Sequence[Value],
-    from_zero: Sequence[int | None],
-    kinds: Sequence[int] = (),
-    n_columns: int = 1,
-) -> Plot:
-    """Return values in panels with an axis each, because their units differ."""
-    panels, values, note = _first(list(panels), values, by="panel")
-    lines = [
-        Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6], panel=panel) for panel in from_zero
-    ]
-    return Plot(
-        title=title,
-        x=Axis(title=x),
-        y=Axis.of_rows(rows),
-        marks=[*lines, _points(values, len(series), has_panels=True)],
-        series=Series(names=series, kinds=kinds),
-        panels=panels,
-        n_columns=n_columns,
-        note=note,
-        alt=description_of([panels[v.panel] for v in values], [v.value for v in values]),
+    panels: Sequence[str] = (),
+) -> Points:
+    """Return points, those of the same row beside each other."""
+    beside: dict[tuple[str, str], set[str]] = {}  # series by panel and row
+    for v in values:
+        if not math.isnan(v.value):
+            beside.setdefault((v.panel, v.row), set()).add(v.series)
+    step = 0.6 / max(len(series) - 1, 1)
+
+    def shift(v: Value) -> float:
+        there = sorted(beside.get((v.panel, v.row), ()), key=series.index)
+        if v.series not in there:
+            return 0.0
+        return (there.index(v.series) - (len(there) - 1) / 2) * step
+
+    return Points(
+        x=[v.value for v in values],
+        y=[rows.index(v.row) + shift(v) for v in values],
+        low=[v.low for v in values],
+        high=[v.high for v in values],
+        series=[series.index(v.series) for v in values],
+        panel=[panels.index(v.panel) for v in values] if panels else (),
     )

@@ -43,7 +43,7 @@ class Reference:
     def short(self) -> str:
         """Citation with authors or editors and year: "Egami et al. 2023"."""
         people = self.fields.get("author") or self.fields.get("editor", "")
-        names = [_letters(each.partition(",")[0]) for each in people.split(" and ")]
+        names = [_letters(person.partition(",")[0]) for person in people.split(" and ")]
         year = f"{self.fields['year']}{self.letter}"
         if len(names) > 2 or "others" in names:
             return f"{names[0]} et al. {year}"
@@ -92,5 +92,5 @@ REFERENCES = read_bibtex(
     files(__name__).joinpath("references.bib").read_text(encoding="utf-8")
 )
 GUIDELINES = tuple(
-    each for each in REFERENCES.values() if each.fields.get("keywords") == "guideline"
+    entry for entry in REFERENCES.values() if entry.fields.get("keywords") == "guideline"
 )

@@ -86,11 +86,11 @@ def is_unedited(path: Path) -> bool:
     try:
         import docx  # noqa: PLC0415 - optional
 
-        found = docx.Document(str(path)).core_properties
+        properties = docx.Document(str(path)).core_properties
     except Exception:  # noqa: BLE001 - a file of any kind
         return False
-    is_own = found.category == _CATEGORY and found.revision == 1
-    return is_own and not found.last_modified_by
+    is_own = properties.category == _CATEGORY and properties.revision == 1
+    return is_own and not properties.last_modified_by
 
 
 class _Writer(HTMLParser):
@@ -113,9 +113,9 @@ class _Writer(HTMLParser):
         self._is_narrow = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag in {"p", "h3", "pre", "caption", "th", "td"}:
-            self._runs, self._style = [], given.get("class", "")
+            self._runs, self._style = [], attributes.get("class", "")
         if tag == "mark":
             self._is_marked = True
         elif tag == "table":
@@ -127,9 +127,11 @@ class _Writer(HTMLParser):
         elif tag == "thead":
             self._has_head = True
         elif tag == "figure":
-            self._is_narrow = given.get("class") == "narrow"
+            self._is_narrow = attributes.get("class") == "narrow"
         elif tag == "img":
-            self._add_picture(self._pictures[int(given["id"]) - 1], given["alt"])
+            self._add_picture(
+                self._pictures[int(attributes["id"]) - 1], attributes["alt"]
+            )
 
     def handle_data(self, data: str) -> None:
         self._runs.append((data, self._is_marked))
@@ -182,8 +184,8 @@ class _Writer(HTMLParser):
         table.style = "Light List Accent 1" if self._has_head else "Table Grid"
         if self._has_head:
             _repeat(table.rows[0])
-        for made, row in zip(table.rows, rows, strict=True):
-            for i, (cell, text) in enumerate(zip(made.cells, row, strict=True)):
+        for table_row, row in zip(table.rows, rows, strict=True):
+            for i, (cell, text) in enumerate(zip(table_row.cells, row, strict=True)):
                 paragraph = cell.paragraphs[0]
                 paragraph.paragraph_format.space_after = Pt(2)
                 paragraph.add_run(text).font.size = Pt(9)
@@ -213,8 +215,8 @@ def _size(table: Table, rows: list[list[str]], *, is_facts: bool) -> None:
 
 def _shares(rows: list[list[str]]) -> Iterator[float]:
     """Yield the width of each column in inches, by the column's longest text."""
-    longest = [min(max(map(len, each)), 45) + 4 for each in zip(*rows, strict=True)]
-    yield from (_WIDTH * each / sum(longest) for each in longest)
+    longest = [min(max(map(len, column)), 45) + 4 for column in zip(*rows, strict=True)]
+    yield from (_WIDTH * length / sum(longest) for length in longest)
 
 
 def _clean(text: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,11 +20,9 @@ from llamaherd.coding.references import GUIDELINES
 from llamaherd.coding.reports.methods import facts_of, methods_of
 from llamaherd.coding.reports.prose import REPORT_WORDS, weights_of
 from llamaherd.coding.reports.report_data import to_json
-from llamaherd.coding.sentences import FILTERS, listed
-from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
-from llamaherd.coding.statistics.agreement import COEFFICIENTS
-from llamaherd.coding.statistics.number_agreement import NUMBERS
-from llamaherd.engine.core.phrases import as_sentence, decimals, percents
+from llamaherd.coding.sentences import FILTERS, listed, number, with_interval
+from llamaherd.coding.validation.measures import PEOPLE, measures_of
+from llamaherd.engine.core.phrases import as_sentence, percents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -200,36 +199,15 @@ def _title(fit: Mapping[str, Any]) -> str:
     return f"{name[:1].upper()}{name[1:]}{groups}"
 
 
-def measures_of(fields: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def titled_measures(
+    fields: Mapping[str, Any],
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the measures of a validation with their titles; `fields` is its dict."""
-    accuracy = fields["accuracy"]
-    for name, title in ACCURACIES.items():
-        is_exact = name == "accuracy" and fields.get("several")
-        yield "all labels right" if is_exact else title, accuracy[name]
-    if accuracy["majority_label"] is not None:
-        title = f"accuracy of always '{accuracy['majority_label']}'"
-        yield title, accuracy["majority_accuracy"]
-    for part, between in (("model_agreement", ""), ("coder_agreement", _PEOPLE)):
-        for measure in fields[part] or []:
-            yield COEFFICIENTS[measure["name"]].title + between, measure
-    for part, between in (("numbers", ""), ("numbers_of_people", _PEOPLE)):
-        for name, title in NUMBERS.items():
-            measure = (fields.get(part) or {}).get(name)
-            if measure is not None:
-                yield title + between, measure
-    ceiling, calibration = fields["ceiling"] or {}, fields["calibration"] or {}
-    rest = {
-        "two people agree": ceiling.get("people"),
-        "the model and one person agree": ceiling.get("model"),
-        "Brier score": fields["brier"],
-        "expected calibration error": (
-            {**calibration, "value": calibration["ece"]} if calibration else None
-        ),
-    }
-    yield from ((title, measure) for title, measure in rest.items() if measure)
-
-
-_PEOPLE = " between people"
+    for row in measures_of(fields):
+        if row.title:
+            of_people = row.part in (PEOPLE, "numbers of people")
+            title = f"{row.title} {PEOPLE}" if of_people else row.title
+            yield f"accuracy of {title}" if row.part == "baseline" else title, row.number
 
 
 class MarkedPiece(NamedTuple):
@@ -254,9 +232,9 @@ def pieces_of(
     """Split a text at the starts and ends of its passages, which may overlap."""
     text = text[:LONGEST]
     inside = [
-        Passage(max(each.start, 0), min(each.end, len(text)), each.label)
-        for each in passages
-        if each.start < min(each.end, len(text))
+        Passage(max(passage.start, 0), min(passage.end, len(text)), passage.label)
+        for passage in passages
+        if passage.start < min(passage.end, len(text))
     ]
     ends = {0, len(text), *(p.start for p in inside), *(p.end for p in inside)}
     pieces = []
@@ -265,7 +243,7 @@ def pieces_of(
         starts = [p.label for p in inside if p.start == start]
         last = labels[-1] if labels else ""
         at = names.index(last) if last in names else len(names)
-        joined, begun = (", ".join(dict.fromkeys(each)) for each in (labels, starts))
+        joined, begun = (", ".join(dict.fromkeys(there)) for there in (labels, starts))
         pieces.append(MarkedPiece(text[start:end], joined, begun, at % N_COLOURS))
     return pieces
 
@@ -299,28 +277,15 @@ def cut(value: object) -> str:
     return f"{text[:LONGEST]} ... ({len(text):,} characters)"
 
 
-def number_text(value: float | None, digits: int) -> str:
-    """Return a number with the given decimals; a dash for None."""
-    return _DASH if value is None else decimals(value, digits)
-
-
 def share_text(value: float | None) -> str:
     """Return a share in percent; a dash for None."""
     return _DASH if value is None else percents(value)
 
 
-def ends_text(found: Mapping[str, Any], digits: int) -> str:
+def ends_text(measure: Mapping[str, Any], digits: int) -> str:
     """Return the ends of an interval; "" without an interval."""
-    low, high = found.get("low"), found.get("high")
-    if low is None or high is None:
-        return ""
-    return f"{decimals(low, digits)} to {decimals(high, digits)}"
-
-
-def interval_text(found: Mapping[str, Any]) -> str:
-    """Return a value with its interval."""
-    ends = ends_text(found, 2)
-    return number_text(found["value"], 2) + (f" ({ends})" if ends else "")
+    ends = [number(measure.get(name), digits, "") for name in ("low", "high")]
+    return " to ".join(ends) if all(ends) else ""
 
 
 def duration_text(seconds: float) -> str:
@@ -362,11 +327,11 @@ _PAGES.globals |= REPORT_WORDS | {
     "ends": ends_text,
     "estimate_name": intervals.estimate_name,
     "estimators": intervals.METHODS,
-    "fixed": number_text,
+    "fixed": partial(number, missing=_DASH),
     "guidelines": GUIDELINES,
-    "interval": interval_text,
+    "interval": partial(with_interval, form="({} to {})", missing=_DASH),
     "longest": LONGEST,
-    "measures": measures_of,
+    "measures": titled_measures,
     "most_rows": MOST_ROWS,
     "passage_counts": passage_counts,
     "passages_of": passages_of,

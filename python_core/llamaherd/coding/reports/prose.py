@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.references import REFERENCES
-from llamaherd.coding.sentences import FILTERS, WORDS, listed
+from llamaherd.coding.sentences import FILTERS, WORDS, listed, number, with_interval
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
-from llamaherd.engine.core.phrases import decimals, percent
+from llamaherd.engine.core.phrases import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MISSING = "not available"  # in place of a number
 _PROGRAMS = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
 
 
@@ -27,18 +28,10 @@ def cite(used: list[str], *keys: str) -> str:
     return f"({'; '.join(works)})"
 
 
-def number(value: float | None) -> str:
-    """Format a measure; "not available" for None."""
-    return "not available" if value is None else decimals(value)
-
-
-def measured(found: Mapping[str, Any], level: float | None = None) -> str:
+def measured(measure: Mapping[str, Any], level: float | None = None) -> str:
     """Format a measure with its interval, and with the confidence level if given."""
-    low, high = found.get("low"), found.get("high")
-    if low is None or high is None:
-        return number(found["value"])
     name = "" if level is None else f"{percent(level)} interval "
-    return f"{number(found['value'])} ({name}{decimals(low)} to {decimals(high)})"
+    return with_interval(measure, form=f"({name}{{}} to {{}})", missing=MISSING)
 
 
 def short_hash(sha256: str) -> str:
@@ -69,13 +62,13 @@ def weights_of(validation: Mapping[str, Any]) -> Sequence[str]:
 def paragraphs(template: str, facts: Mapping[str, Any]) -> list[list[str]]:
     """Render a template of plain text."""
     text = _TEXTS.get_template(template).render(facts)
-    found: list[list[str]] = [[]]
+    sentences: list[list[str]] = [[]]
     for line in text.split("\n"):
         if line.strip() == "--":
-            found.append([])
+            sentences.append([])
         elif line.strip():
-            found[-1].append(line.strip())
-    return found
+            sentences[-1].append(line.strip())
+    return sentences
 
 
 def phrase(source: str, facts: Mapping[str, Any]) -> str:
@@ -107,7 +100,7 @@ REPORT_WORDS = WORDS | {
     "design_text": design_text,
     "designs": DESIGNS,
     "measured": measured,
-    "number": number,
+    "number": partial(number, missing=MISSING),
     "references": REFERENCES,
     "short_hash": short_hash,
 }

@@ -183,7 +183,7 @@ def _contents(
         validation=None if validation is None else plain(validation.to_dict()),
         estimates=_estimates(results["estimates"]),
         robustness=None if robustness is None else robustness.to_dict(),
-        evaluation=None if evaluation is None else _evaluated(evaluation),
+        evaluation=None if evaluation is None else evaluation_dict(evaluation),
     )
 
 
@@ -195,32 +195,22 @@ def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
         several = []
     elif isinstance(given, Mapping):
         several = [
-            (where.at(str(title)), checks.text(where.at(str(title)), title), found)
-            for title, found in given.items()
+            (where.at(str(title)), checks.text(where.at(str(title)), title), estimates)
+            for title, estimates in given.items()
         ]
     elif isinstance(given, (list, tuple)):
-        several = [(where.at(place), "", found) for place, found in enumerate(given)]
-    for name, _, found in several:
-        if not isinstance(found, Estimates):
+        several = [
+            (where.at(place), "", estimates) for place, estimates in enumerate(given)
+        ]
+    for name, _, estimates in several:
+        if not isinstance(estimates, Estimates):
             what = " or a list of several," if name is where else ""
             raise ArgumentTypeError(
                 f"must be the result of {call('estimate')},{what} not "
-                f"{checks.shown(found)}",
+                f"{checks.shown(estimates)}",
                 argument=name,
             )
-    return [found.to_dict(title) for _, title, found in several]
-
-
-def _evaluated(found: Evaluation) -> dict[str, Any]:
-    value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
-    return evaluation_dict(
-        found.choice,
-        value,
-        n=found.n,
-        n_failed=found.n_failed,
-        n_openings=len(found.opened),
-        notes=found.notes,
-    )
+    return [estimates.to_dict(title) for _, title, estimates in several]
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
@@ -229,12 +219,12 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
     _check_own(file)
     kind = file.suffix.lower()
     if kind == ".docx":
-        made = document_of(contents)
+        content = document_of(contents)
     elif kind == ".json":
-        made = f"{to_json(contents, indent=1)}\n".encode()
+        content = f"{to_json(contents, indent=1)}\n".encode()
     else:
-        made = page_of(contents).encode()
-    files.write_whole(file, made)
+        content = page_of(contents).encode()
+    files.write_whole(file, content)
     return file
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.annotation.texts import Integers
-    from llamaherd.coding.selection.candidates import CodebookChoice
+    from llamaherd.coding.selection.evaluation import Evaluation
 
 _AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
 
@@ -49,8 +49,8 @@ def check_variants(
         )
     there = [int(row) for row in rows]
     is_within = not there or 0 <= min(there) <= max(there) < len(texts)
-    own = Source.of([texts[row] for row in there], None) if is_within else None
-    if own is None or own.texts != source.texts:
+    texts_of_rows = Source.of([texts[row] for row in there], None) if is_within else None
+    if texts_of_rows is None or texts_of_rows.texts != source.texts:
         raise ArgumentError(
             "does not belong to these labels: it was computed from other texts, or "
             f"these texts in another order. {_AGAIN}",
@@ -68,24 +68,27 @@ def check_variants(
 
 def _differences(first: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
     """Return properties in which the first variant differs from the report's coding."""
-    found = []
+    differences = []
     if first["codebook"].get("hash") != run["codebook"].get("hash"):
-        found.append("the codebook differs")
+        differences.append("the codebook differs")
     if _model(first) != _model(run):
         files = (first["model"].get("file"), run["model"].get("file"))
-        found.append(f"the model is {files[0]}, but was {files[1]} for the labels")
+        differences.append(f"the model is {files[0]}, but was {files[1]} for the labels")
     before, now = run["settings"], first["settings"]
-    found += [
+    differences += [
         f"{name} is {now.get(name)!r}, and was {before.get(name)!r}"
         for name in dict.fromkeys((*before, *now))
         if before.get(name) != now.get(name)
     ]
-    return found
+    return differences
 
 
 def _model(run: Mapping[str, Any]) -> tuple[Any, ...]:
     model = run["model"]
-    loras = [(each.get("sha256"), each.get("scale")) for each in model.get("loras") or ()]
+    loras = [
+        (adapter.get("sha256"), adapter.get("scale"))
+        for adapter in model.get("loras") or ()
+    ]
     return (model.get("sha256"), model.get("file"), loras)
 
 
@@ -171,34 +174,27 @@ def estimates_in(contents: Contents) -> list[dict[str, Any]]:
 
     Reports of an earlier version have one object of estimates, or null.
     """
-    found = contents.get("estimates") or []
-    return [found] if isinstance(found, dict) else found
+    estimates = contents.get("estimates") or []
+    return [estimates] if isinstance(estimates, dict) else estimates
 
 
-def evaluation_dict(
-    choice: CodebookChoice,
-    value: Mapping[str, float],
-    *,
-    n: int,
-    n_failed: int,
-    n_openings: int,
-    notes: Sequence[str],
-) -> dict[str, Any]:
+def evaluation_dict(evaluation: Evaluation) -> dict[str, Any]:
     """Return a selected codebook and its evaluation as JSON types."""
+    choice, value = evaluation.choice, evaluation.value
     names = ("name", "measure", "n_candidates", "tied", "level")
-    made: dict[str, Any] = plain(
+    fields: dict[str, Any] = plain(
         {
             **{name: getattr(choice, name) for name in names},
             "choice_hash": choice.hash,
             "on_select": choice.value,
-            **value,
-            "n": n,
-            "n_failed": n_failed,
-            "n_openings": n_openings,
-            "notes": notes,
+            **{name: getattr(value, name) for name in ("value", "low", "high")},
+            "n": evaluation.n,
+            "n_failed": evaluation.n_failed,
+            "n_openings": len(evaluation.opened),
+            "notes": evaluation.notes,
         }
     )
-    return made
+    return fields
 
 
 def to_json(contents: Contents, *, indent: int | None = None) -> str:
@@ -240,11 +236,11 @@ def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
 
 def _check_evaluated(evaluation: Mapping[str, Any], run: Mapping[str, Any]) -> None:
     """Check that the labels come from the evaluated codebook, settings and model."""
-    found, chosen = hash_of(run), evaluation["choice_hash"]
-    if found != chosen:
+    coded_hash, chosen = hash_of(run), evaluation["choice_hash"]
+    if coded_hash != chosen:
         raise ArgumentError(
             f"is for another codebook, settings or model ({chosen[:12]}) than the coding "
-            f"of these texts ({found[:12]})",
+            f"of these texts ({coded_hash[:12]})",
             argument="evaluation",
             code="other_codebook",
         )
@@ -253,11 +249,11 @@ def _check_evaluated(evaluation: Mapping[str, Any], run: Mapping[str, Any]) -> N
 def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None] | None:
     if coded.probs is None:
         return None
-    found = coded.probs[list(first)] if first else coded.probs[:0]
-    missing: Any = np.isnan(found).all(axis=1)
+    probs = coded.probs[list(first)] if first else coded.probs[:0]
+    missing: Any = np.isnan(probs).all(axis=1)
     return [
         None if gone else plain(row)
-        for row, gone in zip(found.tolist(), missing.tolist(), strict=True)
+        for row, gone in zip(probs.tolist(), missing.tolist(), strict=True)
     ]
 
 
@@ -267,8 +263,8 @@ def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | Non
         return None
     result = {key: value for key, value in validation.items() if key != "confidence"}
     result["wrong"] = [
-        {key: value for key, value in each.items() if key != "text"}
-        for each in validation.get("wrong") or []
+        {key: value for key, value in error.items() if key != "text"}
+        for error in validation.get("wrong") or []
     ]
     kept: dict[str, Any] = plain(result)
     return kept

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.reports.report_data import Contents
 
+_SCRIPT = re.compile(rf"""<script\b[^>]*\bid=["']?{JSON_ID}\b[^>]*>""")
 _PARTS: dict[str, type] = {"run": dict, "data": dict, "labels": dict, "errors": dict}
 _RUN = ("codebook", "settings", "model", "context", "versions", "machine")
 
@@ -54,7 +55,7 @@ def errors_of_content(path: Path) -> Iterator[None]:
         raise
     except (*DAMAGED, TemplateError) as error:  # templates are strict about fields
         problem = f"cannot be read ({type(error).__name__}: {error})"
-        raise _refused(path, problem, "damaged") from error
+        raise _damaged(path, problem) from error
 
 
 def error_of_content(problem: str, code: str = "changed") -> ArgumentError:
@@ -63,45 +64,20 @@ def error_of_content(problem: str, code: str = "changed") -> ArgumentError:
 
 
 def _refused(path: Path, problem: str, code: str = "not_a_report") -> ArgumentError:
-    if code == "damaged":
-        problem = f"is damaged: it {problem}"
-    return ArgumentError(
-        f"{path} {problem}", argument="path", code=code, form="{name}: {problem}"
-    )
+    return error_of_content(f"{path} {problem}", code)
 
 
-class _ScriptFinder(HTMLParser):
-    """Parser that stores the content of the script element with the report's id."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: list[str] | None = None
-        self._is_inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "script" and dict(attrs).get("id") == JSON_ID and self.found is None:
-            self.found = []
-            self._is_inside = True
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "script":
-            self._is_inside = False
-
-    def handle_data(self, data: str) -> None:
-        if self._is_inside and self.found is not None:
-            self.found.append(data)
+def _damaged(path: Path, problem: str) -> ArgumentError:
+    return _refused(path, f"is damaged: it {problem}", "damaged")
 
 
 def _embedded(text: str, path: Path) -> str:
-    # Large pages are mostly JSON, so parsing starts at the element that contains it.
-    mark = text.rfind(f'id="{JSON_ID}"')
-    start = text.rfind("<script", 0, mark) if mark >= 0 else -1
-    finder = _ScriptFinder()
-    finder.feed(text[max(start, 0) :])
-    finder.close()
-    if finder.found is None:
+    """Return the content of the last script element with the report's id."""
+    *_, start = [None, *_SCRIPT.finditer(text)]
+    if start is None:
         raise _refused(path, f"is not a report: it has no element {JSON_ID!r}")
-    return "".join(finder.found)
+    content, _, _ = text[start.end() :].partition("</script>")
+    return content
 
 
 def _checked(contents: Any, path: Path) -> Contents:  # noqa: ANN401 - JSON
@@ -116,10 +92,10 @@ def _checked(contents: Any, path: Path) -> Contents:  # noqa: ANN401 - JSON
         )
     for name, kind in _PARTS.items():
         if not isinstance(contents.get(name), kind):
-            raise _refused(path, f"has no object {name!r}", code="damaged")
+            raise _damaged(path, f"has no object {name!r}")
     for name in _RUN:
         if not isinstance(contents["run"].get(name), dict):
-            raise _refused(path, f"has no object run.{name}", code="damaged")
+            raise _damaged(path, f"has no object run.{name}")
     _check_data(contents, path)
     return contents
 
@@ -130,18 +106,14 @@ def _check_data(contents: Contents, path: Path) -> None:
     rows, probs = data.get("rows"), contents.get("probs")
     texts = data.get("texts", data.get("texts_sha256"))
     if not isinstance(rows, list) or not isinstance(texts, list):
-        raise _refused(path, "has no list data.rows or data.texts", code="damaged")
+        raise _damaged(path, "has no list data.rows or data.texts")
     if not all(isinstance(text, str) for text in texts):
-        raise _refused(
-            path, "has values in data.texts that are not texts", code="damaged"
-        )
+        raise _damaged(path, "has values in data.texts that are not texts")
     n = len(texts)
     for name, column in (("labels.values", values), ("probs", probs)):
         optional = name == "probs" and column is None
         if not optional and (not isinstance(column, list) or len(column) != n):
-            raise _refused(path, f"must have {n} values in {name}", code="damaged")
+            raise _damaged(path, f"must have {n} values in {name}")
     for row in rows:
         if row is not None and (type(row) is not int or not 0 <= row < n):
-            raise _refused(
-                path, f"has {row!r} in data.rows: there is no such text", code="damaged"
-            )
+            raise _damaged(path, f"has {row!r} in data.rows: there is no such text")

@@ -27,26 +27,25 @@ if TYPE_CHECKING:
 
 
 def find_model(
-    recorded: Mapping[str, Any], given: str | os.PathLike[str] | None, folder: Path
+    recorded: Mapping[str, Any], path: str | os.PathLike[str] | None, folder: Path
 ) -> tuple[Path, list[tuple[Path, float]]]:
     """Return the model file, and its adapter files with their scales."""
-    if given is not None and not isinstance(given, (str, os.PathLike)):
+    if path is not None and not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be a path, a Model or a Context, not {checks.shown(given)}",
+            f"must be a path, a Model or a Context, not {checks.shown(path)}",
             argument="model",
         )
     folders = [folder, Path.cwd()]
-    if given is None:
+    if path is None:
         file = _found("model", recorded, folders)
     else:
-        file = Path(os.fsdecode(given)).expanduser()
+        file = Path(os.fsdecode(path)).expanduser()
         if not file.is_file():
             raise FileNotFoundError(f"there is no model file {file}")
         folders.insert(0, file.parent)
-        _check_hash(file.name, _sha256(file), recorded)
     loras = [
-        (_found("LoRA adapter", each, folders), float(each["scale"]))
-        for each in recorded.get("loras", [])
+        (_found("LoRA adapter", adapter, folders), float(adapter["scale"]))
+        for adapter in recorded.get("loras", [])
     ]
     return file, loras
 
@@ -84,16 +83,6 @@ def _candidates(name: str, folders: Sequence[Path]) -> Iterator[Path]:
     yield from (model.path for model in list_cached_models() if model.name == name)
 
 
-def _check_hash(file: str, sha256: object, recorded: Mapping[str, Any]) -> None:
-    """Raise an error if a model file differs from that of the report."""
-    known = recorded.get("sha256")
-    if known is not None and sha256 != known:
-        raise _changed(
-            f"the model was changed: {file} has the SHA-256 {str(sha256)[:12]}..., the "
-            f"report's {recorded.get('file')} has {known[:12]}..."
-        )
-
-
 def _changed(problem: str) -> ArgumentError:
     return ArgumentError(
         problem, argument="model", code="changed", form="{name}: {problem}"
@@ -101,31 +90,35 @@ def _changed(problem: str) -> ArgumentError:
 
 
 def _sha256(path: Path) -> str:
-    found = ModelFile(path).sha256()
-    return "" if found is None else found.hex()
+    digest = ModelFile(path).sha256()
+    return "" if digest is None else digest.hex()
 
 
 def later_steps(
-    steps: Mapping[str, Any] | None, folders: Sequence[Path], own: ExitStack
+    steps: Mapping[str, Any] | None, folders: Sequence[Path], closing: ExitStack
 ) -> dict[str, Any]:
     """Return the arguments of `annotate` for the steps of a report."""
     if steps is None:
         return {}
-    found = {"until": steps["until"], "unsure": steps["unsure"], "seed": steps["seed"]}
+    arguments = {
+        "until": steps["until"],
+        "unsure": steps["unsure"],
+        "seed": steps["seed"],
+    }
     if "embeddings" in steps:
         file = _file("model for embeddings", steps["embeddings"], folders)
-        found["embeddings"] = own.enter_context(Model(file))
+        arguments["embeddings"] = closing.enter_context(Model(file))
     else:
-        found["until"] = None  # there was no head
+        arguments["until"] = None  # there was no head
     if "larger" in steps:
         recorded = steps["larger"]
         file = _file("larger model", recorded, folders)
-        model = own.enter_context(Model(file))
+        model = closing.enter_context(Model(file))
         options = _on_this_machine(steps["larger_context"])
-        found["larger"] = own.enter_context(Context(model, **options))
-    if found["until"] is None and "larger" not in found:
+        arguments["larger"] = closing.enter_context(Context(model, **options))
+    if arguments["until"] is None and "larger" not in arguments:
         return {"seed": steps["seed"]}  # the model labelled all texts
-    return found
+    return arguments
 
 
 def _file(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
@@ -147,9 +140,9 @@ def context_of(
     n_seq_max: int | None,
     n_threads: int | None,
     *,
-    own: ExitStack,
+    closing: ExitStack,
 ) -> Host:
-    """Build a context with the report's options and model; `own` closes it."""
+    """Build a context with the report's options and model; `closing` closes it."""
     recorded = contents["run"]["model"]
     if isinstance(model, Host):
         if n_seq_max is not None or n_threads is not None:
@@ -162,17 +155,15 @@ def context_of(
     options = _options(contents, n_seq_max, n_threads)
     if not isinstance(model, Model):
         file, loras = find_model(recorded, model, folder)
-        n_layers = n_gpu_layers_of(recorded)
+        n_layers = recorded.get("n_gpu_layers", 0)  # old reports have none
+        least = -checks.INT32_MAX
+        n_layers = checks.integer("the report's n_gpu_layers", n_layers, least)
         n_layers = n_layers if shim.supports_gpu() else 0
-        model = own.enter_context(Model(file, lora=loras or None, n_gpu_layers=n_layers))
+        model = closing.enter_context(
+            Model(file, lora=loras or None, n_gpu_layers=n_layers)
+        )
     _check_model(model, recorded)
-    return own.enter_context(Context(model, **options))
-
-
-def n_gpu_layers_of(recorded: Mapping[str, Any]) -> int:
-    """Return the number of layers on the GPU in the report; 0 for old reports."""
-    n_layers = recorded.get("n_gpu_layers", 0)
-    return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
+    return closing.enter_context(Context(model, **options))
 
 
 def _options(
@@ -207,17 +198,22 @@ def _on_this_machine(
 
 def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
     """Raise an error if the model or its adapters differ from the report."""
-    found = model_record(model)
+    record = model_record(model)
     if recorded.get("sha256") is None:
         raise error_of_content(
             "the report has no SHA-256 of the model, which came from a Llama that "
             "differed from its file",
             "no_hash",
         )
-    _check_hash(found["file"], found["sha256"], recorded)
+    if record["sha256"] != recorded["sha256"]:
+        raise _changed(
+            f"the model was changed: {record['file']} has the SHA-256 "
+            f"{str(record['sha256'])[:12]}..., the report's {recorded.get('file')} has "
+            f"{str(recorded['sha256'])[:12]}..."
+        )
     adapters, others = (
-        [(lora["sha256"], lora["scale"]) for lora in record.get("loras", [])]
-        for record in (found, recorded)
+        [(lora["sha256"], lora["scale"]) for lora in each_record.get("loras", [])]
+        for each_record in (record, recorded)
     )
     if adapters != others:
         raise ArgumentError(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.codes import check_comparable, check_names, names_of, read
+from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
 from llamaherd.coding.statistics.intervals import warn_of_bootstrap
-from llamaherd.coding.validation.reliability import shown_number
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, limits
@@ -37,17 +37,23 @@ class CoderAgreement:
     is_weighted: bool
 
     def __str__(self) -> str:
-        n = max((each.n_units for each in self.coefficients), default=0)
-        most = max((each.n_coders for each in self.coefficients), default=0)
+        n = max((coefficient.n_units for coefficient in self.coefficients), default=0)
+        most = max((coefficient.n_coders for coefficient in self.coefficients), default=0)
         coders = count_of(most, "coder")
         head = f"{count_of(n, 'unit')} with two codes or more, {coders}, {self.scale}"
-        wide = max((len(each.name) for each in self.coefficients), default=0)
-        values = [shown_number(each.value, 3) for each in self.coefficients]
+        wide = max(
+            (len(coefficient.name) for coefficient in self.coefficients), default=0
+        )
+        values = [number(coefficient.value, 3, "NA") for coefficient in self.coefficients]
         room = max(map(len, values), default=0)
         lines = [f"<Agreement: {head}{', weighted' if self.is_weighted else ''}>"]
-        for each, shown in zip(self.coefficients, values, strict=True):
-            ends = "" if math.isnan(each.low) else limits(each.low, each.high, 3)
-            lines.append(f"{each.name:{wide}} {shown:>{room}} {ends}".rstrip())
+        for coefficient, value in zip(self.coefficients, values, strict=True):
+            ends = (
+                ""
+                if math.isnan(coefficient.low)
+                else limits(coefficient.low, coefficient.high, 3)
+            )
+            lines.append(f"{coefficient.name:{wide}} {value:>{room}} {ends}".rstrip())
         return "\n".join(lines)
 
 
@@ -94,25 +100,27 @@ def coder_agreement(
         codes, levels = _among(codes, names, scale)
     how = CoefficientSettings(names=levels, scale=scale, w=weights, level=level)
     warn_of_bootstrap(n_bootstrap, seed)
-    rows = {each.name: each for each in how.of(codes)}
+    rows = {coefficient.name: coefficient for coefficient in how.of(codes)}
     kappas: dict[str, Agreement] = {}
     if len(codes) == 2:
         kappas["kappa"] = rows.pop("kappa")
-        given = {"weighted kappa": kappa_weights}
+        further = {"weighted kappa": kappa_weights}
         if scale != "nominal":
-            given = {"linear kappa": "linear", **given}
+            further = {"linear kappa": "linear", **further}
         kappas |= {
             name: cohen_kappa(codes, weights=w, levels=levels, **how.common)
-            for name, w in given.items()
+            for name, w in further.items()
             if w is not None
         }
         if "weighted kappa" in rows:
-            own = kappas.pop("weighted kappa", None)
+            weighted = kappas.pop("weighted kappa", None)
             kappas["quadratic kappa"] = rows.pop("weighted kappa")
-            kappas |= {} if own is None else {"weighted kappa": own}
+            kappas |= {} if weighted is None else {"weighted kappa": weighted}
     rows = {"percent": rows.pop("percent"), **kappas, **rows}
     return CoderAgreement(
-        coefficients=tuple(replace(each, name=name) for name, each in rows.items()),
+        coefficients=tuple(
+            replace(coefficient, name=name) for name, coefficient in rows.items()
+        ),
         level=level,
         scale=scale,
         is_weighted=weights is not None and len(set(weights)) > 1,

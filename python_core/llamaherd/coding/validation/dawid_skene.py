@@ -2,16 +2,14 @@
 
 Each coder has a matrix of error rates, which gives the probability of each code for each
 right label. Labels and matrices are estimated together by expectation maximization,
-starting from the shares of each text's codes. In the one-coin form each coder has a
-single probability of giving the right code, and all wrong codes are equally probable.
+starting from the shares of each text's codes.
 
 The model assumes that codes of different coders are independent given the right label.
 Texts that are hard for everybody violate this assumption: coders then seem better than
 they are.
 
-Sources: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
-Algorithm", Applied Statistics 28, 1979; for the one-coin form Zhang, Chen, Zhou, Jordan,
-"Spectral Methods Meet EM", J. Mach. Learn. Res. 17, 2016.
+Source: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
+Algorithm", Applied Statistics 28, 1979.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ import numpy as np
 
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import removed
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, first_rows, percents, verb
 
@@ -42,7 +41,6 @@ class DawidSkene:
         shares: float64[K], share of each label among these texts, unweighted.
         errors: float64[J, K, K], probability of each code (last axis) given the right
             label (second axis), for each coder.
-        one_coin: True if each coder has a single probability of giving the right code.
     """
 
     ids: list[str]
@@ -51,7 +49,6 @@ class DawidSkene:
     probs: Floats
     shares: Floats
     errors: Floats
-    one_coin: bool
 
     @property
     def labels(self) -> list[str]:
@@ -76,9 +73,9 @@ class DawidSkene:
         return pd.DataFrame({"id": self.ids, "label": self.labels, **probs})
 
     def __str__(self) -> str:
-        form = "one-coin" if self.one_coin else "a matrix of error rates for each coder"
-        n_texts, n_coders = len(self.ids), len(self.coders)
-        lines = [f"{count_of(n_texts, 'text')}, {count_of(n_coders, 'coder')}, {form}"]
+        texts = count_of(len(self.ids), "text")
+        coders = count_of(len(self.coders), "coder")
+        lines = [f"{texts}, {coders}, a matrix of error rates for each coder"]
         lines += first_rows(
             [f"  {name}: right in {percents(p)}" for name, p in self.accuracy.items()]
         )
@@ -93,13 +90,12 @@ class DawidSkene:
     __repr__ = __str__
 
 
-def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
+@removed(one_coin="each coder has a matrix of error rates")
+def dawid_skene(gold: GoldSample) -> DawidSkene:
     """Estimate which label is right where coders disagree, and how often each coder errs.
 
     Args:
         gold: Sample with codes of three coders or more.
-        one_coin: True to estimate one probability of a right code for each coder, which
-            needs fewer codes; False to estimate a matrix of error rates for each coder.
 
     Returns:
         Probabilities of labels for the texts with a code, and error rates.
@@ -116,15 +112,14 @@ def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
             f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
         )
     codes, names, at = _matrix(gold)
-    found = fitted(codes, len(names), one_coin=one_coin)
+    fit = fitted(codes, len(names))
     return DawidSkene(
         ids=[gold.ids[i] for i in at],
         names=names,
         coders=tuple(gold.coders),
-        probs=found.posteriors,
-        shares=found.posteriors.mean(axis=0),
-        errors=found.errors,
-        one_coin=one_coin,
+        probs=fit.posteriors,
+        shares=fit.posteriors.mean(axis=0),
+        errors=fit.errors,
     )
 
 
@@ -180,59 +175,49 @@ def fitted(
     codes: Ints,
     n_labels: int,
     *,
-    one_coin: bool = False,
     smoothing: float = 0.01,
     n_steps: int = 1000,
     tolerance: float = 1e-8,
 ) -> Fitted:
     """Estimate labels and coders' error rates."""
     n_coders, n = codes.shape
-    given = np.zeros((n_coders, n, n_labels))
+    indicators = np.zeros((n_coders, n, n_labels))
     at = np.nonzero(codes >= 0)
-    given[at[0], at[1], codes[at]] = 1.0
-    votes = given.sum(axis=0)
+    indicators[at[0], at[1], codes[at]] = 1.0
+    votes = indicators.sum(axis=0)
     posteriors = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0)
     before = -np.inf
-    prior, errors, found, step = np.empty(0), np.empty(0), before, 0
+    prior, errors, likelihood, step = np.empty(0), np.empty(0), before, 0
     while step < n_steps:
         step += 1
-        prior, errors = _maximized(given, posteriors, smoothing, one_coin=one_coin)
-        posteriors, found = _expected(given, prior, errors)
-        if found - before < tolerance * max(n, 1):
+        prior, errors = _maximized(indicators, posteriors, smoothing)
+        posteriors, likelihood = _expected(indicators, prior, errors)
+        if likelihood - before < tolerance * max(n, 1):
             break
-        before = found
+        before = likelihood
     return Fitted(
         posteriors=posteriors,
         prior=prior,
         errors=errors,
         n_steps=step,
-        log_likelihood=found,
+        log_likelihood=likelihood,
     )
 
 
 def _maximized(
-    given: Floats, posteriors: Floats, smoothing: float, *, one_coin: bool
+    indicators: Floats, posteriors: Floats, smoothing: float
 ) -> tuple[Floats, Floats]:
     """Return the shares of labels and the error rates for given probabilities."""
     prior = posteriors.sum(axis=0) + smoothing
-    counts = np.einsum("nk,jnc->jkc", posteriors, given)
-    n_labels = counts.shape[1]
-    if one_coin:
-        right = np.einsum("jkk->j", counts) + smoothing
-        total = counts.sum(axis=(1, 2)) + n_labels * smoothing
-        share = (right / np.maximum(total, _LEAST))[:, None, None]
-        others = (1 - share) / max(n_labels - 1, 1)
-        errors = np.where(np.eye(n_labels, dtype=bool), share, others)
-    else:
-        counts += smoothing
-        errors = counts / np.maximum(counts.sum(axis=2, keepdims=True), _LEAST)
+    counts = np.einsum("nk,jnc->jkc", posteriors, indicators) + smoothing
+    errors = counts / np.maximum(counts.sum(axis=2, keepdims=True), _LEAST)
     return np.asarray(prior / prior.sum()), np.asarray(errors)
 
 
-def _expected(given: Floats, prior: Floats, errors: Floats) -> tuple[Floats, float]:
+def _expected(indicators: Floats, prior: Floats, errors: Floats) -> tuple[Floats, float]:
     """Return each text's probabilities of labels, and the log-likelihood."""
     logs = np.log(np.maximum(errors, _LEAST))
-    joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", given, logs)
+    joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", indicators, logs)
     most = joint.max(axis=1, keepdims=True)
     parts = np.exp(joint - most)
     sums = parts.sum(axis=1, keepdims=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
+from llamaherd.coding.sentences import number, table, with_interval
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
-from llamaherd.engine.core.phrases import (
-    MOST_ROWS,
-    count_of,
-    decimals,
-    first_rows,
-    limits,
-    percent,
-)
+from llamaherd.coding.validation.measures import MODEL, PEOPLE, measures_of
+from llamaherd.engine.core.phrases import MOST_ROWS, count_of, first_rows, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.coding.validation.measures import MeasureRow
+
+    Values = Mapping[tuple[str, str, str], str]  # texts by part, measure and label
 
 Validation = Any  # avoids an import cycle: validation.py imports this module
 
@@ -24,184 +25,153 @@ _WIDTH = 88
 _MOST_WRONG = 5
 _MOST_NUMBERS = 12  # single numbers get no rows if a scale has more numbers
 _WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
+_SUMMARY = ("accuracy", "baseline", "ceiling", "calibration")  # parts at the top
 
 
-def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
+def page_of(validation: Validation, name: str = "Validation", first: int = 0) -> str:
     """Return the page of a validation, with lines of at most 88 characters."""
-    people = len(found.coders)
+    people = len(validation.coders)
     who = count_of(people, "person")
-    words = [_WEIGHTS[each] for each in found.weighted_by]
+    words = [_WEIGHTS[weights] for weights in validation.weighted_by]
     counted = f"; weighted by {' and '.join(words)}" if words else ""
-    coded = f"{found.n_gold:,} of {count_of(found.n_texts, 'text')}"
+    coded = f"{validation.n_gold:,} of {count_of(validation.n_texts, 'text')}"
+    rows = list(measures_of(validation.to_dict()))
+    values = {row[:3]: with_interval(row.number) for row in rows}
     parts = [
         [
             f"<{name}> {coded} coded by {who}",
-            f"[{percent(found.level)} confidence intervals{counted}]",
+            f"[{percent(validation.level)} confidence intervals{counted}]",
         ],
-        _summary(found),
-        _numbers(found),
-        _labels(found),
-        _agreement(found),
-        _by_label(found),
-        _pairs(found),
-        _confusion(found),
-        _wrong(found, first),
-        [line for warning in found.warnings for line in _wrapped(warning)],
+        table(
+            [
+                [row.title, values[row[:3]]]
+                for row in rows
+                if row.title and row.part in _SUMMARY
+            ],
+            left=2,
+        ),
+        _numbers(validation, values),
+        _labels(validation, values),
+        _agreement(validation, values),
+        _by_label(validation, values),
+        _pairs(validation, rows),
+        _confusion(validation),
+        _wrong(validation, first),
+        [line for warning in validation.warnings for line in _wrapped(warning)],
     ]
     return "\n\n".join("\n".join(_cut(part)) for part in parts if part)
 
 
-def number(value: float) -> str:
-    """Format a number with two digits; NaN becomes a dash."""
-    return "-" if math.isnan(value) else decimals(value)
+def _compared(
+    title: str,
+    rows: Mapping[str, tuple[str, str]],
+    values: Values,
+    parts: tuple[str, str] = (MODEL, PEOPLE),
+) -> list[str]:
+    """Compare the measures of model and people with those between people, if there are.
+
+    Args:
+        rows: Measure and label by the title of a row.
+    """
+    columns = [part for part in parts if any(key[0] == part for key in values)]
+    there = {
+        name: key
+        for name, key in rows.items()
+        if any((part, *key) in values for part in columns)
+    }
+    heads = dict(zip(parts, (MODEL, PEOPLE), strict=True))
+    return table(
+        [[title, *(heads[part] for part in columns)]]
+        + [
+            [name, *(values.get((part, *key), "-") for part in columns)]
+            for name, key in there.items()
+        ]
+    )
 
 
-def with_interval(found: Any) -> str:  # noqa: ANN401 - Measure or Agreement
-    """Format a number with its interval, such as 0.74 [0.67, 0.80]."""
-    if math.isnan(found.low) or math.isnan(found.value):
-        return number(found.value)
-    return f"{decimals(found.value)} {limits(found.low, found.high)}"
-
-
-def table(rows: list[list[str]], left: int = 1) -> list[str]:
-    """Align columns: the first `left` columns to the left, the others to the right."""
-    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if j < left else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _summary(found: Validation) -> list[str]:
-    of, ceiling, calibration = found.accuracy, found.ceiling, found.calibration
-    shown = [("all labels right" if found.several else "accuracy", of.accuracy)]
-    names = ("balanced_accuracy", "macro_f1")
-    shown += [(ACCURACIES[name], getattr(of, name)) for name in names]
-    if of.majority_label is not None:
-        shown.append((f"always {of.majority_label!r}", of.majority_accuracy))
-    if ceiling is not None:
-        shown.append(("two people agree", ceiling.people))
-        shown.append(("model and one of them", ceiling.model))
-    if found.brier is not None:
-        shown.append(("Brier score", found.brier))
-    rows = [[title, with_interval(each)] for title, each in shown]
-    if calibration is not None:
-        rows.append(["calibration error", number(calibration.ece)])
-        rows.append(["confidence - accuracy", number(calibration.overconfidence)])
-    return table(rows, left=2)
-
-
-def _numbers(found: Validation) -> list[str]:
+def _numbers(validation: Validation, values: Values) -> list[str]:
     """Return lines that compare labels as numbers; [] if they are not numbers."""
-    if found.numbers is None:
+    if validation.numbers is None:
         return []
-    people = found.numbers_of_people
-    of_people = {} if people is None else people.measures
-    titles = ["as numbers", "model and people", "between people"]
-    rows = [titles if of_people else titles[:2]]
-    for name, measure in found.numbers.measures.items():
-        cells = [NUMBERS[name], with_interval(measure)]
-        if of_people:
-            cells.append(with_interval(of_people[name]) if name in of_people else "-")
-        rows.append(cells)
-    low, high = found.numbers.limits or (math.nan, math.nan)
-    limits = [f"limits of agreement: {number(low)} to {number(high)}"]
-    return table(rows) + limits
+    rows = {title: (name, "") for name, title in NUMBERS.items()}
+    lines = _compared("as numbers", rows, values, ("numbers", "numbers of people"))
+    low, high = validation.numbers.limits or (math.nan, math.nan)
+    return [*lines, f"limits of agreement: {number(low)} to {number(high)}"]
 
 
-def _labels(found: Validation) -> list[str]:
-    if found.numbers is not None and len(found.labels) > _MOST_NUMBERS:
+def _labels(validation: Validation, values: Values) -> list[str]:
+    if validation.numbers is not None and len(validation.labels) > _MOST_NUMBERS:
         return []
     rows = [["label", "people", "model", "precision", "recall", "F1"]]
-    rows += [
-        [
-            str(scores.label),
-            f"{scores.n_gold:,}",
-            f"{scores.n_predicted:,}",
-            *(with_interval(m) for m in (scores.precision, scores.recall, scores.f1)),
-        ]
-        for scores in found.accuracy.per_label
-    ]
+    for scores in validation.accuracy.per_label:
+        label, counts = str(scores.label), (scores.n_gold, scores.n_predicted)
+        shares = [values["label", name, label] for name in ("precision", "recall", "f1")]
+        rows.append([label, *(f"{n:,}" for n in counts), *shares])
     return first_rows(table(rows), MOST_ROWS + 1)
 
 
-def _agreement(found: Validation) -> list[str]:
-    model = {a.name: a for a in found.model_agreement}
-    people = {a.name: a for a in found.coder_agreement}
-    title = "mean over labels" if found.several else f"agreement, {found.scale}"
-    rows = [[title, "model and people", *(["between people"] if people else [])]]
-    for name, coefficient in COEFFICIENTS.items():
-        if name in model or name in people:
-            cells = [
-                with_interval(of[name]) if name in of else "-" for of in (model, people)
-            ]
-            rows.append([coefficient.title, *cells[: len(rows[0]) - 1]])
-    return table(rows)
+def _agreement(validation: Validation, values: Values) -> list[str]:
+    title = "mean over labels" if validation.several else f"agreement, {validation.scale}"
+    rows = {coefficient.title: (name, "") for name, coefficient in COEFFICIENTS.items()}
+    return _compared(title, rows, values)
 
 
-def _by_label(found: Validation) -> list[str]:
+def _by_label(validation: Validation, values: Values) -> list[str]:
     """Return lines with alpha for each of several labels."""
-    rows = [[COEFFICIENTS["alpha"].title, "model and people", "between people"]]
-    for of in found.label_agreement:
-        alphas = [
-            {a.name: a for a in each}.get("alpha") for each in (of.model, of.people)
-        ]
-        rows.append(
-            [str(of.label), *(with_interval(each) if each else "-" for each in alphas)]
-        )
-    if len(rows) == 1:
-        return []
-    shown = table(rows if found.coder_agreement else [row[:2] for row in rows])
-    return first_rows(shown, MOST_ROWS + 1)
+    labels = [str(agreement.label) for agreement in validation.label_agreement]
+    rows = {label: ("alpha", label) for label in labels}
+    lines = _compared(COEFFICIENTS["alpha"].title, rows, values)
+    return first_rows(lines, MOST_ROWS + 1) if labels else []
 
 
-def _pairs(found: Validation) -> list[str]:
+def _pairs(validation: Validation, rows: Sequence[MeasureRow]) -> list[str]:
     """Return lines with kappa of each pair of coders, including the model."""
-    if len(found.coders) < 3:
+    if len(validation.coders) < 3:
         return []
-    if len(found.coders) > MOST_ROWS:
-        return [f"kappa of {len(found.pairs):,} pairs of coders: see `pairs`"]
-    kappa = {(pair.first, pair.second): pair.coefficients[-1] for pair in found.pairs}
-    title = COEFFICIENTS[found.pairs[0].coefficients[-1].name].title
-    for cell in (with_interval, lambda each: number(each.value)):
-        rows = [[title, *found.coders]]
-        for first in ("model", *found.coders[:-1]):
-            pairs = [kappa.get((first, second)) for second in found.coders]
-            rows.append([first, *("" if each is None else cell(each) for each in pairs)])
-        lines = table(rows)
+    if len(validation.coders) > MOST_ROWS:
+        return [f"kappa of {len(validation.pairs):,} pairs of coders: see `pairs`"]
+    name = validation.pairs[0].coefficients[-1].name
+    kappa = {row.label: row.number for row in rows if row[:2] == ("pair", name)}
+    for cell in (with_interval, lambda validation: number(validation["value"])):
+        cells = [[COEFFICIENTS[name].title, *validation.coders]]
+        for first in ("model", *validation.coders[:-1]):
+            pairs = [kappa.get(f"{first} / {second}") for second in validation.coders]
+            cells.append(
+                [first, *("" if measure is None else cell(measure) for measure in pairs)]
+            )
+        lines = table(cells)
         if max(map(len, lines)) <= _WIDTH:
             break
     return lines
 
 
-def _confusion(found: Validation) -> list[str]:
-    names = [str(label) for label in found.labels]
-    if not names or len(names) > 8 or found.several:
+def _confusion(validation: Validation) -> list[str]:
+    names = [str(label) for label in validation.labels]
+    if not names or len(names) > 8 or validation.several:
         return []
     rows = [["model \\ people", *names]]
     rows += [
         [name, *(f"{count:,}" for count in counts)]
-        for name, counts in zip(names, found.accuracy.confusion.tolist(), strict=True)
+        for name, counts in zip(
+            names, validation.accuracy.confusion.tolist(), strict=True
+        )
     ]
     return table(rows)
 
 
-def _wrong(found: Validation, first: int) -> list[str]:
-    shown = found.wrong[:_MOST_WRONG]
-    if not shown or math.isnan(shown[0].prob):
+def _wrong(validation: Validation, first_row: int) -> list[str]:
+    wrong = validation.wrong[:_MOST_WRONG]
+    if not wrong or math.isnan(wrong[0].prob):
         return []
-    lines = [f"wrong and most sure ({len(shown)} of {len(found.wrong)})"]
+    lines = [f"wrong and most sure ({len(wrong)} of {len(validation.wrong)})"]
     rows = [
         [
-            str(each.row + first),
-            number(each.prob),
-            f"{each.label}, people: {each.truth}",
-            "" if each.text is None else " ".join(str(each.text).split()),
+            str(text.row + first_row),
+            number(text.prob),
+            f"{text.label}, people: {text.truth}",
+            "" if text.text is None else " ".join(str(text.text).split()),
         ]
-        for each in shown
+        for text in wrong
     ]
     return lines + table(rows, left=4)
 

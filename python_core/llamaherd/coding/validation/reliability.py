@@ -15,11 +15,12 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes import is_missing, read, text_of
+from llamaherd.coding.sentences import number, table
 from llamaherd.coding.statistics import cohen_kappa
 from llamaherd.coding.statistics.ratings import Ratings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import decimals, percents
+from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
@@ -117,23 +118,22 @@ class ModelComparison:
         lines = [["<ModelComparison: of models' labels>"]]
         tables = self.confusion
         if tables is not None:
-            lines.append(_right_lines(tables))
+            lines.append(_right_table(tables))
         if self.reliability is not None:
             lines += _reliability_lines(self.reliability)
         if tables is not None:
-            named = [(name, "people", own) for name, own in tables.vs_gold.items()]
-            named += [(*_two(name), own) for name, own in tables.pairwise.items()]
-            lines += [_table_lines(own, tables.levels, a, b) for a, b, own in named]
+            named = {f"{m} \\ people": counts for m, counts in tables.vs_gold.items()}
+            named |= {n.replace(" vs ", " \\ "): t for n, t in tables.pairwise.items()}
+            lines += [_counts_table(t, tables.levels, n) for n, t in named.items()]
         return "\n\n".join("\n".join(part) for part in lines if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Wide:
-    """Labels as indices of k levels, -1 if missing: m models, n texts."""
+    """Labels as indices of k levels, -1 if missing: a row for each model, n texts."""
 
-    models: list[str]
+    models: dict[str, Integers]
     samples: list[Hashable]
-    labels: Integers  # int64[m, n]
     truth: Integers | None  # int64[n]
     levels: tuple[Hashable, ...]
 
@@ -170,9 +170,8 @@ def compute_confusion_matrices(
     """
     columns = (sample_col, model_col, label_col)
     wide = _wide(annotations, columns, gold, truth_col, label_levels)
-    models, k = dict(zip(wide.models, wide.labels, strict=True)), len(wide.levels)
-    truth = wide.truth
-    pairs = combinations(wide.models, 2) if checks.flag("pairwise", pairwise) else ()
+    models, truth, k = wide.models, wide.truth, len(wide.levels)
+    pairs = combinations(models, 2) if checks.flag("pairwise", pairwise) else ()
     return ConfusionTables(
         levels=wide.levels,
         vs_gold={}
@@ -209,11 +208,9 @@ def intercoder_reliability(
     wide = _wide(
         annotations, (sample_col, model_col, label_col), None, None, label_levels
     )
-    pairs = (
-        [] if method == "krippendorff" else list(combinations(range(len(wide.models)), 2))
-    )
+    pairs = () if method == "krippendorff" else combinations(wide.models, 2)
     return Reliability(
-        cohen=tuple(_pair(wide, i, j) for i, j in pairs),
+        cohen=tuple(_pair(wide, a, b) for a, b in pairs),
         krippendorff=None if method == "cohen" else _alpha(wide),
     )
 
@@ -240,32 +237,28 @@ def _wide(
             columns, ("sample_col", "model_col", "label_col"), strict=True
         )
     )
-    samples, models = list(dict.fromkeys(sample)), list(dict.fromkeys(map(str, model)))
+    samples = list(dict.fromkeys(sample))
     truth = _truth(annotations, gold, truth_col, sample, samples)
     reading = read([label, truth or []], () if levels is None else levels)
-    known = _levels(
-        None if levels is None else reading.names,
-        [code for column in reading.columns for code in column],
-    )
-    at_sample = {name: i for i, name in enumerate(samples)}
-    at_model = {name: i for i, name in enumerate(models)}
+    codes, right = reading.columns
+    known = _levels(None if levels is None else reading.names, [*codes, *right])
     index = {code: i for i, code in enumerate(known)}
-    labels = np.full((len(models), len(samples)), -1)
-    seen = set()
-    for s, m, code in zip(sample, model, reading.columns[0], strict=True):
-        cell = at_model[str(m)], at_sample[s]
-        if cell in seen:
+    by_model: dict[str, dict[Any, int]] = {}
+    for s, m, code in zip(sample, map(str, model), codes, strict=True):
+        if s in by_model.setdefault(m, {}):
             raise ArgumentError(
                 f"has two labels of the text {s!r} by {m!r}", argument="annotations"
             )
-        seen.add(cell)
-        labels[cell] = index.get(code, -1)
-    right = np.array([index.get(code, -1) for code in reading.columns[1]], dtype=int)
+        by_model[m][s] = index.get(code, -1)
     return _Wide(
-        models=models,
+        models={
+            m: np.array([labels_by_text.get(s, -1) for s in samples], dtype=int)
+            for m, labels_by_text in by_model.items()
+        },
         samples=samples,
-        labels=labels,
-        truth=None if truth is None else right,
+        truth=None
+        if truth is None
+        else np.array([index.get(code, -1) for code in right], dtype=int),
         levels=known,
     )
 
@@ -288,8 +281,8 @@ def _truth(
         for s, code in zip(sample, gold, strict=True):
             if text_of(first.get(s)) in {None, ""}:
                 first[s] = code
-        found = [first[s] for s in samples]
-        return found if any(code is not None for code in found) else None
+        labels = [first[s] for s in samples]
+        return labels if any(code is not None for code in labels) else None
     if isinstance(gold, Mapping):
         return [None if is_missing(gold.get(s)) else gold.get(s) for s in samples]
     if len(gold) != len(samples):
@@ -303,10 +296,10 @@ def _truth(
 
 
 def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hashable, ...]:
-    found = [code for code in dict.fromkeys(codes) if code is not None]
+    labels = [code for code in dict.fromkeys(codes) if code is not None]
     if levels is None:
-        return tuple(found)
-    other = [code for code in found if code not in set(levels)]
+        return tuple(labels)
+    other = [code for code in labels if code not in set(levels)]
     if other:
         raise ArgumentError(
             f"must have all labels: {other[:6]} are missing", argument="label_levels"
@@ -320,20 +313,22 @@ def _table(rows: Integers, columns: Integers, k: int) -> Integers:
     return np.asarray(counts.reshape(k, k))
 
 
-def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
-    pair = wide.labels[[i, j]]
-    found = cohen_kappa(*np.where(pair < 0, math.nan, pair))
+def _pair(wide: _Wide, first: str, second: str) -> PairKappa:
+    pair = np.array([wide.models[first], wide.models[second]])
+    kappa = cohen_kappa(*np.where(pair < 0, math.nan, pair))
     return PairKappa(
-        model_a=wide.models[i],
-        model_b=wide.models[j],
-        kappa=found.value,
-        observed=found.observed,
-        expected=found.expected,
+        model_a=first,
+        model_b=second,
+        kappa=kappa.value,
+        observed=kappa.observed,
+        expected=kappa.expected,
     )
 
 
 def _alpha(wide: _Wide) -> NominalAlpha:
-    counts = Ratings(indices=wide.labels, values=wide.levels).counts
+    shape = len(wide.models), len(wide.samples)
+    indices = np.array([*wide.models.values()], dtype=int).reshape(shape)
+    counts = Ratings(indices=indices, values=wide.levels).counts
     sizes, total = counts.sum(axis=1), counts.sum()
     paired = sizes >= 2
     n = sizes[paired]
@@ -384,57 +379,39 @@ def compare_models(
     return ModelComparison(confusion=confusion, reliability=reliability)
 
 
-def _two(name: str) -> tuple[str, str]:
-    first, _, second = name.partition(" vs ")
-    return first, second
-
-
-def _right_lines(found: ConfusionTables) -> list[str]:
-    wide = max(map(len, found.vs_gold), default=0)
-    lines = []
-    for name, own in found.vs_gold.items():
-        equal = percents(own.trace() / max(own.sum(), 1))
-        lines.append(f"  {name:{wide}}  {equal:>6} of {own.sum():,}")
-    return ["labels that equal the codes of people:", *lines] if lines else []
-
-
-def _reliability_lines(found: Reliability) -> list[list[str]]:
-    pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
-    wide = max(map(len, pairs), default=0)
-    lines = [
-        f"  {pair:{wide}}  Cohen's kappa {shown_number(own.kappa, 2)}, "
-        f"alike {percents(own.observed)}"
-        for pair, own in zip(pairs, found.cohen, strict=True)
+def _right_table(tables: ConfusionTables) -> list[str]:
+    """Return the share of labels that equal the codes of people, by model."""
+    rows = [
+        [
+            f"  {name}",
+            percents(counts.trace() / max(counts.sum(), 1)),
+            f"of {counts.sum():,}",
+        ]
+        for name, counts in tables.vs_gold.items()
     ]
-    parts_of = [["between models:", *lines]] if lines else []
-    alpha = found.krippendorff
-    if alpha is not None:
-        number = shown_number(alpha.alpha, 2)
-        parts_of.append([f"Krippendorff's alpha of all models: {number}"])
-    return parts_of
+    return ["labels that equal the codes of people:", *table(rows)] if rows else []
 
 
-def _table_lines(
-    own: Any,  # noqa: ANN401 - counts
-    levels: Sequence[object],
-    rows: str,
-    columns: str,
-) -> list[str]:
-    """Return a table of few labels; `rows` and `columns` name who gave the labels."""
+def _reliability_lines(reliability: Reliability) -> list[list[str]]:
+    rows = [
+        [
+            f"  {pair.model_a} and {pair.model_b}",
+            f"Cohen's kappa {number(pair.kappa, missing='NA')},",
+            f"alike {percents(pair.observed)}",
+        ]
+        for pair in reliability.cohen
+    ]
+    parts = [["between models:", *table(rows)]] if rows else []
+    if reliability.krippendorff is not None:
+        alpha = number(reliability.krippendorff.alpha, missing="NA")
+        parts.append([f"Krippendorff's alpha of all models: {alpha}"])
+    return parts
+
+
+def _counts_table(counts: Integers, levels: Sequence[object], title: str) -> list[str]:
+    """Return a table of few labels; its title names who gave the rows and columns."""
     if len(levels) > _MOST_LABELS:
         return []
     names = [str(level) for level in levels]
-    cells = [[f"{rows} \\ {columns}", *names]]
-    cells += [
-        [name, *map(str, row)] for name, row in zip(names, own.tolist(), strict=True)
-    ]
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])]).rstrip()
-        for row in cells
-    ]
-
-
-def shown_number(number: float, digits: int) -> str:
-    """Return a number as text, "NA" for NaN."""
-    return "NA" if math.isnan(number) else decimals(number, digits)
+    named_rows = zip(names, counts.tolist(), strict=True)
+    return table([[title, *names], *([name, *map(str, row)] for name, row in named_rows)])

@@ -106,27 +106,27 @@ def read_spans(
     """
     checks.choice("format", format, FORMATS)
     paths = checks.paths("path", path)
-    found = [each for one in paths for each in marked_texts(one, format, text)]
-    if not found:
+    marked = [row for one in paths for row in marked_texts(one, format, text)]
+    if not marked:
         raise ArgumentError("has no texts", argument="path", code="empty")
-    return span_codes(found)
+    return span_codes(marked)
 
 
 def span_codes(marked: Iterable[MarkedText]) -> SpanCodes:
     """Collect texts with passages by coder."""
     coders: dict[str, Texts] = {}
     ids: dict[str, str] = {}
-    for each in marked:
-        own = coders.setdefault(each.coder, {})
-        if own.get(each.text, each.units) != each.units:
+    for text in marked:
+        texts = coders.setdefault(text.coder, {})
+        if texts.get(text.text, text.units) != text.units:
             raise ArgumentError(
-                f"the coder {each.coder!r} has two codings of the text {each.id!r}",
+                f"the coder {text.coder!r} has two codings of the text {text.id!r}",
                 argument="path",
                 code="duplicate",
                 form="{problem}",
             )
-        own[each.text] = each.units
-        ids.setdefault(each.text, each.id)
+        texts[text.text] = text.units
+        ids.setdefault(text.text, text.id)
     return SpanCodes(coders, ids)
 
 
@@ -242,17 +242,17 @@ class _SpanMeasures:
         self.measures: dict[tuple[str, str, str], Measure] = {}
         self._labels, self._level = labels, level
 
-    def compare(self, part: str, given: Texts, true: Texts) -> None:
+    def compare(self, part: str, of_model: Texts, true: Texts) -> None:
         """Compute precision, recall and F1 on the texts that both sides coded."""
-        texts = [text for text in true if text in given]
+        texts = [text for text in true if text in of_model]
         for label in self._labels if texts else ():
             counts = matches(
-                [_only(given[text], label) for text in texts],
+                [_only(of_model[text], label) for text in texts],
                 [_only(true[text], label) for text in texts],
             )
-            for name, found in f1_of(counts).items():
+            for name, statistic in f1_of(counts).items():
                 if not label or name.endswith("f1"):
-                    self._add((part, name, label), found, len(texts))
+                    self._add((part, name, label), statistic, len(texts))
 
     def agree(self, part: str, coders: Sequence[Texts]) -> None:
         """Compute alpha on the texts that all coders coded."""
@@ -263,9 +263,9 @@ class _SpanMeasures:
             found = Unitizing(each, lengths, [label] if label else None).statistic()
             self._add((part, "unitizing alpha", label), found, len(texts))
 
-    def _add(self, key: tuple[str, str, str], found: UnitStatistic, n: int) -> None:
-        low, high = found.limits(self._level)
-        self.measures[key] = Measure(value=found.value, low=low, high=high, n=n)
+    def _add(self, key: tuple[str, str, str], statistic: UnitStatistic, n: int) -> None:
+        low, high = statistic.limits(self._level)
+        self.measures[key] = Measure(value=statistic.value, low=low, high=high, n=n)
 
 
 def _only(units: Sequence[Unit], label: str) -> list[Unit]:
@@ -292,13 +292,13 @@ def _of_model(coded: object) -> Texts:
 
 def texts_of_labels(texts: Sequence[str | None], labels: Sequence[str | None]) -> Texts:
     """Return passages by text from labels of coded texts; failed texts are left out."""
-    found: Texts = {}
+    passages: Texts = {}
     for text, label in zip(texts, labels, strict=True):
         if text is None or label is None:
             continue
         spans = json.loads(label)[SPANS]
-        found[text] = tuple(Unit(s["start"], s["end"], s["label"]) for s in spans)
-    return found
+        passages[text] = tuple(Unit(s["start"], s["end"], s["label"]) for s in spans)
+    return passages
 
 
 def _notes(model: Texts, gold: SpanCodes) -> list[str]:

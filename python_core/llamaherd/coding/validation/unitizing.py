@@ -42,11 +42,13 @@ class Matches:
     found: Integers
 
 
-def matches(given: Sequence[Sequence[Unit]], true: Sequence[Sequence[Unit]]) -> Matches:
+def matches(
+    evaluated: Sequence[Sequence[Unit]], true: Sequence[Sequence[Unit]]
+) -> Matches:
     """Count matching passages of n texts; equal passages in a text are counted once."""
     rows = []
-    for own, other in zip(given, true, strict=True):
-        a, b = sorted(set(own)), sorted(set(other))
+    for first, second in zip(evaluated, true, strict=True):
+        a, b = sorted(set(first)), sorted(set(second))
         rows.append(
             (len(a), len(b), len(set(a) & set(b)), _touched(a, b), _touched(b, a))
         )
@@ -151,8 +153,8 @@ class Unitizing:
         observed = expected = 0.0
         for part in self._parts:
             observed += float(part.observed[texts].sum()) / (m * (m - 1) * length**2)
-            each = [units.placed(texts, begins) for units in part.units]
-            expected += _expected(each, length)
+            placed = [units.placed(texts, begins) for units in part.units]
+            expected += _expected(placed, length)
         return 1 - observed / expected if expected > 0 else float("nan")
 
     def statistic(self) -> UnitStatistic:
@@ -209,10 +211,10 @@ class _Part:
         label: str,
     ) -> _Part:
         """Collect the units of a label and compare them."""
-        each = [[_joined(text, label) for text in texts] for texts in coders]
-        rows = list(zip(*each, strict=True))
+        units = [[_joined(text, label) for text in texts] for texts in coders]
+        rows = list(zip(*units, strict=True))
         observed = [_observed(row, n) for row, n in zip(rows, lengths, strict=True)]
-        return cls(np.array(observed), tuple(map(_listed, each)))
+        return cls(np.array(observed), tuple(map(_listed, units)))
 
 
 def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
@@ -222,13 +224,13 @@ def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
     return _Units(starts, sizes, first)
 
 
-def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
+def _expected(placed: Sequence[tuple[Integers, Integers]], length: int) -> float:
     """Return the disagreement expected by chance."""
-    size = np.concatenate([sizes for _, sizes in each]).astype(float)
+    size = np.concatenate([sizes for _, sizes in placed]).astype(float)
     gaps = np.concatenate(
         [
             np.append(starts, length) - np.insert(starts + sizes, 0, 0)
-            for starts, sizes in each
+            for starts, sizes in placed
         ]
     )
     gaps = np.sort(gaps[gaps > 0]).astype(float)
@@ -238,7 +240,7 @@ def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
     sum_gaps = np.append(np.cumsum(gaps[::-1])[::-1], 0.0)[first]
     room = sum_gaps - n_gaps * (size - 1)
     among = (len(size) - 1) / 3 * (2 * size**3 - 3 * size**2 + size)
-    places = len(each) * length
+    places = len(placed) * length
     pairs = places * (places - 1) - float((size * (size - 1)).sum())
     total = float((among + size**2 * room).sum())
     return 2 / length * total / pairs if pairs > 0 else 0.0
@@ -246,13 +248,13 @@ def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
 
 def _joined(units: Iterable[Unit], label: str) -> list[tuple[int, int]]:
     """Return begin and length of the units with a label; overlapping units are merged."""
-    made: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for start, end, _ in sorted(unit for unit in units if unit.label == label):
-        if made and start < made[-1][1]:
-            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            made.append((start, end))
-    return [(start, end - start) for start, end in made]
+            joined.append((start, end))
+    return [(start, end - start) for start, end in joined]
 
 
 def _gaps(units: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
@@ -262,13 +264,13 @@ def _gaps(units: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]
     return [(a, b - a) for a, b in zip(ends, begins, strict=True) if b > a]
 
 
-def _observed(each: Sequence[Sequence[tuple[int, int]]], length: int) -> float:
+def _observed(coders: Sequence[Sequence[tuple[int, int]]], length: int) -> float:
     """Return the sum of squared differences between all pairs of coders in a text."""
     total = 0.0
-    for i, own in enumerate(each):
-        for j, other in enumerate(each):
+    for i, first in enumerate(coders):
+        for j, second in enumerate(coders):
             if i != j:
-                total += _differences(own, other, _gaps(other, length))
+                total += _differences(first, second, _gaps(second, length))
     return total
 
 

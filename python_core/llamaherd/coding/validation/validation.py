@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.record import plain
-from llamaherd.coding.statistics import Agreement, Measure, for_people
+from llamaherd.coding.statistics import for_people
+from llamaherd.coding.validation.measures import measures_of
 from llamaherd.coding.validation.page import page_of
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.codes import Code
-    from llamaherd.coding.statistics import Accuracy, CalibrationError, CoverageCurve
+    from llamaherd.coding.statistics import (
+        Accuracy,
+        Agreement,
+        CalibrationError,
+        CoverageCurve,
+        Measure,
+    )
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Floats, Scale
     from llamaherd.coding.validation.agreement import (
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
-_MACRO = ("balanced_accuracy", "macro_precision", "macro_recall", "macro_f1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +137,7 @@ class Validation:
         """All coefficients of agreement, including the coefficients of each label."""
         if self.several:
             of = self.label_agreement
-            return tuple(a for each in of for a in (*each.model, *each.people))
+            return tuple(a for label in of for a in (*label.model, *label.people))
         return (*self.model_agreement, *self.coder_agreement)
 
     def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
@@ -159,10 +166,13 @@ class Validation:
 
     def rows(self) -> list[Row]:
         """Return all numbers as a long table with the columns `COLUMNS`."""
-        return [
-            (part, measure, str(label), found.value, found.low, found.high, _n(found))
-            for part, measure, label, found in (*_of_labels(self), *_of_rest(self))
-        ]
+        rows = []
+        for part, name, label, _, measure in measures_of(self.to_dict()):
+            numbers = [measure.get(key) for key in ("value", "low", "high")]
+            value, low, high = (math.nan if x is None else x for x in numbers)
+            n = measure["n_units"] if "n_units" in measure else measure["n"]
+            rows.append((part, name, label, value, low, high, n))
+        return rows
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a long data frame: part, measure, label, value, low, high, n.
@@ -181,44 +191,3 @@ class Validation:
 
     def __repr__(self) -> str:
         return page_of(self)
-
-
-def _n(found: Measure | Agreement) -> int:
-    return found.n_units if isinstance(found, Agreement) else found.n
-
-
-def _of_labels(found: Validation) -> Iterator[tuple[str, str, object, Any]]:
-    """Yield part, measure, label and numbers of accuracy, and of agreement."""
-    of = found.accuracy
-    for name in ("accuracy", *_MACRO):
-        yield "accuracy", name, "", getattr(of, name)
-    most = "" if of.majority_label is None else of.majority_label
-    yield "baseline", "majority", most, of.majority_accuracy
-    for scores in of.per_label:
-        for name in ("precision", "recall", "f1"):
-            yield "label", name, scores.label, getattr(scores, name)
-    agreements = [("", found.model_agreement, found.coder_agreement)]
-    agreements += [(str(by.label), by.model, by.people) for by in found.label_agreement]
-    for label, model, people in agreements:
-        for part, own in (("model and people", model), ("between people", people)):
-            for each in own:
-                yield part, each.name, label, each
-    for pair in found.pairs:
-        for each in pair.coefficients:
-            yield "pair", each.name, f"{pair.first} / {pair.second}", each
-
-
-def _of_rest(found: Validation) -> Iterator[tuple[str, str, object, Any]]:
-    """Yield rows of numbers, of the ceiling and of calibration, as `_of_labels` does."""
-    numbers = {"numbers": found.numbers, "numbers of people": found.numbers_of_people}
-    for part, of in numbers.items():
-        for name, measure in ({} if of is None else of.measures).items():
-            yield part, name, "", measure
-    for name in ("people", "model", "difference") if found.ceiling is not None else ():
-        yield "ceiling", name, "", getattr(found.ceiling, name)
-    if found.brier is not None:
-        yield "calibration", "brier", "", found.brier
-    if found.calibration is not None:
-        for name in ("ece", "overconfidence"):
-            value, n = getattr(found.calibration, name), found.calibration.n
-            yield "calibration", name, "", Measure(value=value, n=n)

@@ -52,6 +52,13 @@ def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) 
     return first, second, np.array([each.prob for each in drawn.results])
 
 
+@pytest.mark.parametrize("n_won", [0, 2, 4])
+def test_sure_results_of_a_cycle_have_finite_strengths(n_won: int) -> None:
+    first = np.arange(8)
+    won = (first >= 8 - n_won).astype(float)
+    assert np.isfinite(fit_strengths(first, np.roll(first, -1), won, 8).strengths).all()
+
+
 def of_pairs(first: Any, second: Any, n: int) -> Floats:
     """Return covariates of a logistic regression without the first object."""
     x = np.zeros((len(first), n))

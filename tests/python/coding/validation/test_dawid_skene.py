@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.coding.validation.dawid_skene import fitted
@@ -24,7 +25,7 @@ def codes(n: int = N, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     return out, truth
 
 
-def plain(given: np.ndarray, n_steps: int, *, one_coin: bool) -> list[list[float]]:
+def plain(given: np.ndarray, n_steps: int) -> list[list[float]]:
     """Compute the algorithm as published: with loops over texts, coders and labels."""
     n_coders, n = given.shape
     z = []
@@ -41,11 +42,6 @@ def plain(given: np.ndarray, n_steps: int, *, one_coin: bool) -> list[list[float
                 for c in range(NAMES):
                     hits = sum(z[i][k] for i in there if given[j, i] == c)
                     pi[j][k][c] = hits / total
-            if one_coin:
-                p = sum(z[i][given[j, i]] for i in there) / len(there)
-                for k in range(NAMES):
-                    for c in range(NAMES):
-                        pi[j][k][c] = p if k == c else (1 - p) / (NAMES - 1)
         for i in range(n):
             joint = [
                 prior[k]
@@ -58,30 +54,31 @@ def plain(given: np.ndarray, n_steps: int, *, one_coin: bool) -> list[list[float
     return z
 
 
-@pytest.mark.parametrize("one_coin", [False, True])
-def test_labels_are_those_of_the_algorithm_in_loops(one_coin: bool) -> None:
+def test_labels_are_those_of_the_algorithm_in_loops() -> None:
     given, _ = codes()
-    found = fitted(
-        given, NAMES, one_coin=one_coin, smoothing=0.0, n_steps=12, tolerance=-1.0
-    )
+    found = fitted(given, NAMES, smoothing=0.0, n_steps=12, tolerance=-1.0)
     assert found.n_steps == 12
-    assert found.posteriors == pytest.approx(
-        np.array(plain(given, 12, one_coin=one_coin)), abs=1e-9
-    )
+    assert found.posteriors == pytest.approx(np.array(plain(given, 12)), abs=1e-9)
 
 
-@pytest.mark.parametrize("one_coin", [False, True])
-def test_the_likelihood_grows_and_errors_are_found(one_coin: bool) -> None:
+def test_the_likelihood_grows_and_errors_are_found() -> None:
     given, truth = codes(600)
     by_steps = [
-        fitted(given, NAMES, one_coin=one_coin, smoothing=0.0, n_steps=n, tolerance=-1.0)
+        fitted(given, NAMES, smoothing=0.0, n_steps=n, tolerance=-1.0)
         for n in (1, 2, 5, 20)
     ]
     values = [each.log_likelihood for each in by_steps]
     assert values == sorted(values)
-    found = fitted(given, NAMES, one_coin=one_coin)
+    found = fitted(given, NAMES)
     right = np.einsum("k,jkk->j", found.prior, found.errors)
     assert right == pytest.approx(RIGHT, abs=0.08)
     votes = np.array([np.bincount(c[c >= 0], minlength=NAMES).argmax() for c in given.T])
     by_model = found.posteriors.argmax(axis=1)
     assert (by_model == truth).mean() >= (votes == truth).mean()
+
+
+def test_the_model_with_one_error_rate_per_coder_is_gone() -> None:
+    with pytest.raises(
+        lh.ArgumentTypeError, match="one_coin was removed: each coder has"
+    ):
+        lh.dawid_skene(None, one_coin=True)  # type: ignore[arg-type,call-arg]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.intervals import share_limits
+from llamaherd.coding.validation.measures import measures_of
 from same_results import same_results
 
 NAMES = ("positive", "neutral", "negative")
@@ -121,6 +122,19 @@ def test_all_of_it() -> None:
     assert first.text == f"text {first.row}"
     assert coded.labels[first.row] == first.label != first.truth
     assert any("decided by the first coder" in told for told in found.warnings)
+
+
+def test_each_measure_has_a_place_and_a_title_of_its_own() -> None:
+    coded, truth, _ = study()
+    codes = {"ann": people(truth, range(600), 0.1), "ben": people(truth, range(600), 0.2)}
+    found = lh.validate(coded, codes)
+    rows = list(measures_of(found.to_dict()))
+    assert [row[:3] for row in rows] == [row[:3] for row in found.rows()]
+    assert len({row[:3] for row in rows}) == len(rows)
+    titles = [(row.part, row.title) for row in rows if row.title]
+    assert len(set(titles)) == len(titles)
+    assert ("calibration", "Brier score") in titles
+    assert all(not row.title for row in rows if row.part in ("label", "pair"))
 
 
 def test_weights_make_the_numbers_those_of_all_texts() -> None:
