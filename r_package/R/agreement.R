@@ -80,16 +80,16 @@ agreement <- function(
   n_bootstrap = NULL,
   seed = NULL
 ) {
-  given <- list(...)
+  codes <- list(...)
   known <- list()
-  if (length(given) == 1 && inherits(given[[1]], "llamaherd_gold")) {
-    gold <- given[[1]]
-    given <- list(new_frame(comparable_codes(gold), length(gold$ids)))
+  if (length(codes) == 1 && inherits(codes[[1]], "llamaherd_gold")) {
+    gold <- codes[[1]]
+    codes <- list(new_frame(comparable_codes(gold), length(gold$ids)))
     scale <- scale %||% gold$design$scale
     weights <- weights %||% (1 / gold$probs)
     known <- if (!isTRUE(gold$design$several)) list(as_py_list(gold$names))
   }
-  coders <- coder_columns(given)
+  coders <- coder_columns(codes)
   scale <- check_scale(scale, coders)
   options <- list(
     scale = scale,

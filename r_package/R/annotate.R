@@ -112,12 +112,12 @@ code_data <- function(data, text, quosure, codebook, context, env) {
   roles <- py_call("annotate_roles", as_python(codebook), options)
   roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
   names <- new_names(roles, env$columns, names(data))
-  made <- function(found) {
-    found <- with_invalid_texts(found, texts$bad)
+  frame_of <- function(answers) {
+    answers <- with_invalid_texts(answers, texts$bad)
     # The class of the data frame may refuse the columns.
     keeping(
-      coded_frame(plain_texts(texts), texts, codebook, names, found),
-      coded_frame(data, texts, codebook, names, found)
+      coded_frame(plain_texts(texts), texts, codebook, names, answers),
+      coded_frame(data, texts, codebook, names, answers)
     )
   }
   journal <- NULL
@@ -128,7 +128,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
       run_in_slices(
         py_call("annotate_start", object, texts$values, as_python(codebook), options),
         bar = bar,
-        made = made,
+        made = frame_of,
         begun = function(started) {
           journal <<- r_path(started[["journal"]])
           if (isTRUE(options$journal) && display$verbosity >= 0) {
@@ -137,7 +137,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
         }
       )
     )
-    result <- made(run$value)
+    result <- frame_of(run$value)
     if (run$interrupted) {
       n_done <- sum(!is.na(run$value$labels))
       message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
@@ -146,8 +146,8 @@ code_data <- function(data, text, quosure, codebook, context, env) {
   })
   keeping(result, {
     document_coding(result)
-    found <- with_invalid_texts(run$value, texts$bad)
-    report_coding(result, found, options$on_error, display$verbosity)
+    answers <- with_invalid_texts(run$value, texts$bad)
+    report_coding(result, answers, options$on_error, display$verbosity)
   })
   result
 }
@@ -160,26 +160,26 @@ inform_notes <- function(notes) {
 }
 
 # Gives one warning for all failed texts, or the error for on_error = "stop".
-report_coding <- function(result, found, on_error, verbosity) {
+report_coding <- function(result, answers, on_error, verbosity) {
   if (verbosity >= 2) {
     cli::cli_inform("{format(attr(result, 'llamaherd')$stats)}")
   }
   if (verbosity >= 0) {
-    inform_notes(found$notes)
+    inform_notes(answers$notes)
   }
-  errors <- found$errors
+  errors <- answers$errors
   failed <- which(!is.na(errors))
   if (length(failed) == 0) {
     return(invisible())
   }
-  ended <- found$error_codes[failed] %in% "cancelled"
+  ended <- answers$error_codes[failed] %in% "cancelled"
   first <- c(failed[!ended], failed)[[1]]
   if (on_error == "stop") {
     abort("Row {first} failed: {errors[[first]]}", "generation", results = result)
   }
   if (verbosity >= 0) {
-    shown <- utils::head(c(failed[!ended], failed[ended]), 3)
-    bullets <- escape_cli(sprintf("row %d: %s", shown, errors[shown]))
+    rows <- utils::head(c(failed[!ended], failed[ended]), 3)
+    bullets <- escape_cli(sprintf("row %d: %s", rows, errors[rows]))
     warn(
       c(
         "{length(failed)} of {nrow(result)} text{?s} {cli::qty(length(failed))}{?was/were} not

@@ -62,11 +62,11 @@ warn_invalid <- function(bad, n) {
 }
 
 # Adds the errors of invalid texts, which Python got as missing texts, to Python's results.
-with_invalid_texts <- function(found, bad) {
-  found$errors[bad] <- invalid_text
-  found$error_codes[bad] <- "invalid_text"
-  found$columns[[length(found$columns)]][bad] <- invalid_text
-  found
+with_invalid_texts <- function(answers, bad) {
+  answers$errors[bad] <- invalid_text
+  answers$error_codes[bad] <- "invalid_text"
+  answers$columns[[length(answers$columns)]][bad] <- invalid_text
+  answers
 }
 
 # Returns a data frame of the texts only; without columns if the texts are not a column.

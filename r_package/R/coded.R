@@ -240,10 +240,10 @@ print.llamaherd_coded <- function(
   counts <- ""
   if (length(label) == 1 && is.factor(x[[label]])) {
     shares <- table(x[[label]])
-    shown <- utils::head(shares[shares > 0], 6)
+    largest <- utils::head(shares[shares > 0], 6)
     none <- names(utils::head(shares[shares == 0], 6))
-    if (length(shown) > 0) {
-      counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
+    if (length(largest) > 0) {
+      counts <- paste0(": ", paste(names(largest), largest, collapse = ", "))
       counts <- c(counts, if (length(none) > 0) paste0("; none: ", toString(none)))
     }
   }

@@ -39,8 +39,8 @@ prob_columns <- function(data) {
   if (!is.null(known) && all(known %in% names(data))) {
     return(unlist(known))
   }
-  found <- names(data)[startsWith(names(data), "p_") & nchar(names(data)) > 2L]
-  rlang::set_names(found, substring(found, 3L))
+  probs <- names(data)[startsWith(names(data), "p_") & nchar(names(data)) > 2L]
+  rlang::set_names(probs, substring(probs, 3L))
 }
 
 # Returns the columns of the probabilities of all labels of coded texts, as a list; NULL if a column
@@ -130,17 +130,17 @@ columns_named <- function(quo, data, arg) {
   if (is.null(expr)) {
     return(NULL)
   }
-  found <- unquoted_columns(quo, data)
-  if (is.null(found)) {
-    found <- rlang::try_fetch(
+  columns <- unquoted_columns(quo, data)
+  if (is.null(columns)) {
+    columns <- rlang::try_fetch(
       rlang::eval_tidy(quo),
       error = \(cnd) selected(quo, data) %||% rlang::as_label(expr)
     )
   }
-  if (!is.null(found) && !(is.character(found) && all(found %in% names(data)))) {
-    abort_column(arg, setdiff(found, names(data)), data)
+  if (!is.null(columns) && !(is.character(columns) && all(columns %in% names(data)))) {
+    abort_column(arg, setdiff(columns, names(data)), data)
   }
-  unname(found)
+  unname(columns)
 }
 
 # Returns the names of columns that a selection such as starts_with("p_") selects; NULL without
@@ -259,9 +259,9 @@ spans_hint <- function(data) {
 
 # Lists the names of the first ten columns, and the number of the other columns.
 listed_columns <- function(data) {
-  shown <- utils::head(names(data), 10)
-  n_more <- length(data) - length(shown)
-  toString(c(shown, if (n_more > 0) sprintf("and %d more", n_more)))
+  first <- utils::head(names(data), 10)
+  n_more <- length(data) - length(first)
+  toString(c(first, if (n_more > 0) sprintf("and %d more", n_more)))
 }
 
 # Returns the hint for a string that is not the name of a column.
@@ -275,11 +275,11 @@ column_hint <- function(x, data) {
 }
 
 one_column <- function(quo, data, arg) {
-  found <- columns_named(quo, data, arg)
-  if (length(found) > 1) {
-    abort_argument(arg, "one column", found)
+  columns <- columns_named(quo, data, arg)
+  if (length(columns) > 1) {
+    abort_argument(arg, "one column", columns)
   }
-  found
+  columns
 }
 
 # Requires the name of a column, or one number per row.

@@ -29,11 +29,11 @@ part_of_coded <- function(part, coded) {
 data_table_part <- function(part, x, before) {
   coding <- attr(x, "llamaherd")
   changed <- !identical(before, lapply(coding$needs, \(name) x[[name]]))
-  for (each in list(if (changed) x, part)) {
-    if (data.table::is.data.table(each)) {
-      is_it <- !changed && all(coding$needs %in% names(each))
-      is_it <- is_it && length(uncoded_rows(each, coding, before)) == 0
-      set_coding(each, if (is_it) coding)
+  for (frame in list(if (changed) x, part)) {
+    if (data.table::is.data.table(frame)) {
+      is_it <- !changed && all(coding$needs %in% names(frame))
+      is_it <- is_it && length(uncoded_rows(frame, coding, before)) == 0
+      set_coding(frame, if (is_it) coding)
     }
   }
   # A value of `[` is always visible; as for a data.table, the value of `:=` should not be printed.
@@ -46,8 +46,10 @@ data_table_part <- function(part, x, before) {
 # Returns TRUE if a weak reference is to the pointer that each data.table has of its own. A new
 # table may have the address of a table that is gone.
 is_table_of <- function(x, ref) {
-  own <- attr(x, ".internal.selfref")
-  !is.null(ref) && !is.null(own) && rlang::is_reference(rlang::wref_key(ref), own)
+  reference <- attr(x, ".internal.selfref")
+  !is.null(ref) &&
+    !is.null(reference) &&
+    rlang::is_reference(rlang::wref_key(ref), reference)
 }
 
 # Sets the record of a data.table in place: R's replacement functions would create a copy of the
@@ -136,16 +138,16 @@ merge.llamaherd_coded <- function(x, y, ...) {
 #' @exportS3Method dplyr::dplyr_reconstruct
 dplyr_reconstruct.llamaherd_coded <- function(data, template) {
   plain <- if (inherits(data, "llamaherd_coded")) without_coding(data) else data
-  made <- dplyr::dplyr_reconstruct(plain, without_coding(template))
-  kept_coding(made, template)
+  rebuilt <- dplyr::dplyr_reconstruct(plain, without_coding(template))
+  kept_coding(rebuilt, template)
 }
 
 # Also called by functions of tibble and tidyr that add rows.
 #' @exportS3Method vctrs::vec_restore
 vec_restore.llamaherd_coded <- function(x, to, ...) {
   plain <- without_coding(to)
-  made <- vctrs::vec_restore(x, plain)
-  kept_coding(made, to, warns = nrow(to) > 0) # `to` has no rows while rows are bound
+  restored <- vctrs::vec_restore(x, plain)
+  kept_coding(restored, to, warns = nrow(to) > 0) # `to` has no rows while rows are bound
 }
 
 # Verbs that keep rows but would lose the class, by package. They operate on the plain data frame.

@@ -129,18 +129,18 @@ compare_codebooks <- function(
   check_given(data)
   check_given(candidates)
   tried <- check_candidates(candidates, context)
-  given <- gold_given(gold)
+  codes <- gold_given(gold)
   text <- if (!is.null(data)) {
     data <- check_data(data)
     one_column(rlang::enquo(text), data, "text")
   }
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
-  found <- call_python(
+  comparison <- call_python(
     "compare_codebooks",
     list(
       data = if (!is.null(data)) frame_for_python(data, names(data)[is_sent(data)]),
       candidates = tried,
-      gold = given,
+      gold = codes,
       context = if (!is.null(context)) as_python(context),
       text = text,
       measure = py_value(measure),
@@ -152,17 +152,17 @@ compare_codebooks <- function(
     check_flag(progress),
     check_whole(verbosity)
   )
-  keeping(found, {
+  keeping(comparison, {
     document_event(
       "compare_codebooks",
-      n_texts = found$n,
+      n_texts = comparison$n,
       candidates = names(tried),
-      measure = found$measure,
-      values = found$summary[[found$measure]],
-      best = found$best
+      measure = comparison$measure,
+      values = comparison$summary[[comparison$measure]],
+      best = comparison$best
     )
   })
-  found
+  comparison
 }
 
 #' @rdname compare_codebooks
@@ -213,7 +213,7 @@ evaluate_codebook <- function(
     must <- "a context with the chosen model unless `coded` is given"
     abort_argument("context", must, context)
   }
-  found <- call_python(
+  comparison <- call_python(
     "evaluate_codebook",
     list(
       choice = as_python(choice),
@@ -228,16 +228,16 @@ evaluate_codebook <- function(
     warns = "evaluate",
     ended = "Interrupted: the part evaluate was not unlocked."
   )
-  keeping(found, {
+  keeping(comparison, {
     document_event(
       "evaluate_codebook",
       choice = choice$hash,
-      n_texts = found$n,
-      value = found$value,
-      first = found$first
+      n_texts = comparison$n,
+      value = comparison$value,
+      first = comparison$first
     )
   })
-  found
+  comparison
 }
 
 #' @export

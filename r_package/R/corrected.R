@@ -75,13 +75,13 @@ corrected <- function(
     gold = read$codes,
     outcome = outcome_given(outcome)
   )
-  found <- call_python("corrected", c(arguments, read$options))
+  columns <- call_python("corrected", c(arguments, read$options))
   coded <- read$coded
-  for (name in names(found)) {
+  for (name in names(columns)) {
     if (name %in% names(coded)) {
       abort_argument("coded", paste("data without a column", name), coded)
     }
-    coded[[name]] <- found[[name]]
+    coded[[name]] <- columns[[name]]
   }
   coded
 }

@@ -5,9 +5,9 @@
 # `frame` of the result is a function of further columns that returns the data frame for Python.
 estimate_inputs <- function(coded, quos, several, prob, predictions, is_stated) {
   coded <- check_data(coded, "coded")
-  given <- labels_and_gold(coded, quos$gold, quos$label, quos$text)
-  design <- given$design
-  label <- given$label
+  inputs <- labels_and_gold(coded, quos$gold, quos$label, quos$text)
+  design <- inputs$design
+  label <- inputs$label
   check_lost_record(
     coded,
     label,
@@ -25,19 +25,19 @@ estimate_inputs <- function(coded, quos, several, prob, predictions, is_stated) 
   known <- coded_columns(coded)
   options <- list(
     label = label,
-    text = given$text,
+    text = inputs$text,
     prob = check_prob(prob),
     predictions = if (is.null(probs)) "labels" else as.list(probs),
     several = several
   )
-  uses <- c(label, given$text, if (!is.null(design)) gold_columns(given$gold, coded))
+  uses <- c(label, inputs$text, if (!is.null(design)) gold_columns(inputs$gold, coded))
   uses <- c(uses, probs, raw_columns(coded, c(label, probs)))
   named <- \(arg, read) {
     if (!is.null(quos[[arg]])) read(quos[[arg]], coded, arg)
   }
   list(
     coded = coded,
-    codes = gold_codes_of(given$gold, coded),
+    codes = gold_codes_of(inputs$gold, coded),
     options = options,
     frame = \(columns) {
       book <- if (identical(label, known$label)) known$codebook
@@ -63,8 +63,11 @@ weights_given <- function(weights, coded) {
 cluster_columns <- function(coded, used) {
   is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
   names <- setdiff(names(coded), used)
-  found <- Filter(\(name) is_kind(coded[[name]]) && is.null(dim(coded[[name]])), names)
-  utils::head(found, max(0, 1e6 %/% max(nrow(coded), 1)))
+  covariates <- Filter(
+    \(name) is_kind(coded[[name]]) && is.null(dim(coded[[name]])),
+    names
+  )
+  utils::head(covariates, max(0, 1e6 %/% max(nrow(coded), 1)))
 }
 
 # Converts labels, numbers by label, or the name of a quantity.
@@ -88,9 +91,9 @@ removed_consensus <- local({
 # Returns the arguments in `...` that are allowed; for one version, removed ones say what to use
 # instead.
 check_removed <- function(dots, instead, allowed = character()) {
-  found <- intersect(names(dots), names(instead))
-  if (length(found) > 0) {
-    message <- c("{.arg {found[[1]]}} was removed.", i = instead[[found[[1]]]])
+  removed <- intersect(names(dots), names(instead))
+  if (length(removed) > 0) {
+    message <- c("{.arg {removed[[1]]}} was removed.", i = instead[[removed[[1]]]])
     abort(message)
   }
   check_dots(dots, allowed)

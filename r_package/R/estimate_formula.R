@@ -2,8 +2,8 @@
 
 # Function for formulas that returns 1 if a text with several labels has a given label, else 0.
 has_label <- function(label, name) {
-  given <- strsplit(as.character(label), ";", fixed = TRUE)
-  ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))
+  labels <- strsplit(as.character(label), ";", fixed = TRUE)
+  ifelse(is.na(label), NA_real_, vapply(labels, \(x) name %in% trimws(x), 0))
 }
 
 check_formula <- function(formula, coded, label, several) {
@@ -96,9 +96,9 @@ foreign_term <- function(expr, data, env, is_model) {
     return(deparse1(expr))
   }
   for (part in as.list(expr)[-1]) {
-    found <- if (!rlang::is_missing(part)) foreign_term(part, data, env, is_model)
-    if (!is.null(found)) {
-      return(found)
+    term <- if (!rlang::is_missing(part)) foreign_term(part, data, env, is_model)
+    if (!is.null(term)) {
+      return(term)
     }
   }
   NULL
@@ -143,14 +143,14 @@ formula_matrices <- function(
     must <- "numbers or truth values, as the labels are"
     abort_argument("gold", must, codes$codes[is_odd])
   }
-  made <- rlang::try_fetch(
+  fit <- rlang::try_fetch(
     {
       frame <- stats::model.frame(formula, frames$labels, na.action = stats::na.pass)
       used <- c(frame, if (!is.null(cluster)) coded[cluster])
       keep <- stats::complete.cases(used) & !is.na(codes$labels)
       if (!is.null(weights)) {
-        given <- unlist(weights_given(weights, coded))
-        keep <- keep & !is.na(given) & given > 0
+        row_weights <- unlist(weights_given(weights, coded))
+        keep <- keep & !is.na(row_weights) & row_weights > 0
       }
       list(frame = frame, keep = keep)
     },
@@ -159,40 +159,40 @@ formula_matrices <- function(
       abort(message, parent = cnd)
     }
   )
-  terms <- stats::terms(made$frame)
-  labels <- made$frame[made$keep, , drop = FALSE]
+  terms <- stats::terms(fit$frame)
+  labels <- fit$frame[fit$keep, , drop = FALSE]
   gold <- stats::model.frame(terms, frames$codes, na.action = stats::na.pass)
-  check_by_row(made$frame, gold, codes$rows)
-  gold <- gold[codes$rows[made$keep[codes$rows]], , drop = FALSE]
+  check_by_row(fit$frame, gold, codes$rows)
+  gold <- gold[codes$rows[fit$keep[codes$rows]], , drop = FALSE]
   levels <- used_levels(terms, labels, gold)
   labels <- with_levels(labels, levels, label)
   gold <- with_levels(gold, levels, label)
   x_hat <- stats::model.matrix(terms, labels)
   has_label_right <- label %in% all.vars(formula[[3]])
-  names <- intersect(value_text(names), c(codes$labels[made$keep], codes$codes))
-  each <- lapply(rlang::set_names(names), \(name) {
+  names <- intersect(value_text(names), c(codes$labels[fit$keep], codes$codes))
+  matrices <- lapply(rlang::set_names(names), \(name) {
     all <- frames$labels
     all[[label]] <- frames$constant(name)
     all <- stats::model.frame(terms, all, na.action = stats::na.pass)
-    all <- with_levels(all[made$keep, , drop = FALSE], levels, label)
+    all <- with_levels(all[fit$keep, , drop = FALSE], levels, label)
     list(
       x_hat = if (has_label_right) columns_of(stats::model.matrix(terms, all)),
       y_hat = response_of(all)
     )
   })
   list(
-    kept = as.list(which(made$keep) - 1),
+    kept = as.list(which(fit$keep) - 1),
     x_hat = columns_of(x_hat),
     y_hat = response_of(labels),
     x = columns_of(stats::model.matrix(terms, gold)),
     y = response_of(gold),
     clusters = if (!is.null(cluster)) {
-      as.list(as.integer(factor(coded[[cluster]][made$keep])) - 1)
+      as.list(as.integer(factor(coded[[cluster]][fit$keep])) - 1)
     },
     terms = as_py_list(colnames(x_hat)),
     outcome = deparse1(formula[[2]]),
     has_label_right = has_label_right,
-    each = each,
+    each = matrices,
     formula = deparse1(formula)
   )
 }

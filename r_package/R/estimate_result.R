@@ -41,8 +41,8 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, methods = NU
 check_parm <- function(parm, names) {
   known <- if (is.character(parm)) names else c(seq_along(names), -seq_along(names))
   if (!(is.character(parm) || is.numeric(parm)) || !all(parm %in% known)) {
-    shown <- utils::head(names, 10)
-    must <- paste("names or indices of coefficients, which are", toString(shown))
+    first <- utils::head(names, 10)
+    must <- paste("names or indices of coefficients, which are", toString(first))
     abort_argument("parm", must, parm)
   }
   parm

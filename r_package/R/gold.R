@@ -286,20 +286,20 @@ as.data.frame.llamaherd_gold <- function(x, ...) {
   # Programs read an empty cell of a CSV file as a missing code. An object that an older version
   # stored has no `none`.
   several <- isTRUE(x$design$several)
-  shown <- \(codes) {
+  codes_text <- \(codes) {
     if (several) replace(codes, codes %in% "", x$none %||% "none") else codes
   }
   columns <- list(
     id = x$ids,
     text = x$texts,
-    model_label = shown(x$labels),
+    model_label = codes_text(x$labels),
     inclusion_prob = x$probs
   )
   if (all(is.na(x$texts))) {
     columns$text <- NULL
   }
   columns$part <- x$parts
-  new_frame(c(columns, lapply(x$codes, shown)), length(x$ids))
+  new_frame(c(columns, lapply(x$codes, codes_text)), length(x$ids))
 }
 
 #' @export

@@ -66,18 +66,18 @@ plot.llamaherd_coded <- function(x, ...) {
       abort_argument("x", "coded texts with their list column of passages", x)
     }
     passages <- lapply(unname(spans), passages_json)
-    given <- list(spans = passages, names = as_py_list(coding$span_labels))
-    return(drawn("passages", given))
+    values <- list(spans = passages, names = as_py_list(coding$span_labels))
+    return(drawn("passages", values))
   }
   probs <- all_probs(x)
-  given <- list(
+  values <- list(
     labels = text_list(value_text(columns[[coding$label %||% ""]])),
     names = as_py_list(coding$names),
     probs = if (!is.null(probs)) unname(lapply(probs, as_py_numbers)),
     several = identical(coding$codebook$type, "multiple"),
     things = "texts"
   )
-  drawn("labels", given)
+  drawn("labels", values)
 }
 
 #' @rdname plots
@@ -92,14 +92,14 @@ plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
   }
   columns <- unclass(x)
   names <- colnames(logprobs)
-  given <- list(
+  values <- list(
     labels = text_list(value_text(columns$label)),
     names = as_py_list(names),
     probs = unname(lapply(columns[paste0("p_", names)], as_py_numbers)),
     several = FALSE,
     things = "prompts"
   )
-  drawn("labels", given)
+  drawn("labels", values)
 }
 
 #' @rdname plots
@@ -197,14 +197,14 @@ timing_given <- function(x) {
 
 # Returns the ggplot of an object. `kind` and `given`, the content of the object, are the arguments
 # of plot_description() in Python, whose texts fit the open graphics device.
-drawn <- function(kind, given) {
+drawn <- function(kind, values) {
   check_graphics()
   # dev.size() would open a device, which in a script is the file Rplots.pdf.
   size <- if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
-  arguments <- list(kind = kind, given = given, width = size[[1]], height = size[[2]])
-  found <- call_python("plot_description", arguments)
+  arguments <- list(kind = kind, given = values, width = size[[1]], height = size[[2]])
+  description <- call_python("plot_description", arguments)
   check_ggplot2()
-  ggplot_of(found)
+  ggplot_of(description)
 }
 
 check_graphics <- function() {

@@ -1,34 +1,35 @@
 # Draws a plot by ggplot2, from the description that plot_description() in Python returns: marks
 # with their positions, and texts that fit the device. See `description.py` and `fitting.py`.
 
-ggplot_of <- function(found) {
-  series <- as_text(found$series)
-  marks <- lapply(found$marks, mark_data, series, as_text(found$panels))
+ggplot_of <- function(description) {
+  series <- as_text(description$series)
+  marks <- lapply(description$marks, mark_data, series, as_text(description$panels))
   # The data of the plot are those of the first mark of a series.
   plot <- ggplot2::ggplot(Find(\(data) !is.null(data$series), marks))
-  size <- min(found$row_size, found$column_size)
+  size <- min(description$row_size, description$column_size)
   for (i in seq_along(marks)) {
-    plot <- plot + mark_layers(found$marks[[i]], marks[[i]], size, found$neutral)
+    plot <- plot +
+      mark_layers(description$marks[[i]], marks[[i]], size, description$neutral)
   }
-  if (length(found$panels) > 0) {
+  if (length(description$panels) > 0) {
     plot <- plot +
       ggplot2::facet_wrap(
         ggplot2::vars(!!rlang::sym("panel")),
         scales = "free_x",
-        ncol = found$n_columns
+        ncol = description$n_columns
       )
   }
   label <- \(text) if (nzchar(text)) text
   plot +
-    axis_scales(found) +
-    series_scales(found, series) +
+    axis_scales(description) +
+    series_scales(description, series) +
     ggplot2::labs(
-      title = found$title,
-      x = label(found$x),
-      y = label(found$y),
-      alt = found$alt
+      title = description$title,
+      x = label(description$x),
+      y = label(description$y),
+      alt = description$alt
     ) +
-    plot_theme(found)
+    plot_theme(description)
 }
 
 # Returns aesthetics with names of columns as text, because R CMD check would report bare names as
@@ -133,19 +134,19 @@ text_points <- 9 # size of texts, except of the titles of the plot and of its ax
 
 # Returns the scales of both axes. Names are at whole numbers, from top to bottom; ticks of numbers
 # have a point, also if the plot is printed later.
-axis_scales <- function(found) {
+axis_scales <- function(description) {
   named <- function(names) list(breaks = seq_along(names) - 1, labels = as_text(names))
   counted <- list(labels = tick_labels)
-  limits <- unlist(found$x_limits)
-  x <- if (length(found$columns) > 0) named(found$columns) else counted
-  if (length(found$columns) == 0) {
-    x$n.breaks <- found$n_ticks
+  limits <- unlist(description$x_limits)
+  x <- if (length(description$columns) > 0) named(description$columns) else counted
+  if (length(description$columns) == 0) {
+    x$n.breaks <- description$n_ticks
   }
   if (!is.null(limits)) {
     x <- c(x, list(limits = limits, expand = c(0, 0)))
   }
-  y <- if (length(found$rows) > 0) named(found$rows) else counted
-  y_limits <- unlist(found$y_limits)
+  y <- if (length(description$rows) > 0) named(description$rows) else counted
+  y_limits <- unlist(description$y_limits)
   y <- c(y, list(limits = y_limits, expand = c(0, 0)))
   is_reversed <- !is.null(y_limits) && y_limits[[1]] > y_limits[[2]]
   scale_y <- if (is_reversed) ggplot2::scale_y_reverse else ggplot2::scale_y_continuous
@@ -153,40 +154,44 @@ axis_scales <- function(found) {
 }
 
 # Returns the scales of the series, whose legends become one.
-series_scales <- function(found, series) {
+series_scales <- function(description, series) {
   symbols <- c(circle = 21L, square = 22L, triangle = 24L, diamond = 23L, down = 25L)
-  has_legend <- length(found$legend) > 0
+  has_legend <- length(description$legend) > 0
   guide <- if (has_legend) {
-    ggplot2::guide_legend(ncol = found$legend_columns, title.position = "top")
+    ggplot2::guide_legend(ncol = description$legend_columns, title.position = "top")
   } else {
     "none"
   }
   scale <- function(make, values) {
     names <- make.unique(series)
     make(
-      if (nzchar(found$legend_title)) found$legend_title,
+      if (nzchar(description$legend_title)) description$legend_title,
       values = rlang::set_names(values, names),
-      labels = if (has_legend) rlang::set_names(as_text(found$legend), names) else names,
+      labels = if (has_legend) {
+        rlang::set_names(as_text(description$legend), names)
+      } else {
+        names
+      },
       limits = names,
       guide = guide
     )
   }
   list(
-    scale(ggplot2::scale_fill_manual, as_text(found$colours)),
-    scale(ggplot2::scale_colour_manual, as_text(found$colours)),
-    scale(ggplot2::scale_shape_manual, unname(symbols[as_text(found$symbols)]))
+    scale(ggplot2::scale_fill_manual, as_text(description$colours)),
+    scale(ggplot2::scale_colour_manual, as_text(description$colours)),
+    scale(ggplot2::scale_shape_manual, unname(symbols[as_text(description$symbols)]))
   )
 }
 
-plot_theme <- function(found) {
+plot_theme <- function(description) {
   none <- ggplot2::element_blank()
   grid <- ggplot2::element_line(colour = "#E5E5E5", linewidth = 0.3)
   is_named <- function(names) length(names) > 0
-  columns <- list(size = text_points * found$column_size)
-  if (found$is_tilted) {
+  columns <- list(size = text_points * description$column_size)
+  if (description$is_tilted) {
     columns <- c(columns, angle = 40, hjust = 1, vjust = 1)
   }
-  names <- ggplot2::element_text(size = text_points * found$row_size)
+  names <- ggplot2::element_text(size = text_points * description$row_size)
   ggplot2::theme_minimal(base_size = 10) +
     ggplot2::theme(
       plot.title = ggplot2::element_text(face = "bold", size = 11),
@@ -194,8 +199,12 @@ plot_theme <- function(found) {
       axis.text.x = rlang::exec(ggplot2::element_text, !!!columns),
       axis.text.y = names,
       panel.grid.minor = none,
-      panel.grid.major.x = if (is_named(found$columns)) none else grid,
-      panel.grid.major.y = if (is_named(found$rows) || found$is_whole) none else grid,
+      panel.grid.major.x = if (is_named(description$columns)) none else grid,
+      panel.grid.major.y = if (is_named(description$rows) || description$is_whole) {
+        none
+      } else {
+        grid
+      },
       panel.spacing.x = ggplot2::unit(0.2, "inches"),
       strip.text = ggplot2::element_text(hjust = 0, size = 10),
       legend.position = "bottom",

@@ -91,16 +91,16 @@ recalibrate <- function(
   level = 0.95
 ) {
   coded <- check_data(coded, "coded")
-  given <- labels_and_gold(
+  inputs <- labels_and_gold(
     coded,
     rlang::enquo(gold),
     rlang::enquo(label),
     rlang::enquo(text)
   )
-  gold <- given$gold
-  label <- given$label
-  text <- given$text %||% if ("text" %in% names(coded)) "text"
-  design <- given$design
+  gold <- inputs$gold
+  label <- inputs$label
+  text <- inputs$text %||% if ("text" %in% names(coded)) "text"
+  design <- inputs$design
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster")
   if (isTRUE(coded_columns(coded)$several) || isTRUE(design$several)) {
     must <- "texts with one label each"
@@ -134,8 +134,8 @@ recalibrate <- function(
   if (!is.null(vectors)) {
     arguments$embeddings <- tagged("array", content = rows_of(unclass(vectors)))
   }
-  found <- call_python("recalibrate", arguments)
-  result <- recalibrated_frame(coded, label, found)
+  recalibrated <- call_python("recalibrate", arguments)
+  result <- recalibrated_frame(coded, label, recalibrated)
   document_event(
     "recalibrate",
     recalibration(result)[c("features", "n_codes", "n_folds", "seed")],
@@ -196,31 +196,33 @@ vectors_for <- function(embeddings, coded, text) {
 }
 
 # Returns `coded` with Python's new columns, and the record of how they were made.
-recalibrated_frame <- function(coded, label, found) {
+recalibrated_frame <- function(coded, label, recalibrated) {
   is_coded <- inherits(coded, "llamaherd_coded")
   coding <- if (is_coded) attr(coded, "llamaherd")
   data <- if (is_coded) without_coding(coded) else coded
-  old <- lapply(rlang::set_names(found$raw), \(name) data[[sub("^raw_", "", name)]])
-  new <- found$label
+  old <- lapply(rlang::set_names(recalibrated$raw), \(name) {
+    data[[sub("^raw_", "", name)]]
+  })
+  new <- recalibrated$label
   if (is.factor(data[[label]])) {
-    levels <- union(levels(data[[label]]), found$names)
+    levels <- union(levels(data[[label]]), recalibrated$names)
     new <- factor(new, levels, ordered = is.ordered(data[[label]]))
   } else if (is.numeric(data[[label]])) {
     new <- as.numeric(new)
   }
   data[[label]] <- new
-  columns <- c(found$numbers, old)
+  columns <- c(recalibrated$numbers, old)
   for (name in names(columns)) {
     data[[name]] <- columns[[name]]
   }
-  data[[found$fold]] <- found$folds
+  data[[recalibrated$fold]] <- recalibrated$folds
   if (!is_coded) {
-    attr(data, "recalibration") <- found$record
+    attr(data, "recalibration") <- recalibrated$record
     return(data)
   }
-  coding$recalibration <- found$record
-  coding$run_json <- found$run
-  coding$run <- jsonlite::parse_json(found$run)
+  coding$recalibration <- recalibrated$record
+  coding$run_json <- recalibrated$run
+  coding$run <- jsonlite::parse_json(recalibrated$run)
   coding$keys <- unique(row_keys(columns_needed(data, coding)))
   as_coded(data, coding)
 }

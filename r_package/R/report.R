@@ -207,9 +207,9 @@ methods_text <- function(
     check_coded(x)
   }
   parts <- parts_for_report(validation, estimates, robustness, evaluation)
-  given <- names(Filter(length, parts))
-  if (is_path && length(given) > 0) {
-    abort("{.arg {given[[1]]}} must be left out: the report has its own results.")
+  parts_given <- names(Filter(length, parts))
+  if (is_path && length(parts_given) > 0) {
+    abort("{.arg {parts_given[[1]]}} must be left out: the report has its own results.")
   }
   if (!is_path) {
     parts$original <- original_for_report(x)

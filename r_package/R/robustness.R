@@ -97,35 +97,35 @@ robustness <- function(
       "\\s+"
     )[[1]]
   )
-  own <- attr(data, "llamaherd")
+  coding <- attr(data, "llamaherd")
   text <- rlang::enquo(text)
   if (rlang::quo_is_null(text)) {
-    if (is.null(own$text) || is.na(own$text)) {
+    if (is.null(coding$text) || is.na(coding$text)) {
       abort_column("text", NULL, data)
     }
-    text <- rlang::new_quosure(as.name(own$text))
+    text <- rlang::new_quosure(as.name(coding$text))
   }
-  given <- texts_of(data, text)
-  warn_invalid(given$bad, nrow(data))
-  column <- stats::setNames(list(given$values), given$name)
+  texts <- texts_of(data, text)
+  warn_invalid(texts$bad, nrow(data))
+  column <- stats::setNames(list(texts$values), texts$name)
   # Record of the labels that `data` already has; NULL if other texts are coded.
-  run <- if (given$is_column && identical(given$name, own$text)) own$run_json
+  run <- if (texts$is_column && identical(texts$name, coding$text)) coding$run_json
   frame <- if (is.null(run)) {
     tagged("frame", content = column)
   } else {
-    tagged("coded", text = given$name, texts = given$values, run = run)
+    tagged("coded", text = texts$name, texts = texts$values, run = run)
   }
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()
   } else {
-    listed(codebooks, "llamaherd_codebook", "codebooks")
+    list_of(codebooks, "llamaherd_codebook", "codebooks")
   }
-  places <- listed(contexts, "llamaherd_context", "contexts")
+  places <- list_of(contexts, "llamaherd_context", "contexts")
   verbosity <- check_whole(verbosity)
   settings <- settings_given(settings)
   arguments <- list(
     frame = frame,
-    text = given$name,
+    text = texts$name,
     codebooks = if (length(books) > 0) lapply(books, as_python),
     contexts = lapply(places, as_python, "contexts"),
     orders = check_orders(orders),
@@ -136,11 +136,11 @@ robustness <- function(
     crossed = py_value(crossed),
     settings = settings
   )
-  name <- if (given$name %in% names(data)) given$name
+  name <- if (texts$name %in% names(data)) texts$name
   gold <- check_judge(gold, data, name, arguments, formula, outcome)
   result <- call_python("robustness", arguments, check_flag(progress), verbosity)
   if (!is.null(gold)) {
-    several <- c(books, list(own$codebook))[[1]]$type == "multiple"
+    several <- c(books, list(coding$codebook))[[1]]$type == "multiple"
     frame <- as.data.frame(data)
     result <- keeping(
       result,
@@ -155,7 +155,7 @@ robustness <- function(
       variants = result$summary$variant,
       agreement = result$agreement,
       alpha = result$alpha,
-      input_hash = lines_sha256(given$texts[result$labels$row]),
+      input_hash = lines_sha256(texts$texts[result$labels$row]),
       output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
       settings = settings
     )
@@ -175,7 +175,7 @@ check_judge <- function(gold, data, text, arguments, formula, outcome) {
   sample <- gold_for_python(gold)
   # The sample loses its labels, because the labels of variants differ from the labels by which it
   # was drawn.
-  found <- call_python(
+  codes <- call_python(
     "gold_of_variants",
     list(
       data = frame_for_python(data, c(text, gold_columns(gold, data))),
@@ -186,14 +186,14 @@ check_judge <- function(gold, data, text, arguments, formula, outcome) {
       seed = arguments$seed
     )
   )
-  if (found$n_codes < 2) {
+  if (codes$n_codes < 2) {
     must <- "a sample with codes of at least two of the texts to be coded"
     abort_argument("gold", must, gold)
   }
   if (!is.null(formula) && !rlang::is_formula(formula)) {
     abort_argument("formula", "a formula, such as label == \"x\" ~ age", formula)
   }
-  with_element(gold, "json", found$json)
+  with_element(gold, "json", codes$json)
 }
 
 # Computes the estimates with the labels of each variant. Formulas are R's, so R evaluates them.
@@ -226,15 +226,15 @@ with_estimates <- function(result, frame, text, gold, formula, outcome, several)
     return(result)
   }
   jsons <- lapply(unname(fits), \(fit) fit$json)
-  found <- py_call("estimates_of_variants", as.list(names(fits)), jsons)
-  result <- with_element(result, "estimates", found$estimates)
-  result <- with_element(result, "estimates_json", found$json)
-  result <- with_element(result, "notes", found$notes)
-  with_element(result, "page", c(result$page, found$page))
+  estimates <- py_call("estimates_of_variants", as.list(names(fits)), jsons)
+  result <- with_element(result, "estimates", estimates$estimates)
+  result <- with_element(result, "estimates_json", estimates$json)
+  result <- with_element(result, "notes", estimates$notes)
+  with_element(result, "page", c(result$page, estimates$page))
 }
 
 # Converts a single object or a list of objects to a named list.
-listed <- function(x, class, arg) {
+list_of <- function(x, class, arg) {
   if (inherits(x, class)) {
     x <- list(x)
   }
@@ -242,8 +242,8 @@ listed <- function(x, class, arg) {
   if (!fits) {
     abort_argument(arg, sprintf("a <%s>, or a list of them", class), x)
   }
-  given <- rlang::names2(x)
-  names(x) <- ifelse(nzchar(given), given, as.character(seq_along(x)))
+  names <- rlang::names2(x)
+  names(x) <- ifelse(nzchar(names), names, as.character(seq_along(x)))
   if (anyDuplicated(names(x))) {
     abort_argument(arg, "a list with unique names", x)
   }

@@ -107,7 +107,8 @@ validate <- function(
   check_given(annotations)
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
     abort(c(
-      "Arguments of {.fn validate} after {.arg gold} need names, such as {.code scale = \"ordinal\"}.",
+      "Arguments of {.fn validate} after {.arg gold} need names, such as
+       {.code scale = \"ordinal\"}.",
       i = "{.fn validate_models} takes them in the order of localLLM."
     ))
   }
