@@ -10,7 +10,7 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import form_of, given_prompts
 from llamaherd._r.forms import Part, fields, items, named, r_object, table_of, vector
-from llamaherd._r.results import hashed
+from llamaherd._r.results import Display, displays
 from llamaherd.calls.asks.keywords import (
     ClassifySettings,
     EmbedSettings,
@@ -42,36 +42,48 @@ def model_start(
         host: Context, or a model for embeddings.
         prompts: Texts or token ids; with the option `chat`, texts or lists of messages.
         options: Arguments of the task's function, see also the functions in `_TASKS`;
-            and `hash`, true if the results have the hashes of prompts and answers.
+            for texts `hash` and `clean`, see `Display`.
     """
     start, settings = _TASKS[task]
     names = settings.__annotations__
-    known = {name: options[name] for name in names if name in options}
+    keywords = {name: options[name] for name in names if name in options}
     texts = given_prompts(prompts, chat=bool(options.get("chat")))
-    job = start(options)(host, texts, **known)
-    if options.get("hash"):
-        hashed[job] = prompts
+    display = _display(prompts, options) if "clean" in options else None
+    job = start(options)(host, texts, **keywords)
+    if display is not None:
+        displays[job] = display
     return job
+
+
+def _display(prompts: Sequence[Any], options: Options) -> Display:
+    schemas = [
+        options[kind].get("schema") for kind in ("sampling", "each") if options[kind]
+    ]
+    has_schema = any(schema is not None for schema in schemas)
+    return Display(
+        prompts if checks.flag("hash", options["hash"]) else None,
+        checks.flag("clean", options["clean"]) and not has_schema,
+    )
 
 
 def _generation(options: Options) -> Start:
     """Read `sampling`, fields of SamplingParams, and `each`, with one per prompt."""
-    sampling, each = dict(options["sampling"]), dict(options["each"])
+    sampling, by_prompt = dict(options["sampling"]), dict(options["each"])
     # Fields with one value for the whole call.
     call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     # all prompts share the choices, so that they are checked once
     if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
 
-    def start(context: lh.Context, texts: list[Any], **known: Any) -> lh.Job[Any]:  # noqa: ANN401
+    def start(context: lh.Context, texts: list[Any], **keywords: Any) -> lh.Job[Any]:  # noqa: ANN401
         params: Any = lh.SamplingParams(**sampling)
-        if each:
+        if by_prompt:
             rows = [
-                dict(zip(each, row, strict=True))
-                for row in zip(*each.values(), strict=True)
+                dict(zip(by_prompt, row, strict=True))
+                for row in zip(*by_prompt.values(), strict=True)
             ]
             params = [lh.SamplingParams(**sampling, **row) for row in rows]
-        return lh.start_parallel(context, texts, params=params, **call, **known)
+        return lh.start_parallel(context, texts, params=params, **call, **keywords)
 
     return start
 
@@ -81,8 +93,8 @@ def _classification(options: Options) -> Start:
     checks.distinct("labels", options["labels"])
     labels = dict(zip(options["labels"], options["names"], strict=True))
 
-    def start(context: lh.Context, texts: list[Any], **known: Any) -> lh.Job[Any]:  # noqa: ANN401
-        return lh.start_classify(context, texts, **{**known, "labels": labels})
+    def start(context: lh.Context, texts: list[Any], **keywords: Any) -> lh.Job[Any]:  # noqa: ANN401
+        return lh.start_classify(context, texts, **{**keywords, "labels": labels})
 
     return start
 
@@ -90,8 +102,8 @@ def _classification(options: Options) -> Start:
 def _scores(options: Options) -> Start:
     """Read `continuations`, a list for each prompt."""
 
-    def start(context: lh.Context, texts: list[Any], **known: Any) -> lh.Job[Any]:  # noqa: ANN401
-        return lh.start_score(context, texts, options["continuations"], **known)
+    def start(context: lh.Context, texts: list[Any], **keywords: Any) -> lh.Job[Any]:  # noqa: ANN401
+        return lh.start_score(context, texts, options["continuations"], **keywords)
 
     return start
 
@@ -108,7 +120,7 @@ _TASKS: dict[str, tuple[Callable[[Options], Start], type]] = {
 def vote(labels: Sequence[Sequence[str | None]]) -> Part:
     """Return majority votes as a table; `labels` has a list of labels per prompt."""
     votes = [counted(list(samples)) for samples in labels]
-    made = table_of(
+    table = table_of(
         votes,
         "majority agreement n_votes n_failed is_tie",
         text="majority",
@@ -116,9 +128,10 @@ def vote(labels: Sequence[Sequence[str | None]]) -> Part:
         flag="is_tie",
     )
     shares = items(
-        (named({str(k): n for k, n in each.shares.items()}) for each in votes), "shares"
+        (named({str(k): n for k, n in counts.shares.items()}) for counts in votes),
+        "shares",
     )
-    return {**made, "columns": [*made["columns"], shares]}
+    return {**table, "columns": [*table["columns"], shares]}
 
 
 def calibration_fit(
@@ -132,22 +145,22 @@ def calibration_fit(
 
 
 @form_of.register
-def _(found: lh.Calibration) -> Part:
-    made = {
-        "names": found.names or None,
-        "prior": vector("number", found.prior),
-        **fields(found, "method n"),
+def _(calibration: lh.Calibration) -> Part:
+    parts = {
+        "names": calibration.names or None,
+        "prior": vector("number", calibration.prior),
+        **fields(calibration, "method n"),
     }
-    return r_object("calibration", made, page=found, json=found.to_json())
+    return r_object("calibration", parts, page=calibration, json=calibration.to_json())
 
 
 def calibration_apply(
     calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
 ) -> lh.types.ClassifyResults:
     """Calibrate rows of probabilities."""
-    made = lh.Calibration.from_json(calibration)
-    made.check_names(names)
-    values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
+    fitted = lh.Calibration.from_json(calibration)
+    fitted.check_names(names)
+    values = fitted.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
     return lh.types.ClassifyResults(
         names=tuple(names),
         probs=values,

@@ -30,6 +30,17 @@ test_that("labels and their probabilities are a data frame", {
   expect_s3_class(attr(classes, "stats"), "llamaherd_stats")
 })
 
+test_that("the warning of a low coverage is made without a backtrace, which takes long", {
+  context <- local_model_context()
+  cnd <- tryCatch(
+    classify_parallel(context, "x", c("a", "b")),
+    warning = identity
+  )
+  expect_s3_class(cnd, c("llamaherd_warning_coverage", "llamaherd_warning"))
+  expect_null(cnd$trace)
+  expect_identical(conditionCall(cnd)[[1]], quote(classify_parallel))
+})
+
 test_that("labels arrive with what the model reads and what the user gets", {
   context <- local_context()
   arrives <- function(labels, text, ...) {
