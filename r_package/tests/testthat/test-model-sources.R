@@ -50,7 +50,7 @@ test_that("download_model() returns the path, and copies on request", {
     nowhere <- file.path(dirname(path), "no", "such", "copy.gguf")
     expect_error(
       suppressWarnings(download_model(source, nowhere)),
-      "cannot be written",
+      "cannot be used",
       class = "llamaherd_error_model"
     )
   })
