@@ -25,8 +25,8 @@ row_names <- function(names, n) {
 # row of NA.
 answers_table <- function(result, column, dotted, has_schema = TRUE) {
   text <- unname(plain(result))
-  given <- replace(text, rep_len(!has_schema, length(text)), NA)
-  frame <- text_columns(given, column, dotted)
+  json <- replace(text, rep_len(!has_schema, length(text)), NA)
+  frame <- text_columns(json, column, dotted)
   frame <- with_thoughts(frame, attr(result, "thoughts"))
   attributes <- attributes(result)[setdiff(
     names(attributes(result)),

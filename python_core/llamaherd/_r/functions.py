@@ -120,14 +120,14 @@ def function_of(name: str) -> Callable[..., Any]:
 
     A name of one of these files comes before a public name.
     """
-    made = _own().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
+    function = _own().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
     if name not in _TABLES:
-        return made
+        return function
     as_table = _TABLES[name]
 
-    @functools.wraps(made)
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
-        return as_table(made(*args, **kwargs))
+        return as_table(function(*args, **kwargs))
 
     return call
 
