@@ -11,22 +11,12 @@ import llamaherd as lh
 from llamaherd._r.boundary import form_of, given_prompts
 from llamaherd._r.forms import Part, fields, items, named, r_object, table_of, vector
 from llamaherd._r.results import Display, displays
-from llamaherd.calls.asks.keywords import (
-    ClassifySettings,
-    EmbedSettings,
-    GenerateSettings,
-    PerplexitySettings,
-    ScoreSettings,
-)
 from llamaherd.calls.asks.scores import counted
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.sampling import OF_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    Options = Mapping[str, Any]
-    Start = Callable[..., lh.Job[Any]]
 
 
 def model_start(
@@ -38,83 +28,68 @@ def model_start(
     """Start a call that runs a model. A missing prompt (None) fails.
 
     Args:
-        task: Key of `_TASKS`.
+        task: "generate", "classify", "score", "perplexity" or "embed".
         host: Context, or a model for embeddings.
         prompts: Texts or token ids; with the option `chat`, texts or lists of messages.
-        options: Arguments of the task's function, see also the functions in `_TASKS`;
-            for texts `hash` and `clean`, see `Display`.
+        options: Arguments of the task's function, see also the functions below.
     """
-    start, settings = _TASKS[task]
-    names = settings.__annotations__
-    keywords = {name: options[name] for name in names if name in options}
     texts = given_prompts(prompts, chat=bool(options.get("chat")))
-    display = _display(prompts, options) if "clean" in options else None
-    job = start(options)(host, texts, **keywords)
-    if display is not None:
-        displays[job] = display
-    return job
+    if task == "generate":
+        return _start_generate(host, texts, prompts, dict(options))
+    if task == "classify":
+        return _start_classify(host, texts, **options)
+    start: Callable[..., lh.Job[Any]] = getattr(lh, f"start_{task}")
+    return start(host, texts, **options)
 
 
-def _display(prompts: Sequence[Any], options: Options) -> Display:
-    schemas = [
-        options[kind].get("schema") for kind in ("sampling", "each") if options[kind]
-    ]
-    has_schema = any(schema is not None for schema in schemas)
-    return Display(
-        prompts if checks.flag("hash", options["hash"]) else None,
-        checks.flag("clean", options["clean"]) and not has_schema,
-    )
+def _start_generate(
+    context: Any,  # noqa: ANN401 - checked by `start_parallel`
+    texts: list[Any],
+    prompts: Sequence[Any],
+    options: dict[str, Any],
+) -> lh.Job[Any]:
+    """Start to generate.
 
-
-def _generation(options: Options) -> Start:
-    """Read `sampling`, fields of SamplingParams, and `each`, with one per prompt."""
-    sampling, by_prompt = dict(options["sampling"]), dict(options["each"])
+    Args:
+        context: Context.
+        texts: Prompts that can be submitted.
+        prompts: Prompts as R sent them.
+        options: Arguments of `start_parallel`; `sampling`, fields of SamplingParams;
+            `each`, fields with a value per prompt; `hash` and `clean`, see `Display`.
+    """
+    sampling, by_prompt = dict(options.pop("sampling")), dict(options.pop("each"))
+    has_hash = checks.flag("hash", options.pop("hash"))
+    clean = checks.flag("clean", options.pop("clean"))
+    has_schema = (sampling.get("schema") or by_prompt.get("schema")) is not None
     # Fields with one value for the whole call.
-    call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
+    options |= {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     # all prompts share the choices, so that they are checked once
     if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
-
-    def start(context: lh.Context, texts: list[Any], **keywords: Any) -> lh.Job[Any]:  # noqa: ANN401
-        params: Any = lh.SamplingParams(**sampling)
-        if by_prompt:
-            rows = [
-                dict(zip(by_prompt, row, strict=True))
-                for row in zip(*by_prompt.values(), strict=True)
-            ]
-            params = [lh.SamplingParams(**sampling, **row) for row in rows]
-        return lh.start_parallel(context, texts, params=params, **call, **keywords)
-
-    return start
+    params: Any = lh.SamplingParams(**sampling)
+    if by_prompt:
+        rows = [
+            dict(zip(by_prompt, row, strict=True))
+            for row in zip(*by_prompt.values(), strict=True)
+        ]
+        params = [lh.SamplingParams(**sampling, **row) for row in rows]
+    job = lh.start_parallel(context, texts, params=params, **options)
+    displays[job] = Display(prompts if has_hash else None, clean and not has_schema)
+    return job
 
 
-def _classification(options: Options) -> Start:
-    """Read `labels`, texts of the labels for the model, and `names`, those in R."""
-    checks.distinct("labels", options["labels"])
-    labels = dict(zip(options["labels"], options["names"], strict=True))
-
-    def start(context: lh.Context, texts: list[Any], **keywords: Any) -> lh.Job[Any]:  # noqa: ANN401
-        return lh.start_classify(context, texts, **{**keywords, "labels": labels})
-
-    return start
-
-
-def _scores(options: Options) -> Start:
-    """Read `continuations`, a list for each prompt."""
-
-    def start(context: lh.Context, texts: list[Any], **keywords: Any) -> lh.Job[Any]:  # noqa: ANN401
-        return lh.start_score(context, texts, options["continuations"], **keywords)
-
-    return start
-
-
-_TASKS: dict[str, tuple[Callable[[Options], Start], type]] = {
-    "generate": (_generation, GenerateSettings),
-    "classify": (_classification, ClassifySettings),
-    "score": (_scores, ScoreSettings),
-    "perplexity": (lambda _: lh.start_perplexity, PerplexitySettings),
-    "embed": (lambda _: lh.start_embed, EmbedSettings),
-}
+def _start_classify(
+    context: Any,  # noqa: ANN401 - checked by `start_classify`
+    texts: list[Any],
+    *,
+    labels: Sequence[str],
+    names: Sequence[str],
+    **options: Any,  # noqa: ANN401 - of `start_classify`
+) -> lh.Job[Any]:
+    """Start to classify by `labels`, which the model reads, with R's names of them."""
+    checks.distinct("labels", labels)
+    by_label = dict(zip(labels, names, strict=True))
+    return lh.start_classify(context, texts, labels=by_label, **options)
 
 
 def vote(labels: Sequence[Sequence[str | None]]) -> Part:

@@ -75,7 +75,8 @@ def column(table: dict[str, Any], name: str) -> list[Any]:
 
 
 def test_arguments_are_objects_of_python() -> None:
-    assert converted({"a": [1.0, 2.5, "x", None, True]}) == {"a": [1, 2.5, "x", None, True]}
+    values = [2.5, "x", None, True]
+    assert converted({"a": [1.0, *values]}) == {"a": [1, *values]}
     assert converted(book_of_r()) == BOOK
     assert converted(FRAME) == {"text": TEXTS}
     candidate = converted(
