@@ -158,18 +158,16 @@ close.llamaherd_context <- function(con, ...) {
 # Starts the processes of a cluster, whose machines may need minutes to be ready. Ctrl-C ends the
 # actors.
 start_actors <- function(object, cluster, options) {
-  run <- run_in_slices(
+  cluster <- wait_for_result(
     py_call("cluster_start", object, cluster, options),
+    "Interrupted: the actors are ended.",
     \(job) {
       end_clusters_at_exit()
       py_call("job_result", job)
     },
     keep = FALSE
   )
-  if (run$interrupted) {
-    interrupt("Interrupted: the actors are ended.", NULL, 0L)
-  }
-  list(python = run$value)
+  list(python = cluster)
 }
 
 # Ends the processes of clusters when R exits: R ends without finalizing Python, and Ray's threads

@@ -258,11 +258,8 @@ generate_parallel <- function(
   env <- rlang::current_env()
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", env)
-  more <- list(
-    on_error = py_value(on_error),
-    journal = py_path(journal),
-    n = py_value(n)
-  )
+  more <- list(on_error = py_value(on_error), n = py_value(n))
+  more$journal <- py_path(journal)
   progress <- check_flag(progress)
   run_generation("generate_parallel", object, prompts, env, list(...), more, progress)
 }

@@ -116,6 +116,15 @@ run_in_slices <- function(
   })
 }
 
+# Returns the result of a job without partial results; `ended` is the message after Ctrl-C.
+wait_for_result <- function(start, ended, ..., verbosity = 0L) {
+  run <- run_in_slices(start, ...)
+  if (run$interrupted) {
+    interrupt(ended, NULL, verbosity)
+  }
+  run$value
+}
+
 # Ends a job for which R no longer waits, and keeps its finished results.
 end_early <- function(job, collect, made) {
   suspendInterrupts({

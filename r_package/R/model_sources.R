@@ -66,11 +66,13 @@ find_model <- function(source, options, progress, verbosity) {
     return(path)
   }
   started <- py_call("fetch_start", path, options)
-  run <- run_in_slices(started, bar = new_bar(progress, verbosity), keep = FALSE)
-  if (run$interrupted) {
-    interrupt("Interrupted: the same call continues the download.", NULL, verbosity)
-  }
-  r_path(run$value)
+  r_path(wait_for_result(
+    started,
+    "Interrupted: the same call continues the download.",
+    bar = new_bar(progress, verbosity),
+    keep = FALSE,
+    verbosity = verbosity
+  ))
 }
 
 # Returns the fastest file for this computer. The search for the fastest file runs only once.
