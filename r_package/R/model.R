@@ -26,7 +26,8 @@
 #' @param use_mlock TRUE prevents the model from being swapped out.
 #' @param show_progress TRUE shows the progress of a download.
 #' @param force_redownload TRUE downloads the file even if it is in the cache.
-#' @param verify_integrity Ignored, for compatibility: truncated and damaged files are always refused.
+#' @param verify_integrity Ignored, for compatibility: truncated and damaged files are always
+#'   refused.
 #' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
 #'   memory. The limit is GPU memory if all layers are in GPU memory, and the sum of GPU and host
 #'   memory if only some layers are.
