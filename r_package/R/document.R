@@ -93,11 +93,11 @@ document_event <- function(event, ...) {
   if (is.null(the$document)) {
     return(invisible())
   }
-  given <- list(...)
+  arguments <- list(...)
   details <- Map(
     \(value, name) if (nzchar(name)) rlang::set_names(list(value), name) else value,
-    unname(given),
-    rlang::names2(given)
+    unname(arguments),
+    rlang::names2(arguments)
   )
   text <- jsonlite::toJSON(
     do.call(c, details),

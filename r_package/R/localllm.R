@@ -167,42 +167,35 @@ quick_llama <- function(
 ) {
   check_questions(prompt)
   verbosity <- check_whole(verbosity)
-  system_prompt <- check_string(system_prompt, null = TRUE)
-  chat_template <- check_string(chat_template, null = TRUE)
   auto_format <- check_flag(auto_format)
-  check_flag(hash)
-  check_flag(progress)
   dots <- list(...)
   known <- setdiff(names(formals(generate_parallel)), c("context", "prompts", "..."))
   check_dots(dots, c(known, names(further_kinds)))
-  model_path <- check_string(model_path, null = TRUE) %||%
-    default_model(verbosity)
-  context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
-  answers <- function(chat) {
-    rlang::exec(
-      "generate_parallel",
-      context,
-      prompt,
-      max_tokens = max_tokens,
-      top_k = top_k,
-      top_p = top_p,
-      temperature = temperature,
-      repeat_last_n = repeat_last_n,
-      penalty_repeat = penalty_repeat,
-      seed = seed,
-      progress = progress && length(prompt) > 1,
-      verbosity = min(verbosity, 0L),
-      clean = clean,
-      hash = hash,
-      !!!c(dots, chat[!names(chat) %in% names(dots)])
-    )
-  }
   chat <- list(
     chat = TRUE,
-    system = system_prompt,
-    template = chat_template,
+    system = check_string(system_prompt, null = TRUE),
+    template = check_string(chat_template, null = TRUE),
     merge_system = TRUE
   )
+  settings <- list(
+    max_tokens = max_tokens,
+    top_k = top_k,
+    top_p = top_p,
+    temperature = temperature,
+    repeat_last_n = repeat_last_n,
+    penalty_repeat = penalty_repeat,
+    seed = seed,
+    progress = check_flag(progress) && length(prompt) > 1,
+    verbosity = min(verbosity, 0L),
+    clean = clean,
+    hash = check_flag(hash)
+  )
+  model_path <- check_string(model_path, null = TRUE) %||% default_model(verbosity)
+  context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
+  answers <- \(chat) {
+    more <- c(dots, chat[!names(chat) %in% names(dots)])
+    rlang::exec("generate_parallel", context, prompt, !!!settings, !!!more)
+  }
   needs_chat <- !is.null(chat_template) || any(names(dots) %in% options_of_chat)
   result <- rlang::try_fetch(
     answers(if (auto_format) chat),

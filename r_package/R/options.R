@@ -277,9 +277,12 @@ placeholders_of <- function(texts) {
   # No placeholders: \textbf{word}, ${name}, f(x){y}, {"json": 1}.
   pattern <- "(?<![\\w\\\\$}{)])(\\{\\{\\s*[A-Za-z][\\w.]*\\s*\\}\\}|\\{[A-Za-z][\\w.]*\\})(?!\\})"
   first <- as_utf8(texts[[1]])
-  found <- unique(regmatches(first, gregexpr(pattern, first, perl = TRUE))[[1]])
-  found <- Filter(\(each) all(grepl(each, texts, fixed = TRUE, useBytes = TRUE)), found)
-  stats::setNames(gsub("[{}[:space:]]", "", found), found)
+  placeholders <- unique(regmatches(first, gregexpr(pattern, first, perl = TRUE))[[1]])
+  placeholders <- Filter(
+    \(placeholder) all(grepl(placeholder, texts, fixed = TRUE, useBytes = TRUE)),
+    placeholders
+  )
+  stats::setNames(gsub("[{}[:space:]]", "", placeholders), placeholders)
 }
 
 # Returns the environment in which the user called this package, whose function `frame` belongs to.

@@ -33,10 +33,10 @@ is_edited <- function(x) !identical(attr(x, "answers"), as.character(unclass(x))
 plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
 
 # Attributes with an element or a row for each answer.
-of_answers <- strsplit(
-  "errors finish_reason partial complete usage timing thoughts logprobs",
-  " "
-)[[1]]
+of_answers <- c(
+  c("errors", "finish_reason", "partial", "complete"),
+  c("usage", "timing", "thoughts", "logprobs")
+)
 
 #' @export
 `[.llamaherd_result` <- function(x, i) {
