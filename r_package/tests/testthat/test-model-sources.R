@@ -51,7 +51,7 @@ test_that("download_model() returns the path, and copies on request", {
     expect_error(
       suppressWarnings(download_model(source, nowhere)),
       "cannot be used",
-      class = "llamaherd_error_model"
+      class = "llamaherd_error_argument"
     )
   })
 })
