@@ -14,4 +14,6 @@ results <- test_dir(
   stop_on_failure = FALSE
 )
 table <- as.data.frame(results)
-if (any(table$failed > 0 | table$error)) quit(status = 1)
+if (any(table$failed > 0 | table$error)) {
+  quit(status = 1)
+}

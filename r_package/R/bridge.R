@@ -188,11 +188,17 @@ warn <- function(
   cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
 }
 
-# Issues a warning with a text of Python. A template of cli would take ten times as long, which
-# counts in a loop of single calls.
+# Issues a warning with a text of Python. The condition has no backtrace and no format of cli, which
+# would take longer than a call of a single prompt.
 warn_text <- function(text, kind, error_call = public_frame()) {
   class <- c(paste0("llamaherd_warning_", kind), "llamaherd_warning")
-  rlang::warn(text, class = class, call = error_call, use_cli_format = TRUE)
+  call <- if (is.environment(error_call)) rlang::frame_call(error_call)
+  signal_warning(warningCondition(text, class = class, call = call))
+}
+
+signal_warning <- function(cnd) {
+  rlang::local_options(warning.length = 8170L)
+  warning(cnd)
 }
 
 # Issues one warning for all warnings of a call of Python; none without any.

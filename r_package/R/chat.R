@@ -52,12 +52,12 @@ apply_chat_template <- function(
   template <- py_value(template)
   add_assistant <- py_value(add_assistant)
   variables <- check_variables(variables)
-  given <- is.na(prompts$problems)
-  texts <- rep(NA_character_, length(given))
-  texts[given] <- as_text(py_call(
+  is_valid <- is.na(prompts$problems)
+  texts <- rep(NA_character_, length(is_valid))
+  texts[is_valid] <- as_text(py_call(
     "apply_chat_template",
     object,
-    lapply(prompts$values[given], with_system, system),
+    lapply(prompts$values[is_valid], with_system, system),
     template,
     add_assistant,
     variables

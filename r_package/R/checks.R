@@ -336,35 +336,36 @@ check_choice <- function(x, choices, arg = rlang::caller_arg(x)) {
 
 # Requires that all arguments in `...` are named, are among `known`, and occur only once.
 check_dots <- function(dots, known = character()) {
-  given <- rlang::names2(dots)
-  bad <- given[!given %in% known | duplicated(given)]
+  names <- rlang::names2(dots)
+  bad <- names[!names %in% known | duplicated(names)]
   if (length(bad) == 0) {
     return(dots)
   }
   bad <- bad[[1]]
-  what <- if (nzchar(bad)) "{.arg {bad}}" else "an argument without a name"
   frame <- public_frame()
-  fun <- rlang::call_name(rlang::frame_call(frame))
-  is_method <- grepl("[.]llamaherd_", fun)
-  own <- setdiff(names(formals(function_of(frame))), "...")
-  is_unknown <- nzchar(bad) && !bad %in% known
-  meant <- if (is_unknown) closest(bad, c(known, own))
-  if (is_unknown && bad %in% c("level", "conf.level")) {
-    meant <- intersect(c("level", "conf.level"), own)
-    meant <- if (length(meant) == 1) meant
+  formals <- setdiff(names(formals(function_of(frame))), "...")
+  meant <- if (nzchar(bad) && !bad %in% known) {
+    closest(bad, c(known, formals)) %||%
+      if (bad %in% c("level", "conf.level")) {
+        intersect(c("level", "conf.level"), formals)
+      }
   }
-  shown <- if (is_method) union(own, known) else known
   is_sampling <- all(names(further_kinds) %in% known)
-  shown <- if (is_sampling) setdiff(shown, names(further_kinds)) else shown
+  accepted <- union(
+    formals,
+    setdiff(known, if (is_sampling) names(further_kinds))
+  )
   abort(
     c(
-      paste0("`...` cannot take ", what, if (bad %in% known) " twice", "."),
-      i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
-      i = if (length(shown) > 0) "Accepted arguments: {.arg {shown}}.",
-      i = if (is_sampling) "{.code ?sampling_options} has further arguments.",
-      i = if (is_unknown && is.null(meant) && !is_method) {
-        "{.code ?{fun}} has all other arguments."
-      }
+      paste0(
+        "`...` cannot take ",
+        if (nzchar(bad)) "{.arg {bad}}" else "an argument without a name",
+        if (bad %in% known) " twice",
+        "."
+      ),
+      i = if (length(meant) > 0) "Did you mean {.arg {meant}}?",
+      i = if (length(accepted) > 0) "Accepted arguments: {.arg {accepted}}.",
+      i = if (is_sampling) "{.code ?sampling_options} has further arguments."
     ),
     "argument",
     frame
@@ -375,7 +376,7 @@ check_dots <- function(dots, known = character()) {
 closest <- function(name, names) {
   distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
   letters_of <- \(x) sort(strsplit(tolower(x), "")[[1]])
-  swapped <- vapply(names, \(each) identical(letters_of(each), letters_of(name)), NA)
+  swapped <- vapply(names, \(other) identical(letters_of(other), letters_of(name)), NA)
   distance[swapped] <- pmin(distance[swapped], 1)
   if (nzchar(name) && any(distance <= max(1, nchar(name) %/% 3))) {
     names[[which.min(distance)]]

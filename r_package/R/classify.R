@@ -171,9 +171,8 @@ task_options <- function(prompts, env) {
 run_task <- function(task, make, object, prompts, options, env) {
   verbosity <- check_whole(env$verbosity, "verbosity")
   progress <- check_flag(env$progress, "progress")
-  display <- list(verbosity = verbosity)
   start <- c("model_start", task)
-  result <- run_call(start, make, object, prompts, options, display, progress)
+  result <- run_call(start, make, object, prompts, options, verbosity, progress)
   keeping(result, tell_failures(result, options$on_error, verbosity))
   result
 }

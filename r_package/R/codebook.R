@@ -133,8 +133,7 @@ codebook <- function(
     quote = if (!is.null(quote)) check_quote_type(quote)
   )
   content <- Filter(Negate(is.null), content)
-  json <- json_object(Map(value_json, content, names(content)))
-  py_call("codebook_make", json)
+  py_call("codebook_make", value_json(content, ""))
 }
 
 #' @rdname codebook

@@ -12,11 +12,11 @@ text_columns <- function(text, column, dotted = FALSE) {
 # JSON.
 parse_texts <- function(text) {
   values <- vector("list", length(text))
-  given <- which(!is.na(text))
-  json <- without_nul(text[given])
+  at <- which(!is.na(text))
+  json <- without_nul(text[at])
   # Whole numbers beyond 2^53 become texts, because R's numbers would round them.
   parse <- \(json) jsonlite::parse_json(json, bigint_as_char = TRUE)
-  values[given] <- tryCatch(
+  values[at] <- tryCatch(
     parse(sprintf("[%s]", paste(json, collapse = ","))),
     error = \(cnd) lapply(json, \(one) tryCatch(parse(one), error = \(cnd) NULL))
   )
@@ -80,16 +80,16 @@ integer_column <- function(values) {
 # Converts all elements to one column and then splits this column. Returns NULL if there is no
 # array.
 array_column <- function(values, items, dotted) {
-  given <- vapply(values, is.list, logical(1))
+  is_array <- vapply(values, is.list, logical(1))
   flat <- as_column(
-    unlist(values[given], recursive = FALSE, use.names = FALSE),
+    unlist(values[is_array], recursive = FALSE, use.names = FALSE),
     items,
     dotted
   )
-  n <- lengths(values[given])
+  n <- lengths(values[is_array])
   end <- cumsum(n)
   result <- vector("list", length(values))
-  result[given] <- Map(\(n, end) slice(flat, end - n, n), n, end)
+  result[is_array] <- Map(\(n, end) slice(flat, end - n, n), n, end)
   result
 }
 

@@ -89,16 +89,16 @@ context_create <- function(
   options <- py_arguments("n_ctx", "n_threads", "n_seq_max", "kv_layout", "n_batch")
   # Python treats NULL as "auto".
   options["n_threads"] <- list(if (!identical(n_threads, "auto")) options$n_threads)
-  options <- c(options, context_dots(list(...)))
-  cluster <- check_cluster(cluster)
-  actors <- check_actors(n_actors, num_cpus, cluster)
+  actors <- list(n_actors = py_value(n_actors), num_cpus = py_value(num_cpus))
+  started <- c(options, context_dots(list(...)), Filter(Negate(is.null), actors))
+  where <- py_value(cluster)
 
   value <- quietly(
     verbosity < 0,
-    if (is.null(cluster)) {
-      py_call("context_create", object, options)
+    if (is.null(where)) {
+      py_call("context_create", object, started)
     } else {
-      start_actors(object, cluster, c(options, actors))
+      start_actors(object, where, started)
     }
   )
   context <- fixed(
@@ -155,54 +155,19 @@ close.llamaherd_context <- function(con, ...) {
 
 # Contexts on a Ray cluster, which are objects of class Cluster in Python.
 
-check_cluster <- function(cluster) {
-  places <- "^(local|auto|ray://[^[:space:]]+|[^[:space:]/]+:[0-9]+)$"
-  is_place <- rlang::is_string(cluster) && grepl(places, cluster)
-  if (!is.null(cluster) && !is_place) {
-    must <- "NULL, \"local\", \"auto\", \"host:port\" or \"ray://host:port\""
-    abort_argument("cluster", must, cluster)
-  }
-  cluster
-}
-
-# Checks the arguments `n_actors` and `num_cpus`. Returns the arguments that the user set, as a list
-# for Python.
-check_actors <- function(n_actors, num_cpus, cluster) {
-  given <- c("n_actors", "num_cpus")[c(!is.null(n_actors), !is.null(num_cpus))]
-  if (is.null(cluster) && length(given) > 0) {
-    abort(c(
-      "{.arg {given[[1]]}} can be given together with {.arg cluster} only.",
-      i = "{.code cluster = \"local\"} computes in several processes of this machine."
-    ))
-  }
-  actors <- list()
-  if (rlang::is_string(n_actors) && n_actors %in% c("nodes", "numa")) {
-    text <- "{.arg n_actors} must be a number; NULL starts one process on each machine."
-    abort(text)
-  } else if (!is.null(n_actors)) {
-    actors$n_actors <- py_value(n_actors)
-  }
-  if (!is.null(num_cpus)) {
-    actors$num_cpus <- py_value(num_cpus)
-  }
-  actors
-}
-
 # Starts the processes of a cluster, whose machines may need minutes to be ready. Ctrl-C ends the
 # actors.
 start_actors <- function(object, cluster, options) {
-  run <- run_in_slices(
+  cluster <- wait_for_result(
     py_call("cluster_start", object, cluster, options),
+    "Interrupted: the actors are ended.",
     \(job) {
       end_clusters_at_exit()
       py_call("job_result", job)
     },
     keep = FALSE
   )
-  if (run$interrupted) {
-    interrupt("Interrupted: the actors are ended.", NULL, 0L)
-  }
-  list(python = run$value)
+  list(python = cluster)
 }
 
 # Ends the processes of clusters when R exits: R ends without finalizing Python, and Ray's threads

@@ -101,7 +101,7 @@ new_chat <- function(python, owner, echo_default) {
     if (result$finish_reason == "cancelled") {
       interrupt("Interrupted: the conversation keeps the text so far.", text, 0L)
     }
-    tell_cut(result$finish_reason == "length")
+    tell_cut(sum(result$finish_reason == "length"), 1L)
     if (echo) invisible(text) else text
   }
   self$python <- python
@@ -118,20 +118,20 @@ new_chat <- function(python, owner, echo_default) {
       abort_argument("texts", "a character vector", texts)
     }
     settings <- c(chat_settings(list(...)), on_error = "continue")
-    display <- list(verbosity = check_whole(verbosity), clean = FALSE, hash = FALSE)
+    verbosity <- check_whole(verbosity)
     prompts <- as_prompts(texts, "texts")
-    object <- python_of()
+    start <- "chat_ask_all"
     progress <- check_flag(progress)
     result <- run_call(
-      "chat_ask_all",
+      start,
       new_result,
-      object,
+      python_of(),
       prompts,
       settings,
-      display,
+      verbosity,
       progress
     )
-    keeping(result, tell_failures(result, "continue", display$verbosity))
+    keeping(result, tell_failures(result, "continue", verbosity))
     result
   }
   self$turns <- function() {

@@ -33,32 +33,21 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
       i = "End it with {.code document_end()} first."
     ))
   }
-  path <- expand_path(check_string(path, null = TRUE)) %||%
-    format(Sys.time(), "llamaherd_run_%Y%m%d_%H%M%S.txt")
-  append <- check_flag(append)
-  named <- length(metadata) == 0 || rlang::is_named(metadata)
-  if (!is.list(metadata) || !named) {
+  path <- py_path(path) %||% format(Sys.time(), "llamaherd_run_%Y%m%d_%H%M%S.txt")
+  if (!is.list(metadata) || !(length(metadata) == 0 || rlang::is_named(metadata))) {
     abort_argument("metadata", "a named list", metadata)
   }
-  is_new <- !file_exists(path)
-  check_new_file(path, append)
+  append <- check_flag(append)
   now <- Sys.time()
-  the$document <- list(path = full_path(path), start = now)
-  begun <- write_log(
-    if (append && file.size(native_path(path)) > 0) "",
+  lines <- c(
     "llamaherd run log",
     paste("File:", base_name(path)),
     paste("Started:", stamp(now)),
     "",
     "Events:"
   )
-  if (!begun) {
-    the$document <- NULL
-    if (is_new && isTRUE(file.size(native_path(path)) == 0)) {
-      unlink(native_path(full_path(path))) # a link stays a link
-    }
-    abort_unwritten(path, "No log is being written.")
-  }
+  py_call("begin_log", path, as.list(lines), append)
+  the$document <- list(path = full_path(path), start = now)
   info <- Sys.info()
   document_event(
     "document_start",
@@ -92,8 +81,7 @@ document_end <- function() {
     paste("Ended:", stamp(now)),
     sprintf("Duration: %.1f s", took)
   )
-  rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
-  hash <- written(path, rest, "end_log", as.list(lines))
+  hash <- py_call("end_log", path, as.list(lines))
   the$document <- NULL
   cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
   invisible(structure(path, hash = hash))
@@ -105,11 +93,11 @@ document_event <- function(event, ...) {
   if (is.null(the$document)) {
     return(invisible())
   }
-  given <- list(...)
+  arguments <- list(...)
   details <- Map(
     \(value, name) if (nzchar(name)) rlang::set_names(list(value), name) else value,
-    unname(given),
-    rlang::names2(given)
+    unname(arguments),
+    rlang::names2(arguments)
   )
   text <- jsonlite::toJSON(
     do.call(c, details),
@@ -122,17 +110,16 @@ document_event <- function(event, ...) {
   )
   lines <- strsplit(text, "\n", fixed = TRUE)[[1]]
   entry <- c(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
-  if (!write_log(entry)) {
-    # An error would lose the return value of the call, such as answers that took hours.
-    warn(
-      c(
-        "The event {.val {event}} is missing in the log {.path {the$document$path}}.",
-        i = "The log cannot be written. Is the disk full?"
-      ),
-      "log",
-      public_frame()
-    )
-  }
+  # An error would lose the return value of the call, such as answers that took hours.
+  frame <- public_frame()
+  rlang::try_fetch(
+    py_call("append_lines", the$document$path, as.list(entry)),
+    llamaherd_error_argument = \(cnd) {
+      text <- "The event {.val {event}} is missing in the log {.path {the$document$path}}."
+      warn(c(text, i = "{conditionMessage(cnd)}"), "log", frame)
+    }
+  )
+  invisible()
 }
 
 # Returns details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
@@ -210,52 +197,3 @@ lines_sha256 <- function(text) {
 }
 
 stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
-
-# Writes to the log, all lines or none; returns FALSE if they cannot be written. Opens and closes
-# the file for each event, so that a crash of R loses nothing.
-write_log <- function(...) {
-  rlang::try_fetch(
-    is.null(py_call("append_lines", the$document$path, as_py_list(c(...)))),
-    llamaherd_error_argument = \(cnd) FALSE
-  )
-}
-
-# Calls a Python function that writes a file whole or not at all. `rest` says what became of the
-# file if it cannot be written.
-written <- function(path, rest, fun, ...) {
-  rlang::try_fetch(
-    py_call(fun, path, ...),
-    llamaherd_error_argument = \(cnd) abort_unwritten(path, rest)
-  )
-}
-
-abort_unwritten <- function(path, rest) {
-  abort(c(
-    "{.path {path}} cannot be written.",
-    x = rest,
-    i = "Is the disk full, or the folder read-only? Free space and try again."
-  ))
-}
-
-check_new_file <- function(path, append) {
-  if (!append && file_exists(path)) {
-    abort(c(
-      "{.arg path} already exists: {.path {path}}.",
-      i = "Name another file, or use {.code append = TRUE}."
-    ))
-  }
-  check_folder(path)
-  if (!file_exists(path) && !file.create(native_path(path), showWarnings = FALSE)) {
-    abort("{.arg path} cannot be written: {.path {path}}.")
-  }
-}
-
-check_folder <- function(path) {
-  folder <- dir_name(path)
-  if (!dir_exists(folder)) {
-    abort(c(
-      "{.arg path} is in a folder that does not exist: {.path {folder}}.",
-      i = "Create it with {.code dir.create({encodeString(folder, quote = '\"')})}."
-    ))
-  }
-}

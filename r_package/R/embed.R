@@ -75,27 +75,17 @@ embed_parallel <- function(
   progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
 
-  made <- \(vectors) task_vectors(vectors, texts)
-  suspendInterrupts({
-    run <- quietly(
-      verbosity < 0,
-      run_in_slices(
-        py_call("model_start", "embed", object, texts$values, options),
-        bar = new_bar(progress),
-        made = made
-      )
-    )
-    vectors <- made(run$value)
-    if (run$interrupted) {
-      n <- nrow(vectors)
-      n_done <- sum(is.na(attr(vectors, "errors")))
-      what <- plural(n, "text")
-      message <- sprintf("Interrupted: %d of %d %s embedded.", n_done, n, what)
-      interrupt(message, vectors, verbosity)
-    }
-  })
+  vectors <- run_call(
+    c("model_start", "embed"),
+    task_vectors,
+    object,
+    texts,
+    options,
+    verbosity,
+    progress
+  )
   keeping(vectors, {
-    report_vectors(vectors, verbosity)
+    tell_failures(vectors, "continue", verbosity)
     loaded <- if (inherits(model, "llamaherd_context")) model$model else model
     document_event(
       "embed_parallel",
@@ -112,39 +102,9 @@ embed_parallel <- function(
 
 # Adds names, and the reasons of failures that only R knows.
 task_vectors <- function(vectors, texts) {
-  errors <- attr(vectors, "errors")
-  bad <- !is.na(texts$problems)
-  errors[bad] <- ifelse(texts$missing[bad], "the text is NA", invalid_text)
-  attr(vectors, "errors") <- errors
+  attr(vectors, "errors") <- errors_of(vectors, texts)
   attr(vectors, "dimnames") <- if (!is.null(texts$names)) list(texts$names, NULL)
-  class <- class(vectors)
-  vectors <- unclass(vectors)
-  vectors[!is.na(errors), ] <- NA
-  structure(vectors, class = class)
-}
-
-report_vectors <- function(vectors, verbosity) {
-  if (verbosity >= 2) {
-    cli::cli_inform("{format(attr(vectors, 'stats'))}")
-  }
-  errors <- attr(vectors, "errors")
-  failed <- which(!is.na(errors))
-  if (verbosity < 0 || length(failed) == 0) {
-    return(invisible())
-  }
-  n <- length(errors)
-  shown <- utils::head(failed, 3)
-  label <- labels_of(stats::setNames(errors, rownames(vectors)))[shown]
-  bullets <- escape_cli(sprintf("%s: %s", label, errors[shown]))
-  warn(
-    c(
-      "{length(failed)} of {n} text{?s} failed, {cli::qty(length(failed))}and {?is/are} NA in
-       the result.",
-      stats::setNames(bullets, rep("x", length(bullets))),
-      i = "{.code attr(result, \"errors\")} has all reasons."
-    ),
-    "failed"
-  )
+  vectors
 }
 
 #' @export
@@ -164,10 +124,10 @@ print.llamaherd_vectors <- function(x, ..., n = 6L) {
     if (n_failed > 0) sprintf(", %s failed", big(n_failed)) else ""
   ))
   n <- check_whole(n)
-  shown <- utils::head(plain_matrix(x), n)
-  if (length(shown) > 0) {
-    cells <- matrix(formatC(shown, digits = 3L, format = "f", width = 7L), nrow(shown))
-    cells[is.na(shown)] <- "     NA"
+  first <- utils::head(plain_matrix(x), n)
+  if (length(first) > 0) {
+    cells <- matrix(formatC(first, digits = 3L, format = "f", width = 7L), nrow(first))
+    cells[is.na(first)] <- "     NA"
     name <- rownames(x) %||% sprintf("[%d,]", seq_len(nrow(x)))
     label <- format(cut_to(encode(utils::head(name, n)), 20L))
     most <- (getOption("width") - nchar(label[[1]], "width") - 4L) %/% 8L
@@ -185,17 +145,16 @@ print.llamaherd_vectors <- function(x, ..., n = 6L) {
 
 #' @export
 `[.llamaherd_vectors` <- function(x, ...) {
-  found <- plain_matrix(x)[...]
-  if (!is.matrix(found)) {
-    return(found)
+  part <- plain_matrix(x)[...]
+  if (!is.matrix(part)) {
+    return(part)
   }
-  structure(found, class = class(x))
+  structure(part, class = class(x))
 }
 
 # Returns vectors as a matrix without attributes of this package.
 plain_matrix <- function(x) {
   x <- unclass(x)
-  attr(x, "errors") <- NULL
-  attr(x, "stats") <- NULL
+  attributes(x) <- attributes(x)[intersect(names(attributes(x)), c("dim", "dimnames"))]
   x
 }

@@ -8,7 +8,7 @@ from_python <- function(part) {
   if (is.null(type)) {
     return(part)
   }
-  made <- switch(
+  value <- switch(
     type,
     table = new_frame(named_parts(part[["columns"]]), as.integer(part[["n"]])),
     list = named_parts(part[["parts"]]),
@@ -30,16 +30,20 @@ from_python <- function(part) {
     new_vector(part)
   )
   if (type == "object" || is.null(part[["attributes"]])) {
-    return(made)
+    return(value)
   }
-  class <- c(part[["class"]], class(made))
-  rlang::exec(structure, made, class = class, !!!named_parts(part[["attributes"]]))
+  class <- c(part[["class"]], class(value))
+  rlang::exec(structure, value, class = class, !!!named_parts(part[["attributes"]]))
 }
 
 named_parts <- function(parts) {
   names <- vapply(parts, \(part) part[["name"]] %||% "", "")
-  made <- lapply(parts, from_python)
-  if (any(nzchar(names)) || length(names) == 0) rlang::set_names(made, names) else made
+  values <- lapply(parts, from_python)
+  if (any(nzchar(names)) || length(names) == 0) {
+    rlang::set_names(values, names)
+  } else {
+    values
+  }
 }
 
 new_vector <- function(part) {

@@ -68,26 +68,7 @@ generate <- function(
     abort_argument("prompt", "a string or token ids", prompt, hint = hint)
   }
   prompts <- chat_or_prompts(prompt, "prompt", env)
-  options <- c(call_options(env, list(...), 1L), prompts$options)
-  options$on_error <- "continue"
-  display <- check_display(env)
-  options$hash <- display$hash
-
-  make <- answers_maker(options, check_flag(dotted), context$model)
-  result <- run_call(generation, make, object, prompts, options, display, FALSE)
-  bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
-  keeping(result, {
-    tell_failures(result, "stop", display$verbosity, bound)
-    document_answers(
-      "generate",
-      context,
-      prompts,
-      result,
-      output_texts(result),
-      options$sampling
-    )
-  })
-  result
+  run_generation("generate", object, prompts, env, list(...), list(on_error = "stop"))
 }
 
 #' Rarely used sampling settings
@@ -127,8 +108,8 @@ NULL
 # them.
 given_settings <- function(dots, call, env) {
   check_dots(dots)
-  given <- as.character(intersect(names(further_kinds), names(call)))
-  values <- mget(given, env)
+  names <- as.character(intersect(names(further_kinds), names(call)))
+  values <- mget(names, env)
   values <- values[!vapply(values, is.null, NA)]
   structure(values, class = "llamaherd_sampling")
 }
@@ -136,8 +117,8 @@ given_settings <- function(dots, call, env) {
 #' @export
 print.llamaherd_sampling <- function(x, ...) {
   cat("<llamaherd_sampling>\n")
-  shown <- vapply(unclass(x), \(value) shorten(deparse1(value), 60L), "")
-  cat(sprintf("%s = %s\n", names(shown), shown), sep = "")
+  lines <- vapply(unclass(x), \(value) shorten(deparse1(value), 60L), "")
+  cat(sprintf("%s = %s\n", names(lines), lines), sep = "")
   invisible(x)
 }
 

@@ -258,28 +258,36 @@ generate_parallel <- function(
   env <- rlang::current_env()
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", env)
-  options <- call_options(env, list(...), length(prompts$values))
-  options <- c(options, prompts$options)
-  options$on_error <- py_value(on_error)
-  options$journal <- py_path(journal)
-  display <- check_display(env)
-  options$hash <- display$hash
+  more <- list(on_error = py_value(on_error), n = py_value(n))
+  more$journal <- py_path(journal)
   progress <- check_flag(progress)
-  options$n <- py_value(n)
+  run_generation("generate_parallel", object, prompts, env, list(...), more, progress)
+}
 
-  make <- answers_maker(options, check_flag(dotted), context$model)
-  result <- run_call(generation, make, object, prompts, options, display, progress)
-  bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
-  bound <- rep(bound, each = n)
+# Answers prompts with the arguments of generate() or generate_parallel(), whose frame is `env`;
+# `more` are further options.
+run_generation <- function(event, object, prompts, env, dots, more, progress = FALSE) {
+  n_prompts <- length(prompts$values)
+  options <- c(call_options(env, dots, n_prompts), prompts$options, more)
+  verbosity <- check_whole(env$verbosity, "verbosity")
+  dotted <- check_flag(env$dotted, "dotted")
+  start <- c("model_start", "generate")
+  make <- answers_maker(options, dotted, env$context$model)
+  result <- run_call(start, make, object, prompts, options, verbosity, progress)
+  n <- options$n %||% 1L
+  constraints <- mget(c("grammar", "regex", "choices"), env)
+  is_empty <- vapply(constraints, \(x) is.null(x) || identical(x, ""), NA)
+  is_bound <- is.null(env$schema) && !all(is_empty)
   samples <- as_samples(result, prompts$names, n)
   keeping(samples, {
-    tell_failures(result, options$on_error, display$verbosity, bound, n)
+    tell_failures(result, options$on_error, verbosity, is_bound, n)
+    text <- output_texts(result)
     document_answers(
-      "generate_parallel",
-      context,
+      event,
+      env$context,
       prompts,
       result,
-      output_texts(result),
+      text,
       options$sampling
     )
   })
@@ -289,28 +297,23 @@ generate_parallel <- function(
 # Returns the function that creates the result of answers: texts, or data with a schema. The columns
 # are determined when Python has read the schema.
 answers_maker <- function(options, dotted, model) {
-  each <- options$each[["schema"]]
-  schemas <- unlist(c(options$sampling[["schema"]], each))
-  has_schema <- if (is.null(each)) {
-    TRUE
-  } else {
-    rep(!vapply(each, is.null, logical(1)), each = options$n)
+  schemas <- options$each[["schema"]]
+  has_schema <- !vapply(schemas, is.null, NA)
+  if (is.null(schemas)) {
+    schemas <- options$sampling[["schema"]]
+    has_schema <- TRUE
   }
   force(dotted)
-  function(result, prompts, display) {
-    if (!is.null(schemas)) {
-      display$clean <- FALSE
-    }
-    result <- new_result(result, prompts, display)
+  function(result, prompts) {
+    result <- new_result(result, prompts)
     if (!is.null(options$logprobs)) {
-      found <- attr(result, "logprobs") %||% vector("list", length(result))
-      frames <- logprob_frames(found, options$logprobs, model)
-      attr(result, "logprobs") <- frames
+      parts <- attr(result, "logprobs") %||% vector("list", length(result))
+      attr(result, "logprobs") <- logprob_frames(parts, options$logprobs, model)
     }
     if (is.null(schemas)) {
-      result
-    } else {
-      answers_table(result, schema_columns(schemas), dotted, has_schema)
+      return(result)
     }
+    has_schema <- rep(has_schema, each = length(result) %/% length(has_schema))
+    answers_table(result, schema_columns(unlist(schemas)), dotted, has_schema)
   }
 }

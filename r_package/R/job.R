@@ -7,32 +7,30 @@ slice_s <- 0.1
 # with its first argument. `make` creates the result from its value and the prompts; with several
 # samples per prompt, it has an element for each prompt that repeated() returned. After Ctrl-C the
 # function signals an interrupt that contains the result.
-run_call <- function(start, make, context, prompts, options, display, progress) {
+run_call <- function(start, make, context, prompts, options, verbosity, progress) {
   suspendInterrupts({
     n <- options$n %||% 1L
-    made <- \(value) make(value, repeated(prompts, n), display)
-    shown <- \(value) as_samples(made(value), prompts$names, n)
+    result_of <- \(value) make(value, repeated(prompts, n))
+    samples_of <- \(value) as_samples(result_of(value), prompts$names, n)
     run <- quietly(
-      display$verbosity < 0,
+      verbosity < 0,
       run_in_slices(
         rlang::exec("py_call", !!!start, context, prompts$values, options),
         bar = new_bar(progress),
-        made = shown
+        made = samples_of
       )
     )
-    result <- made(run$value)
+    result <- result_of(run$value)
     if (run$interrupted) {
-      reason <- attr(result, "finish_reason")
-      what <- plural(length(reason), counted(n))
-      n_answered <- sum(reason %in% c("stop", "length"))
+      reasons <- attr(result, "finish_reason")
       message <- sprintf(
-        "Interrupted: %d of %d %s answered.",
-        n_answered,
-        length(reason),
-        what
+        "Interrupted: %d of %d %s done.",
+        sum(reasons %in% c("stop", "length")),
+        length(reasons),
+        plural(length(reasons), counted(result, n))
       )
-      results <- as_samples(result, prompts$names, n)
-      interrupt(message, results, display$verbosity, options$journal)
+      samples <- as_samples(result, prompts$names, n)
+      interrupt(message, samples, verbosity, options$journal)
     }
     result
   })
@@ -54,7 +52,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
     list(message = message, call = NULL, results = results)
   ))
   if (verbosity >= 0) {
-    told <- c(
+    lines <- c(
       message,
       if (interactive() && !is.null(results)) {
         "last_results() returns the finished results."
@@ -67,7 +65,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
         )
       }
     )
-    writeLines(c("", told), stderr())
+    writeLines(c("", lines), stderr())
   }
   invokeRestart("abort")
 }
@@ -118,6 +116,15 @@ run_in_slices <- function(
   })
 }
 
+# Returns the result of a job without partial results; `ended` is the message after Ctrl-C.
+wait_for_result <- function(start, ended, ..., verbosity = 0L) {
+  run <- run_in_slices(start, ...)
+  if (run$interrupted) {
+    interrupt(ended, NULL, verbosity)
+  }
+  run$value
+}
+
 # Ends a job for which R no longer waits, and keeps its finished results.
 end_early <- function(job, collect, made) {
   suspendInterrupts({
@@ -147,18 +154,14 @@ holding <- function(expr) {
   list(value = value, held = held)
 }
 
-# Signals conditions again, as rlang first did: with long warnings, and messages that end a line.
+# Signals conditions again; messages end a line, as rlang first wrote them.
 signal_held <- function(held) {
-  if (length(held) == 0) {
-    return(invisible())
-  }
-  rlang::local_options(warning.length = 8170L)
   for (cnd in held) {
     if (inherits(cnd, "warning")) {
-      warning(cnd)
+      signal_warning(cnd)
     } else {
-      own <- setdiff(class(cnd), c("rlang_message", "message", "condition"))
-      rlang::inform(conditionMessage(cnd), class = own)
+      classes <- setdiff(class(cnd), c("rlang_message", "message", "condition"))
+      rlang::inform(conditionMessage(cnd), class = classes)
     }
   }
 }
@@ -203,7 +206,7 @@ shows_progress <- function(progress) {
 # full bar is therefore not shown: end() follows, and progressr refuses an end after an end.
 new_bar <- function(progress, verbosity = 0L, owner = parent.frame()) {
   force(owner)
-  shown <- shows_progress(progress)
+  is_shown <- shows_progress(progress)
   id <- NULL
   n_said <- 0L
   say <- function(texts) {
@@ -217,7 +220,7 @@ new_bar <- function(progress, verbosity = 0L, owner = parent.frame()) {
       say(state[["messages"]])
       tell_problem(state[["problem"]])
     }
-    if (!shown || state[["n_done"]] >= state[["n_total"]]) {
+    if (!is_shown || state[["n_done"]] >= state[["n_total"]]) {
       return(invisible())
     }
     if (is.null(id)) {
@@ -303,111 +306,87 @@ draw_bar <- function(state, width = cli::console_width()) {
 }
 
 # Reports the end of a call: a line of statistics, and one warning, or the error for on_error =
-# "stop".
-tell_failures <- function(result, on_error, verbosity, bound = FALSE, n_samples = 1L) {
+# "stop". `is_bound` is TRUE if a grammar, a regular expression or choices bound the answers.
+tell_failures <- function(
+  result,
+  on_error,
+  verbosity,
+  is_bound = FALSE,
+  n_samples = 1L
+) {
   if (verbosity >= 2) {
     cli::cli_inform("{format(attr(result, 'stats'))}")
   }
-  n <- length(attr(result, "finish_reason"))
-  failed <- which(attr(result, "finish_reason") == "error")
-  n_cancelled <- sum(attr(result, "finish_reason") == "cancelled")
+  reasons <- attr(result, "finish_reason")
+  n <- length(reasons)
+  failed <- which(reasons == "error")
+  n_cancelled <- sum(reasons == "cancelled")
   if (length(failed) > 0 && on_error == "stop") {
     reason <- attr(result, "errors")[[failed[[1]]]]
-    what <- if (n == 1) {
-      "The prompt failed"
-    } else {
-      sprintf("Prompt %d failed", (failed[[1]] - 1L) %/% n_samples + 1L)
-    }
-    abort("{what}: {reason}", "generation", results = result)
+    i <- (failed[[1]] - 1L) %/% n_samples + 1L
+    prompt <- if (n == 1) "The prompt" else sprintf("Prompt %d", i)
+    abort("{prompt} failed: {reason}", "generation", results = result)
   }
   if (verbosity < 0) {
     return(invisible())
   }
-  if (any(bound)) {
-    warn_incomplete(result, bound, n_samples)
+  is_cut <- if (is_bound) {
+    reasons %in% c("stop", "length") & !attr(result, "complete")
+  } else {
+    reasons == "length"
   }
-  tell_cut(attr(result, "finish_reason") == "length" & !bound)
+  tell_cut(sum(is_cut), n, is_bound)
   if (length(failed) > 0) {
-    not_run <- if (n_cancelled > 0) {
-      "{n_cancelled} more {?was/were} not finished."
+    column <- if (n_samples > 1) {
+      "as.data.frame(result)$error"
+    } else {
+      "attr(result, \"errors\")"
     }
     warn(
       c(
-        "{length(failed)} of {n} {counted(n_samples)}{cli::qty(n)}{?s} failed,
+        "{length(failed)} of {n} {counted(result, n_samples)}{cli::qty(n)}{?s} failed,
          {cli::qty(length(failed))}and {?is/are} NA in the result.",
         failed_bullets(result, failed),
-        i = not_run,
-        i = "{.code {column_of('error', n_samples)}} has all reasons."
+        i = if (n_cancelled > 0) "{n_cancelled} more {?was/were} not finished.",
+        i = "{.code {column}} has all reasons."
       ),
       "failed"
     )
   }
 }
 
-# Returns the noun for numbers in messages: "samples" if each prompt has several samples, otherwise
-# "prompts".
-counted <- function(n) if (n > 1) "sample" else "prompt"
-
-# Returns the R code that selects a column of a result, for messages.
-column_of <- function(name, n) {
-  if (n > 1) {
-    return(sprintf("as.data.frame(result)$%s", name))
+# Returns the noun for numbers in messages: what the elements of a result belong to.
+counted <- function(result, n_samples) {
+  if (is.matrix(result)) {
+    "text"
+  } else if (n_samples > 1) {
+    "sample"
+  } else {
+    "prompt"
   }
-  sprintf('attr(result, "%s")', if (name == "error") "errors" else name)
 }
 
-# Warns of cut-off answers: a cut-off label or number looks like a complete one.
-warn_incomplete <- function(result, bound, n_samples) {
-  cut <- which(bound & !is.na(unclass(result)) & !attr(result, "complete"))
-  if (length(cut) == 0) {
-    return(invisible())
-  }
-  shown <- sprintf(
-    "%s: %s",
-    labels_of(result)[utils::head(cut, 3)],
-    utils::head(
-      format(result, width = 40L)[cut],
-      3
+# Tells of answers that were cut off, in one line: by a warning if they were bound, because a cut
+# label or number looks like a complete one. In a loop of single calls only the first cut answer is
+# told of, unless it was bound.
+tell_cut <- function(n_cut, n, is_bound = FALSE) {
+  answers <- if (n == 1) "The answer" else sprintf("%d of %d answers", n_cut, n)
+  if (n_cut == 0) {
+    invisible()
+  } else if (is_bound) {
+    text <- paste(
+      "%s ended before the grammar, regex or choice was at its end: set a larger `max_tokens`, or",
+      "look at `stop`; the column `complete` of as.data.frame(result) tells which are whole."
     )
-  )
-  warn(
-    c(
-      "{length(cut)} of {length(result)} answer{?s} {?was/were} cut off before {?its/their}
-       grammar, regex or choice was at its end.",
-      stats::setNames(escape_cli(shown), rep("x", length(shown))),
-      i = "Raise {.arg max_tokens}, or look at {.arg stop}; {.code {column_of('complete',
-           n_samples)}} tells which are whole."
-    ),
-    "incomplete"
-  )
-}
-
-# Tells of answers that ended at `max_tokens`, in one line. In a loop of single calls only the first
-# cut answer is told of.
-tell_cut <- function(is_cut) {
-  if (length(is_cut) == 1L) {
-    if (!is_cut || isTRUE(the$told_cut)) {
-      return(invisible())
-    }
-    the$told_cut <- TRUE
-    rlang::inform(
-      c(
-        i = paste(
-          "The answer ended at `max_tokens`, before the model had ended it: set a larger",
-          "`max_tokens` for whole answers."
-        )
-      ),
-      class = "llamaherd_message_cut"
+    warn_text(sprintf(text, answers), "incomplete")
+  } else if (n > 1 || !isTRUE(the$told_cut)) {
+    the$told_cut <- n == 1 || isTRUE(the$told_cut)
+    text <- paste(
+      "%s ended at `max_tokens`, before the model had ended %s: set a larger `max_tokens` for",
+      "whole answers."
     )
-  } else if (any(is_cut)) {
-    cli::cli_inform(
-      c(
-        i = "{sum(is_cut)} of {length(is_cut)} answer{?s} ended at {.arg max_tokens}, before the
-             model had ended {cli::qty(sum(is_cut))}{?it/them}: set a larger {.arg max_tokens} for
-             whole answers."
-      ),
-      class = "llamaherd_message_cut"
-    )
+    text <- sprintf(text, answers, if (n_cut == 1) "it" else "them")
+    rlang::inform(c(i = text), class = "llamaherd_message_cut")
   }
 }
 
@@ -418,8 +397,11 @@ escape_cli <- function(text) {
 
 # Returns the first reasons of failures, with the names or indices of the prompts.
 failed_bullets <- function(result, failed) {
-  shown <- utils::head(failed, 3)
-  label <- labels_of(result)[shown]
-  text <- sprintf("%s: %s", label, attr(result, "errors")[shown])
-  stats::setNames(escape_cli(text), rep("x", length(text)))
+  first <- utils::head(failed, 3)
+  texts <- sprintf(
+    "%s: %s",
+    labels_of(result)[first],
+    attr(result, "errors")[first]
+  )
+  stats::setNames(escape_cli(texts), rep("x", length(texts)))
 }

@@ -50,9 +50,9 @@ keeping <- function(results, expr) {
 # Stores results of a call that ends with an error. If there are none, the error itself, which is
 # being handled, is sufficient; earlier results stay.
 keep_results <- function(results) {
-  found <- try(results, silent = TRUE)
-  if (!is.null(found) && !inherits(found, "try-error") && has_finished(found)) {
-    the$last_results <- found
+  value <- try(results, silent = TRUE)
+  if (!is.null(value) && !inherits(value, "try-error") && has_finished(value)) {
+    the$last_results <- value
   }
 }
 

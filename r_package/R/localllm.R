@@ -167,42 +167,35 @@ quick_llama <- function(
 ) {
   check_questions(prompt)
   verbosity <- check_whole(verbosity)
-  system_prompt <- check_string(system_prompt, null = TRUE)
-  chat_template <- check_string(chat_template, null = TRUE)
   auto_format <- check_flag(auto_format)
-  check_flag(hash)
-  check_flag(progress)
   dots <- list(...)
   known <- setdiff(names(formals(generate_parallel)), c("context", "prompts", "..."))
   check_dots(dots, c(known, names(further_kinds)))
-  model_path <- check_string(model_path, null = TRUE) %||%
-    default_model(verbosity)
-  context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
-  answers <- function(chat) {
-    rlang::exec(
-      "generate_parallel",
-      context,
-      prompt,
-      max_tokens = max_tokens,
-      top_k = top_k,
-      top_p = top_p,
-      temperature = temperature,
-      repeat_last_n = repeat_last_n,
-      penalty_repeat = penalty_repeat,
-      seed = seed,
-      progress = progress && length(prompt) > 1,
-      verbosity = min(verbosity, 0L),
-      clean = clean,
-      hash = hash,
-      !!!c(dots, chat[!names(chat) %in% names(dots)])
-    )
-  }
   chat <- list(
     chat = TRUE,
-    system = system_prompt,
-    template = chat_template,
+    system = check_string(system_prompt, null = TRUE),
+    template = check_string(chat_template, null = TRUE),
     merge_system = TRUE
   )
+  settings <- list(
+    max_tokens = max_tokens,
+    top_k = top_k,
+    top_p = top_p,
+    temperature = temperature,
+    repeat_last_n = repeat_last_n,
+    penalty_repeat = penalty_repeat,
+    seed = seed,
+    progress = check_flag(progress) && length(prompt) > 1,
+    verbosity = min(verbosity, 0L),
+    clean = clean,
+    hash = check_flag(hash)
+  )
+  model_path <- check_string(model_path, null = TRUE) %||% default_model(verbosity)
+  context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
+  answers <- \(chat) {
+    more <- c(dots, chat[!names(chat) %in% names(dots)])
+    rlang::exec("generate_parallel", context, prompt, !!!settings, !!!more)
+  }
   needs_chat <- !is.null(chat_template) || any(names(dots) %in% options_of_chat)
   result <- rlang::try_fetch(
     answers(if (auto_format) chat),
@@ -385,3 +378,472 @@ lib_is_installed <- function() llamaherd_available()
 #' @rdname localLLM
 #' @export
 get_lib_path <- function() r_path(py_call("lib_path"))
+
+# ---- explore() ---------------------------------------------------------------------------
+
+#' @rdname localLLM
+#' @export
+explore <- function(
+  models,
+  instruction = NULL,
+  prompts = NULL,
+  engine = c("auto", "parallel", "single"),
+  batch_size = 8L,
+  reuse_models = FALSE,
+  sink = NULL,
+  progress = interactive(),
+  clean = TRUE,
+  keep_prompts = FALSE,
+  hash = TRUE,
+  chat_template = TRUE,
+  system_prompt = NULL
+) {
+  check_given(models)
+  settings <- list(
+    engine = check_choice(engine, c("auto", "parallel", "single")),
+    batch_size = max(check_whole(batch_size), 1L),
+    reuse_models = check_flag(reuse_models),
+    sink = sink,
+    progress = check_flag(progress),
+    clean = check_flag(clean)
+  )
+  if (!is.null(sink) && !is.function(sink)) {
+    abort_argument("sink", "NULL or a function", sink)
+  }
+  defaults <- list(
+    prompts = prompts,
+    instruction = check_string(instruction, null = TRUE),
+    chat_template = check_flag(chat_template),
+    system_prompt = check_string(system_prompt, null = TRUE)
+  )
+  specs <- explore_specs(models, defaults)
+  frames <- lapply(specs, explore_frame)
+  has_truth <- !all(vapply(frames, \(frame) all(is.na(frame$truth)), NA))
+  extras <- c("truth", "prompt")[c(has_truth, check_flag(keep_prompts))]
+  settings$columns <- c("sample_id", "model_id", "label", extras)
+  check_flag(hash)
+  document_event("explore_start", models = names(specs))
+  done <- list()
+  interrupted <- NULL # results of the model that Ctrl-C interrupted
+  result <- \() explore_result(done, settings$columns, hash, is.null(sink))
+  withCallingHandlers(
+    keeping(
+      if (is.null(sink) && length(done) > 0) {
+        structure(result(), interrupted = interrupted)
+      },
+      for (id in names(specs)) {
+        done[[id]] <- explore_model(specs[[id]], frames[[id]], settings)
+      }
+    ),
+    llamaherd_interrupt = \(cnd) interrupted <<- cnd$results
+  )
+  document_event("explore_complete", models = names(specs))
+  result()
+}
+
+spec_fields <- c(
+  c("id", "model_path", "loaded", "predictor", "n_gpu_layers", "n_ctx", "n_threads"),
+  c("n_seq_max", "cache_dir", "use_mmap", "use_mlock", "check_memory", "hf_token"),
+  c("force_redownload", "verify_integrity", "verbosity", "chat_template"),
+  c("system_prompt", "instruction", "generation", "prompts")
+)
+
+# Returns a list of complete specifications, named by their ids.
+explore_specs <- function(models, defaults) {
+  is_single <- inherits(models, "llamaherd_model") ||
+    any(c("model_path", "predictor") %in% names(models))
+  models <- if (is_single) list(models) else models
+  if (length(models) == 0 || !(is.list(models) || is.character(models))) {
+    must <- "paths of models, or a list of specifications (none are given)"
+    abort_argument("models", must, models)
+  }
+  ids <- rlang::names2(models)
+  ids <- ifelse(nzchar(ids), ids, sprintf("model_%d", seq_along(models)))
+  args <- sprintf("models[[%d]]", seq_along(models))
+  specs <- unname(Map(
+    \(model, id, arg) model_spec(model, id, arg, defaults),
+    models,
+    ids,
+    args
+  ))
+  ids <- vapply(specs, \(spec) spec$id, "")
+  if (anyDuplicated(ids)) {
+    problem <- "Two models have the id {.val {ids[duplicated(ids)][[1]]}}."
+    abort(c(problem, i = "Give each an {.field id}."))
+  }
+  rlang::set_names(specs, ids)
+}
+
+model_spec <- function(model, id, arg, defaults) {
+  spec <- if (inherits(model, "llamaherd_model")) {
+    check_model(model, arg)
+    list(loaded = model)
+  } else if (rlang::is_string(model)) {
+    list(model_path = model)
+  } else {
+    model
+  }
+  if (!is.list(spec) || !rlang::is_named(spec)) {
+    abort_argument(arg, "a path, a named list or a <llamaherd_model>", model)
+  }
+  unknown <- setdiff(names(spec), spec_fields)
+  if (length(unknown) > 0) {
+    abort(c(
+      "{.code {arg}} has an unknown field: {.field {unknown[[1]]}}.",
+      i = "Known fields are {.field {spec_fields}}."
+    ))
+  }
+  if (is.null(spec$loaded %||% spec$model_path) && !is.function(spec$predictor)) {
+    abort("{.code {arg}} needs {.field model_path}, or a function as {.field predictor}.")
+  }
+  spec <- Filter(Negate(is.null), spec)
+  spec <- c(spec, defaults[setdiff(names(defaults), names(spec))])
+  spec$id <- check_string(spec$id %||% id, paste0(arg, "$id"))
+  if (is.null(spec$prompts)) {
+    abort(c(
+      "Model {.val {spec$id}} has no prompts.",
+      i = "Give {.arg prompts}, for all models or in its specification."
+    ))
+  }
+  spec
+}
+
+# Returns the rows of one model, whose labels are NA.
+explore_frame <- function(spec) {
+  x <- if (is.function(spec$prompts)) spec$prompts(spec) else spec$prompts
+  fields <- if (is.list(x)) as.list(x) else list(prompts = x)
+  is_template <- !any(c("prompts", "prompt") %in% names(fields))
+  prompts <- if (is_template) {
+    template_prompts(fields)
+  } else {
+    fields[["prompts"]] %||% fields[["prompt"]]
+  }
+  prompts <- if (is.factor(prompts)) as.character(prompts) else prompts
+  if (!is.character(prompts)) {
+    must <- "a character vector, a data frame with a column prompt, a template or a function"
+    abort_argument("prompts", must, x)
+  }
+  n <- length(prompts)
+  for (name in c("sample_id", "truth")) {
+    field <- fields[[name]]
+    if (!is.null(field) && length(field) != n) {
+      abort("{.field {name}} must be as long as the prompts ({n}), not {length(field)}.")
+    }
+  }
+  data.frame(
+    sample_id = unname(fields$sample_id %||% seq_len(n)),
+    model_id = rep(spec$id, n),
+    label = rep(NA_character_, n),
+    truth = value_text(fields$truth %||% rep(NA, n)),
+    prompt = unname(prompts)
+  )
+}
+
+# Returns the prompts of a template: a section of each field, one under the other.
+template_prompts <- function(fields) {
+  if (!rlang::is_named(fields)) {
+    abort_argument("prompts", "a template with a name for each section", fields)
+  }
+  sections <- fields[setdiff(names(fields), c("sample_id", "truth", "format"))]
+  vectors <- Filter(is.atomic, sections)
+  n <- if (is.null(fields$sample_id)) {
+    max(lengths(vectors), 1L)
+  } else {
+    length(fields$sample_id)
+  }
+  texts <- Map(
+    \(title, value) {
+      paste0("## ", title, "\n", rep_len(template_section(value, n, title), n))
+    },
+    names(sections),
+    sections
+  )
+  if (length(texts) > 0) do.call(paste, c(unname(texts), sep = "\n\n")) else character()
+}
+
+# Returns the texts of a section: one text per sample, or one text for all samples.
+template_section <- function(value, n, title) {
+  if (is.data.frame(value)) {
+    value <- lapply(seq_len(nrow(value)), \(row) as.list(value[row, , drop = FALSE]))
+  }
+  if (!is.list(value)) {
+    value <- enc2utf8(value_text(value))
+    return(if (length(value) %in% c(1L, n)) value else bullets(value))
+  }
+  # Unnamed lists are blocks: those of "Examples" are "Example 1", "Example 2" and so on.
+  is_block <- is.null(names(value)) && all(vapply(value, rlang::is_named, NA))
+  titles <- rlang::names2(value)
+  if (is_block) {
+    titles <- paste(sub("s$", "", title), seq_along(value))
+    value <- lapply(value, \(block) {
+      cells <- vapply(block, \(cell) paste(value_text(cell), collapse = ", "), "")
+      bullets(paste0(names(block), ": ", cells))
+    })
+  }
+  texts <- Map(template_section, value, 0L, titles)
+  paste0("### ", titles, "\n", unlist(texts), collapse = "\n\n")
+}
+
+bullets <- \(lines) paste0("- ", lines, collapse = "\n")
+
+# Returns the rows of one model with its labels.
+explore_model <- function(spec, frame, settings) {
+  is_single <- settings$engine == "single" ||
+    settings$engine == "auto" &&
+      (settings$batch_size == 1L || identical(as.integer(spec$n_seq_max), 1L))
+  engine <- if (is_single) "single" else "parallel"
+  if (is.function(spec$predictor)) {
+    engine <- "predictor"
+    answer <- \(prompts) predicted_labels(spec, prompts)
+  } else {
+    context <- explore_context(spec, is_single, settings)
+    on.exit({
+      close(context)
+      if (is.null(spec$loaded) && !settings$reuse_models) close(context$model)
+    })
+    answer <- \(prompts) explore_answers(spec, context, prompts, settings)
+  }
+  n <- nrow(frame)
+  size <- if (is.null(settings$sink)) max(n, 1L) else max(settings$batch_size, 200L)
+  for (rows in split(seq_len(n), (seq_len(n) - 1L) %/% size)) {
+    frame$label[rows] <- answer(frame$prompt[rows])
+    if (!is.null(settings$sink)) {
+      chunk <- frame[rows, settings$columns, drop = FALSE]
+      keeping(chunk, settings$sink(chunk, spec$id))
+    }
+  }
+  document_event(
+    "explore_model",
+    n_prompts = n,
+    engine = engine,
+    explore_hashes(frame, spec$id)
+  )
+  frame
+}
+
+explore_hashes <- function(frame, id) {
+  list(
+    model_id = id,
+    input_hash = lines_sha256(frame$prompt),
+    output_hash = lines_sha256(frame$label)
+  )
+}
+
+predicted_labels <- function(spec, prompts) {
+  labels <- spec$predictor(prompts, NULL, spec)
+  labels <- if (anyNA(labels)) as.character(labels) else label_values(labels)
+  if (!is.character(labels) || length(labels) != length(prompts)) {
+    abort(
+      "The {.field predictor} of model {.val {spec$id}} must return a character vector of
+       length {length(prompts)}, not {describe(labels)}."
+    )
+  }
+  unname(labels)
+}
+
+explore_context <- function(spec, is_single, settings) {
+  key <- paste(spec$id, spec$model_path)
+  model <- spec$loaded %||% the$explored[[key]]
+  if (is.null(model) || !is.null(object_problem(model))) {
+    if (settings$progress) {
+      cli::cli_inform("[{spec$id}] Loading {spec$model_path} ...")
+    }
+    loading <- spec[intersect(names(spec), names(formals(model_load)))]
+    model <- do.call(model_load, utils::modifyList(list(verbosity = 0L), loading))
+  }
+  if (settings$reuse_models && is.null(spec$loaded)) {
+    the$explored[[key]] <- model
+  }
+  sizes <- spec[intersect(names(spec), c("n_ctx", "n_threads", "n_seq_max"))]
+  if (is_single) {
+    sizes$n_seq_max <- 1L
+  }
+  do.call(context_create, c(list(model), sizes))
+}
+
+explore_answers <- function(spec, context, prompts, settings) {
+  if (settings$progress) {
+    cli::cli_inform("[{spec$id}] Answering {length(prompts)} prompt{?s} ...")
+  }
+  options <- list(max_tokens = 100L, temperature = 0, seed = 1234L, hash = FALSE)
+  options <- utils::modifyList(options, as.list(spec$generation))
+  if (spec$chat_template) {
+    options[c("chat", "system")] <- list(TRUE, spec$system_prompt)
+  } else if (!is.null(spec$system_prompt)) {
+    prompts <- paste0(spec$system_prompt, "\n\n", prompts)
+  }
+  options[c("progress", "clean")] <- settings[c("progress", "clean")]
+  unname(plain(do.call(generate_parallel, c(list(context, prompts), options))))
+}
+
+# `frames` are the rows of models, by their ids.
+explore_result <- function(frames, columns, hash, has_rows) {
+  result <- list(annotations = NULL, matrix = NULL)
+  if (has_rows) {
+    result$annotations <- do.call(rbind, unname(lapply(frames, `[`, columns)))
+    samples <- unique(result$annotations$sample_id)
+    result$matrix <- data.frame(sample_id = samples)
+    for (id in names(frames)) {
+      rows <- frames[[id]][match(samples, frames[[id]]$sample_id), ]
+      result$matrix[[id]] <- rows$label
+      for (extra in columns[-(1:3)]) {
+        result$matrix[[paste0(extra, "_", id)]] <- rows[[extra]]
+      }
+    }
+  }
+  hashes <- unname(Map(
+    \(frame, id) data.frame(explore_hashes(frame, id)),
+    frames,
+    names(frames)
+  ))
+  if (hash) structure(result, hashes = do.call(rbind, hashes)) else result
+}
+
+#' @rdname localLLM
+#' @export
+annotation_sink_csv <- function(path, append = FALSE) {
+  path <- expand_path(check_string(path))
+  append <- check_flag(append)
+  path <- full_path(path) # the working directory may change before the next chunk
+  has_header <- append && file_exists(path) && file.size(native_path(path)) > 0
+  function(chunk, model_id) {
+    if (!is.data.frame(chunk)) {
+      abort_argument("chunk", "a data frame", chunk)
+    }
+    rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
+    header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
+    write <- if (append) "append_lines" else "replace_lines"
+    py_call(write, path, as_py_list(c(header, if (nrow(chunk) > 0) rows)))
+    append <<- has_header <<- TRUE
+    invisible(model_id)
+  }
+}
+
+csv_cells <- function(x) {
+  cells <- if (is.numeric(x) || is.logical(x)) {
+    vapply(x, format, "", digits = 15L, decimal.mark = ".", USE.NAMES = FALSE)
+  } else {
+    paste0("\"", gsub("\"", "\"\"", enc2utf8(as.character(x)), fixed = TRUE), "\"")
+  }
+  ifelse(is.na(x), "NA", cells)
+}
+
+# ---- labels of several models ------------------------------------------------------------
+
+#' @rdname localLLM
+#' @export
+compute_confusion_matrices <- function(
+  annotations,
+  gold = NULL,
+  pairwise = TRUE,
+  label_levels = NULL,
+  sample_col = "sample_id",
+  model_col = "model_id",
+  label_col = "label",
+  truth_col = "truth"
+) {
+  check_given(annotations)
+  quos <- rlang::enquos(
+    gold = gold,
+    sample_col = sample_col,
+    model_col = model_col,
+    label_col = label_col,
+    truth_col = truth_col
+  )
+  compare_models(annotations, quos, pairwise, label_levels, NULL)$confusion
+}
+
+#' @rdname localLLM
+#' @export
+intercoder_reliability <- function(
+  annotations,
+  method = c("auto", "cohen", "krippendorff"),
+  label_levels = NULL,
+  sample_col = "sample_id",
+  model_col = "model_id",
+  label_col = "label"
+) {
+  check_given(annotations)
+  quos <- rlang::enquos(
+    sample_col = sample_col,
+    model_col = model_col,
+    label_col = label_col
+  )
+  method <- py_value(method)
+  compare_models(annotations, quos, NULL, label_levels, method)$reliability
+}
+
+#' @rdname localLLM
+#' @export
+validate_models <- function(
+  annotations,
+  gold = NULL,
+  pairwise = TRUE,
+  label_levels = NULL,
+  sample_col = "sample_id",
+  model_col = "model_id",
+  label_col = "label",
+  truth_col = "truth",
+  method = c("auto", "cohen", "krippendorff"),
+  include_confusion = TRUE,
+  include_reliability = TRUE
+) {
+  check_given(annotations)
+  quos <- rlang::enquos(
+    gold = gold,
+    sample_col = sample_col,
+    model_col = model_col,
+    label_col = label_col,
+    truth_col = truth_col
+  )
+  method <- py_value(method)
+  pairwise <- if (check_flag(include_confusion)) pairwise
+  method <- if (check_flag(include_reliability)) method
+  if (is.null(pairwise) && is.null(method)) {
+    abort(
+      "At least one of {.arg include_confusion} and {.arg include_reliability} must be TRUE."
+    )
+  }
+  result <- compare_models(annotations, quos, pairwise, label_levels, method)
+  document_event("validate", models = names(result$confusion$vs_gold))
+  result
+}
+
+# Computes confusion matrices unless `pairwise` is NULL, and reliability unless `method` is NULL.
+# `quos` are the arguments that name columns, quoted or not; `gold` may be codes.
+compare_models <- function(annotations, quos, pairwise, label_levels, method) {
+  frame <- annotations
+  if (!is.data.frame(frame) && is.list(frame)) {
+    frame <- frame$annotations # the return value of explore()
+  }
+  columns <- lapply(rlang::set_names(names(quos)), \(arg) {
+    is_object <- if (arg == "gold") is_codes else \(x) FALSE
+    column_or_object(quos[[arg]], frame, arg, is_object = is_object)
+  })
+  if (!is.data.frame(frame)) {
+    abort_argument("annotations", "a data frame or the result of explore()", frame)
+  }
+  gold <- columns$gold
+  columns$gold <- NULL
+  columns <- Map(check_string, columns, names(columns))
+  for (name in intersect(unlist(columns[c("sample_col", "model_col")]), names(frame))) {
+    frame[[name]] <- value_text(frame[[name]])
+  }
+  is_column <- rlang::is_string(gold) && gold %in% names(frame)
+  if (!is.null(gold) && !is_column) {
+    ids <- names(gold)
+    gold <- rlang::set_names(as_codes(gold), if (!is.null(ids)) as_utf8(ids))
+  }
+  used <- intersect(c(unlist(columns), if (is_column) gold), names(frame))
+  columns$label_levels <- check_levels(label_levels, "label_levels")
+  arguments <- list(
+    annotations = frame_for_python(frame, used),
+    of_confusion = if (!is.null(pairwise)) {
+      c(columns, list(gold = gold, pairwise = py_value(pairwise)))
+    },
+    of_reliability = if (!is.null(method)) {
+      c(columns[names(columns) != "truth_col"], list(method = method))
+    }
+  )
+  call_python("compare_models", arguments)
+}

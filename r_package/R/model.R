@@ -26,8 +26,8 @@
 #' @param use_mlock TRUE prevents the model from being swapped out.
 #' @param show_progress TRUE shows the progress of a download.
 #' @param force_redownload TRUE downloads the file even if it is in the cache.
-#' @param verify_integrity TRUE checks that the file is a GGUF file before Python starts. Loading
-#'   always checks the file and refuses a truncated or damaged file.
+#' @param verify_integrity Ignored, for compatibility: truncated and damaged files are always
+#'   refused.
 #' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
 #'   memory. The limit is GPU memory if all layers are in GPU memory, and the sum of GPU and host
 #'   memory if only some layers are.
@@ -79,7 +79,6 @@ model_load <- function(
   tensor_split = NULL
 ) {
   model_path <- check_string(model_path)
-  verify <- check_flag(verify_integrity)
   cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
   options <- c(
     py_arguments("use_mmap", "use_mlock", "split_mode", "main_gpu"),
@@ -91,7 +90,7 @@ model_load <- function(
   if (!is.null(tensor_split)) {
     options$tensor_split <- py_values(tensor_split)
   }
-  options$lora <- check_lora(lora)
+  options$lora <- lora_for_python(lora)
   verbosity <- check_whole(verbosity)
   optimize <- check_flag(optimize)
   fetching <- fetch_options(
@@ -102,9 +101,6 @@ model_load <- function(
   )
   progress <- check_flag(show_progress) && verbosity >= 0
   path <- find_model(model_path, fetching, progress, verbosity)
-  if (verify) {
-    check_gguf(path)
-  }
   if (optimize) {
     path <- optimized_path(path, cache_dir, progress, verbosity)
   }
@@ -141,41 +137,27 @@ gpu_layers <- function(n_gpu_layers) {
   check_whole(n_gpu_layers)
 }
 
-check_gguf <- function(path) {
-  if (!identical(readBin(native_path(path), "raw", 4L), charToRaw("GGUF"))) {
-    abort(
-      c(
-        "{.arg model_path} is not a GGUF file: {.path {path}}.",
-        i = "Models for llama.cpp end in {.file .gguf}; repositories on the hub that have them
-             are mostly named {.val -GGUF}."
-      ),
-      "model"
-    )
-  }
-}
-
 # Returns pairs of path and scale for Python; NULL if there are no adapters.
-check_lora <- function(x, arg = rlang::caller_arg(x)) {
+lora_for_python <- function(x) {
   if (length(x) == 0) {
     return(NULL)
   }
   items <- if (is.vector(x)) as.list(x) else list(x)
-  is_path <- vapply(items, \(item) is.character(item) && length(item) == 1, FALSE)
-  is_scale <- vapply(items, \(item) is.numeric(item) && length(item) == 1, FALSE)
-  if (!all(is_path | (is_scale & nzchar(rlang::names2(items)))) || anyNA(items)) {
-    must <- "paths of adapters, or scales named by their paths"
-    hint <- "As in c(\"adapter.gguf\" = 0.5)."
-    abort_argument(arg, must, x, hint = hint)
-  }
-  paths <- check_text(ifelse(is_path, as.character(items), rlang::names2(items)), arg)
-  paths <- expand_path(paths)
-  missing <- !file_exists(paths) | dir_exists(paths)
-  if (any(missing)) {
-    path <- paths[missing][[1]]
-    abort("{.arg {arg}} names no file: {.path {path}}.", "model")
-  }
-  scales <- lapply(seq_along(items), \(i) if (is_path[[i]]) 1 else as.double(items[[i]]))
-  unname(Map(list, as.list(paths), scales))
+  pairs <- Map(
+    \(item, name) {
+      if (is.character(item)) {
+        list(py_path(item, "lora"), 1)
+      } else {
+        list(
+          py_path(name, "lora"),
+          if (is.numeric(item)) as.double(item) else describe(item)
+        )
+      }
+    },
+    items,
+    rlang::names2(items)
+  )
+  unname(pairs)
 }
 
 quietly <- function(quiet, expr) {

@@ -69,21 +69,13 @@ model_optimize <- function(
   if (!is.null(n_threads)) {
     options$n_threads <- py_value(n_threads)
   }
-  report <- run_optimize(path, py_path(out), options, check_flag(progress))
+  report <- wait_for_result(
+    rlang::exec("py_call", "start_optimize", path, py_path(out), !!!options),
+    "Interrupted: no file was made.",
+    bar = new_bar(check_flag(progress))
+  )
   attr(report, "path") <- r_path(attr(report, "path"))
   report
-}
-
-# Ctrl-C ends the job. The job's files are removed before the interrupt is signalled.
-run_optimize <- function(path, out, options, progress) {
-  run <- run_in_slices(
-    rlang::exec("py_call", "start_optimize", path, out, !!!options),
-    bar = new_bar(progress)
-  )
-  if (run$interrupted) {
-    interrupt("Interrupted: no file was made.", NULL, 0L)
-  }
-  run$value
 }
 
 #' @export

@@ -9,8 +9,8 @@
 #'   cache.
 #' @param max_retries Ignored, for compatibility: a broken connection is always retried, until five
 #'   consecutive tries receive no new data.
-#' @param verify_integrity TRUE checks that the file is a GGUF file. The file's SHA-256 is always
-#'   compared with the SHA-256 that the hub states.
+#' @param verify_integrity Ignored, for compatibility: the file is always compared with the SHA-256
+#'   that the hub states.
 #' @returns The path of the file, invisibly.
 #' @seealso [model_load()], [list_cached_models()]
 #' @export
@@ -32,9 +32,7 @@ download_model <- function(
 ) {
   model_url <- check_string(model_url)
   output_path <- expand_path(check_string(output_path, null = TRUE))
-  check_whole(max_retries)
   progress <- check_flag(show_progress)
-  verify <- check_flag(verify_integrity)
   options <- fetch_options(
     py_path(cache_dir),
     py_value(force_redownload),
@@ -42,22 +40,8 @@ download_model <- function(
     check_string(hf_token, null = TRUE)
   )
   path <- find_model(model_url, options, progress, 1L)
-  if (verify) {
-    check_gguf(path)
-  }
   if (!is.null(output_path)) {
-    path <- rlang::try_fetch(
-      r_path(py_call("copy_whole", path, output_path)),
-      llamaherd_error_argument = \(cnd) {
-        abort(
-          c(
-            "{.arg output_path} cannot be written: {.path {output_path}}.",
-            i = "Is the disk full, or the folder read-only? Free space and try again."
-          ),
-          "model"
-        )
-      }
-    )
+    path <- r_path(py_call("copy_whole", path, output_path))
   }
   invisible(path)
 }
@@ -73,36 +57,22 @@ fetch_options <- function(cache_dir, force, check_memory, token) {
   options
 }
 
-# Returns the path of a model's file. For local files Python is not needed.
+# Returns the path of a model's file, after downloading it if necessary. Ctrl-C ends a download and
+# keeps its bytes for the next call. R does not wait for the job to end, because the job waits up to
+# half a minute for a server that does not respond.
 find_model <- function(source, options, progress, verbosity) {
-  path <- expand_path(check_text(source, "model_path"))
-  is_local <- !grepl("^[A-Za-z][A-Za-z0-9+.-]+:", path)
-  if (is_local && file_exists(path) && !dir_exists(path)) {
+  path <- expand_path(source)
+  if (file_exists(path) && !dir_exists(path)) {
     return(path)
   }
-  if (is_local && (dir_exists(path) || grepl("[/\\\\]", path))) {
-    abort(
-      c(
-        "{.arg model_path} names no file: {.path {path}}.",
-        i = "The working directory is {.path {getwd()}}.",
-        i = "{.code list_cached_models()} shows what is here;
-             {.code model_load(\"hf:owner/repo\")} downloads a model."
-      ),
-      "model"
-    )
-  }
-  run_fetch(source, options, progress, verbosity)
-}
-
-# Downloads a model. Ctrl-C ends the download and keeps its bytes for the next call. R does not wait
-# for the job to end, because the job waits up to half a minute for a server that does not respond.
-run_fetch <- function(source, options, progress, verbosity) {
-  started <- py_call("fetch_start", source, options)
-  run <- run_in_slices(started, bar = new_bar(progress, verbosity), keep = FALSE)
-  if (run$interrupted) {
-    interrupt("Interrupted: the same call continues the download.", NULL, verbosity)
-  }
-  r_path(run$value)
+  started <- py_call("fetch_start", path, options)
+  r_path(wait_for_result(
+    started,
+    "Interrupted: the same call continues the download.",
+    bar = new_bar(progress, verbosity),
+    keep = FALSE,
+    verbosity = verbosity
+  ))
 }
 
 # Returns the fastest file for this computer. The search for the fastest file runs only once.
@@ -167,16 +137,16 @@ list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
     abort_argument("min_size_mb", "a number", min_size_mb)
   }
   check_flag(verify)
-  found <- py_call("list_ollama_models")
+  models <- py_call("list_ollama_models")
   models <- data.frame(
-    name = found$name,
-    path = r_path(found$path),
-    size_mb = found$size_bytes / 1e6,
-    size_gb = found$size_bytes / 1e9,
-    found[c("size_bytes", "sha256", "modified")],
-    source = rep("ollama", nrow(found)),
-    tag = sub("^.*:", "", found$name),
-    model = sub(":[^:]*$", "", found$name)
+    name = models$name,
+    path = r_path(models$path),
+    size_mb = models$size_bytes / 1e6,
+    size_gb = models$size_bytes / 1e9,
+    models[c("size_bytes", "sha256", "modified")],
+    source = rep("ollama", nrow(models)),
+    tag = sub("^.*:", "", models$name),
+    model = sub(":[^:]*$", "", models$name)
   )
   models <- models[models$size_mb >= min_size_mb, , drop = FALSE]
   row.names(models) <- NULL
@@ -222,14 +192,12 @@ set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
         i = "R reads {.path ~/.Renviron} when it starts."
       ))
     }
-    check_folder(renviron_path)
     lines <- character()
     if (file_exists(renviron_path)) {
       lines <- readLines(native_path(renviron_path), warn = FALSE)
     }
     lines <- c(lines[!startsWith(lines, "HF_TOKEN=")], paste0("HF_TOKEN=", token))
-    rest <- "The file is as it was before."
-    written(renviron_path, rest, "replace_lines", as_py_list(lines))
+    py_call("replace_lines", renviron_path, as_py_list(lines))
     Sys.chmod(renviron_path, "600")
   }
   Sys.setenv(HF_TOKEN = token)
@@ -290,15 +258,15 @@ llamaherd_example_model <- function() {
     base <- Sys.getenv("XDG_CACHE_HOME", "~/.cache")
     cache <- file.path(base, "llamaherd", "models")
   }
-  found <- list.files(
+  files <- list.files(
     path.expand(cache),
     "^SmolLM2-135M-Instruct.*[.]gguf$",
     recursive = TRUE,
     full.names = TRUE
   )
   # Files of model_optimize() are not used.
-  found <- found[!grepl("llamaherd[.]gguf$", found)]
-  paths <- c(Sys.getenv("LLAMAHERD_TEST_SMOLLM2"), found)
+  files <- files[!grepl("llamaherd[.]gguf$", files)]
+  paths <- c(Sys.getenv("LLAMAHERD_TEST_SMOLLM2"), files)
   paths <- paths[file.exists(paths)]
   if (length(paths) == 0 || !llamaherd_available()) NULL else paths[[1]]
 }

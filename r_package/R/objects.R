@@ -20,14 +20,11 @@ check_object <- function(x, kind, maker, arg) {
     must <- sprintf("a <llamaherd_%s> made by %s()", kind, maker)
     abort_argument(arg, must, x, hint = object_hint(x, kind))
   }
-  problem <- object_problem(x)
-  if (!is.null(problem)) {
+  if (is_from_elsewhere(x)) {
     abort(
       c(
-        "{.arg {arg}} cannot be used: it {problem}.",
-        i = if (is_from_elsewhere(x)) {
-          "A {kind} exists only in the R process that made it; results can be saved and sent."
-        },
+        "{.arg {arg}} cannot be used: it {elsewhere}.",
+        i = "A {kind} exists only in the R process that made it; results can be saved and sent.",
         i = "Create it again with {.fn {maker}}."
       ),
       kind
@@ -39,29 +36,29 @@ check_object <- function(x, kind, maker, arg) {
 # Returns a hint on how to create the required object from the given object.
 object_hint <- function(x, kind) {
   if (is.character(x)) {
-    x <- "model_load(\"model.gguf\") loads a model"
-    return(
-      if (kind == "model") paste0(x, ".") else paste0(x, ", context_create() takes it.")
+    paste0(
+      "model_load(\"model.gguf\") loads a model",
+      if (kind == "context") ", context_create() takes it",
+      "."
     )
+  } else if (inherits(x, "llamaherd_model")) {
+    "Create a context for the model: context_create(model)."
+  } else if (inherits(x, "llamaherd_context")) {
+    "The model of a context is context$model."
   }
-  if (inherits(x, "llamaherd_model")) {
-    return("Create a context for the model: context_create(model).")
-  }
-  if (inherits(x, "llamaherd_context")) {
-    return("The model of a context is context$model.")
-  }
-  NULL
 }
 
 # Returns the reason why an object cannot be used any more; NULL if it can be used. An object from
 # readRDS() or a restored session has lost its Python object.
 object_problem <- function(x) {
   if (is_from_elsewhere(x)) {
-    "was saved, or made by another R process"
+    elsewhere
   } else if (py_call("is_closed", x$python)) {
     "is closed"
   }
 }
+
+elsewhere <- "was saved, or made by another R process"
 
 # Returns TRUE if an object was read from a file or received from another process.
 is_from_elsewhere <- function(x) reticulate::py_is_null_xptr(x$python)

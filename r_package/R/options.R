@@ -1,7 +1,5 @@
 # Arguments of generate() and generate_parallel(), converted for Python.
 
-generation <- c("model_start", "generate") # of run_call()
-
 # `env` is the frame of the function that the user called.
 call_options <- function(env, dots, n) {
   further <- further_settings(env$sampling, dots)
@@ -13,28 +11,18 @@ call_options <- function(env, dots, n) {
     kinds,
     names(values)
   )
-  each <- vapply(values, inherits, NA, "per_prompt")
+  is_each <- vapply(values, inherits, NA, "per_prompt")
   list(
-    sampling = values[!each],
-    each = lapply(values[each], unclass),
+    sampling = values[!is_each],
+    each = lapply(values[is_each], unclass),
     parse_special = py_value(env$parse_special, "parse_special"),
     strict = py_value(env$strict, "strict"),
     show_schema = py_value(env$show_schema, "show_schema"),
     retries = py_value(env$retries, "retries"),
-    logprobs = py_value(env$logprobs, "logprobs")
+    logprobs = py_value(env$logprobs, "logprobs"),
+    clean = py_value(env$clean, "clean"),
+    hash = py_value(env$hash, "hash")
   )
-}
-
-# TRUE for prompts whose answer follows a grammar or a regular expression, or is one of several
-# choices.
-is_bound <- function(grammar, regex, choices, n) {
-  has_choices <- if (is.list(choices)) {
-    !vapply(choices, is.null, logical(1))
-  } else {
-    !is.null(choices)
-  }
-  has_text <- \(x) rep_len(nzchar(x %||% ""), n)
-  unname(rep_len(has_choices, n) | has_text(grammar) | has_text(regex))
 }
 
 check_sampling <- function(x, kind, arg, n) {
@@ -120,26 +108,17 @@ chat_or_prompts <- function(x, arg, env) {
     merge_system = py_value(env$merge_system, "merge_system")
   )
   options <- Filter(Negate(is.null), options)
-  given <- c(
+  of_chat <- c(
     if (!is.null(system)) "system",
     names(options)[!vapply(options, isFALSE, NA)] # thinking needs a chat
   )
-  if (!chat && length(given) > 0) {
-    abort("{.arg {given[[1]]}} needs {.code chat = TRUE}.")
+  if (!chat && length(of_chat) > 0) {
+    abort("{.arg {of_chat[[1]]}} needs {.code chat = TRUE}.")
   }
   prompts <- as_prompts(x, arg, if (chat) as_conversation else as_prompt)
   warn_placeholders(x, arg)
   prompts$options <- if (chat) c(list(chat = TRUE, system = system), options)
   prompts
-}
-
-# Checks the arguments that control messages and the form of the result.
-check_display <- function(env) {
-  list(
-    verbosity = check_whole(env$verbosity, "verbosity"),
-    clean = check_flag(env$clean, "clean"),
-    hash = check_flag(env$hash, "hash")
-  )
 }
 
 # Returns a hint for the error message if `prompts` is a value that users often pass by mistake.
@@ -187,8 +166,9 @@ as_prompts <- function(x, arg, read = as_prompt) {
     )] <- NA
   }
   problems <- rep(NA_character_, length(x))
-  problems[is.na(text)] <- sub("^the text", "the prompt", invalid_text)
-  problems[missing] <- "the prompt is NA"
+  noun <- if (arg == "texts") "the text" else "the prompt"
+  problems[is.na(text)] <- sub("^the text", noun, invalid_text)
+  problems[missing] <- paste(noun, "is NA")
   values[is.na(text)] <- list(NULL)
   list(
     values = values,
@@ -242,13 +222,13 @@ warn_placeholders <- function(prompts, arg) {
   if (!is.character(prompts) || inherits(prompts, "glue") || length(prompts) == 0) {
     return(invisible())
   }
-  found <- placeholders_of(unique(prompts[!is.na(prompts)]))
-  if (length(found) == 0) {
+  placeholders <- placeholders_of(unique(prompts[!is.na(prompts)]))
+  if (length(placeholders) == 0) {
     return(invisible())
   }
   env <- user_frame(public_frame())
   is_known <- vapply(
-    found,
+    placeholders,
     \(name) {
       variable <- variable_of(name, env)
       is.atomic(variable) && !is.null(variable)
@@ -256,10 +236,13 @@ warn_placeholders <- function(prompts, arg) {
     NA
   )
   if (any(is_known)) {
-    shown <- encodeString(names(found)[is_known][[1]], quote = "\"")
+    placeholder <- encodeString(
+      names(placeholders)[is_known][[1]],
+      quote = "\""
+    )
     warn(
       c(
-        "{.arg {arg}} contains {shown}, which stays as it is: prompts are not templates.",
+        "{.arg {arg}} contains {placeholder}, which stays as it is: prompts are not templates.",
         i = "{.code paste0(\"Is this positive? \", texts)} or {.code glue::glue()} fills in values."
       ),
       "placeholder"
@@ -269,13 +252,13 @@ warn_placeholders <- function(prompts, arg) {
 
 # Warns of a question of a codebook that contains a placeholder of one of these names.
 warn_placeholders_of <- function(question, names) {
-  found <- placeholders_of(question)
-  at <- found %in% names
+  placeholders <- placeholders_of(question)
+  at <- placeholders %in% names
   if (any(at)) {
-    shown <- encodeString(names(found)[at][[1]], quote = "\"")
+    placeholder <- encodeString(names(placeholders)[at][[1]], quote = "\"")
     warn(
       c(
-        "The question of the codebook contains {shown}, which stays as it is.",
+        "The question of the codebook contains {placeholder}, which stays as it is.",
         i = "Each text is added after the question: {.fn prompt_preview} shows the prompt."
       ),
       "placeholder"
@@ -294,9 +277,12 @@ placeholders_of <- function(texts) {
   # No placeholders: \textbf{word}, ${name}, f(x){y}, {"json": 1}.
   pattern <- "(?<![\\w\\\\$}{)])(\\{\\{\\s*[A-Za-z][\\w.]*\\s*\\}\\}|\\{[A-Za-z][\\w.]*\\})(?!\\})"
   first <- as_utf8(texts[[1]])
-  found <- unique(regmatches(first, gregexpr(pattern, first, perl = TRUE))[[1]])
-  found <- Filter(\(each) all(grepl(each, texts, fixed = TRUE, useBytes = TRUE)), found)
-  stats::setNames(gsub("[{}[:space:]]", "", found), found)
+  placeholders <- unique(regmatches(first, gregexpr(pattern, first, perl = TRUE))[[1]])
+  placeholders <- Filter(
+    \(placeholder) all(grepl(placeholder, texts, fixed = TRUE, useBytes = TRUE)),
+    placeholders
+  )
+  stats::setNames(gsub("[{}[:space:]]", "", placeholders), placeholders)
 }
 
 # Returns the environment in which the user called this package, whose function `frame` belongs to.

@@ -3,17 +3,13 @@
 # attribute `answers` stores the original answers: if the texts differ from these answers, they were
 # edited, and the other attributes no longer describe the texts.
 
-new_result <- function(result, prompts, display) {
+new_result <- function(result, prompts) {
   text <- as.character(unclass(result))
   attributes <- attributes(result)
   attributes$errors <- errors_of(result, prompts)
-  if (display$clean) {
-    text <- clean_text(text)
-    if (display$hash) {
-      attributes$hashes$output <- sha256(text)
-    }
-  }
-  rlang::exec(structure, text, names = prompts$names, answers = text, !!!attributes)
+  attributes$answers <- text
+  attributes$names <- prompts$names
+  `attributes<-`(text, attributes)
 }
 
 # Returns the reasons why prompts failed. For prompts that were not sent to Python, the reasons are
@@ -31,55 +27,43 @@ sha256 <- function(text) {
   as_text(py_call("sha256", values))
 }
 
-# Removes markers of chat templates that a model wrote as text, with the role after a marker that
-# begins a message.
-clean_text <- function(x) {
-  bar <- "[|\uff5c]"
-  role <- "(system|user|assistant|model)?"
-  begins <- paste0("<", bar, "(im_start|start_header_id)", bar, ">\\s*", role)
-  other <- paste0("<", bar, "[^<>\n]*", bar, ">")
-  turns <- paste0("<start_of_turn>", role, "|<end_of_turn>")
-  words <- "</?s>|<(bos|eos|pad)>|\\[/?INST\\]|<</?SYS>>"
-  pattern <- paste(begins, other, turns, words, sep = "|")
-  trimws(gsub(pattern, "", gsub("\r\n?", "\n", x), perl = TRUE))
-}
-
 is_edited <- function(x) !identical(attr(x, "answers"), as.character(unclass(x)))
 
 # Returns the plain vector.
 plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
+
+# Attributes with an element or a row for each answer.
+of_answers <- c(
+  c("errors", "finish_reason", "partial", "complete"),
+  c("usage", "timing", "thoughts", "logprobs")
+)
 
 #' @export
 `[.llamaherd_result` <- function(x, i) {
   if (missing(i)) {
     return(x)
   }
-  result <- plain(x)
+  texts <- plain(x)
   if (is_edited(x)) {
-    return(result[i])
+    return(texts[i])
   }
-  at <- stats::setNames(seq_along(result), names(result))[i]
+  at <- stats::setNames(seq_along(texts), names(texts))[i]
+  parts <- attributes(x)[intersect(of_answers, names(attributes(x)))]
+  parts <- lapply(parts, \(part) {
+    if (is.data.frame(part)) {
+      new_frame(lapply(part, `[`, at), length(at))
+    } else {
+      part[at]
+    }
+  })
   hashes <- attr(x, "hashes")
-  usage <- attr(x, "usage")[at, , drop = FALSE]
-  rownames(usage) <- NULL
-  timing <- attr(x, "timing")[at, , drop = FALSE]
-  thoughts <- attr(x, "thoughts")[at, , drop = FALSE]
-  if (!is.null(thoughts)) {
-    rownames(thoughts) <- NULL
-  }
-  structure(
-    result[i],
-    answers = unname(result[i]),
-    errors = attr(x, "errors")[at],
-    finish_reason = attr(x, "finish_reason")[at],
-    partial = attr(x, "partial")[at],
-    complete = attr(x, "complete")[at],
-    usage = usage,
-    timing = timing,
-    thoughts = thoughts,
+  rlang::exec(
+    structure,
+    texts[i],
+    answers = unname(texts[i]),
+    !!!parts,
     stats = attr(x, "stats"),
     hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
-    logprobs = attr(x, "logprobs")[at],
     class = class(x)
   )
 }
@@ -213,13 +197,13 @@ print.llamaherd_result <- function(
     show_lines(c(names(x), plain(x)))
     return(invisible(x))
   }
-  shown <- utils::head(x, n)
-  if (length(shown) > 0) {
+  first <- utils::head(x, n)
+  if (length(first) > 0) {
     # The names of a result are often whole prompts, so print() shows the answers first.
-    label <- cut_to(encode(labels_of(shown)), max(width %/% 3L, 12L))
+    label <- cut_to(encode(labels_of(first)), max(width %/% 3L, 12L))
     label <- formatC(label, width = -max(nchar(label, "width")), flag = "-")
     room <- max(width - nchar(label[[1]], "width") - 1L, 10L)
-    show_lines(paste(label, format(shown, width = room)))
+    show_lines(paste(label, format(first, width = room)))
   }
   if (length(x) > n) {
     cat(sprintf("... and %d more\n", length(x) - n))
@@ -241,10 +225,10 @@ visible <- function(x) {
   x <- as_utf8(x)
   for (i in which(grepl(hidden_characters, x, perl = TRUE))) {
     characters <- utf8ToInt(x[[i]])
-    shown <- intToUtf8(characters, multiple = TRUE)
-    hidden <- grepl(hidden_characters, shown, perl = TRUE)
-    shown[hidden] <- sprintf("\\u%04x", characters[hidden])
-    x[[i]] <- paste(shown, collapse = "")
+    letters <- intToUtf8(characters, multiple = TRUE)
+    hidden <- grepl(hidden_characters, letters, perl = TRUE)
+    letters[hidden] <- sprintf("\\u%04x", characters[hidden])
+    x[[i]] <- paste(letters, collapse = "")
   }
   x
 }
@@ -274,7 +258,7 @@ cut_to <- function(x, width) {
 
 # Returns the names of prompts, or the index of a prompt without a name.
 labels_of <- function(x) {
-  rows <- attr(x, "row.names")
+  rows <- attr(x, "row.names") %||% if (is.matrix(x)) rownames(x)
   if (is.numeric(rows)) {
     return(sprintf("[%d]", rows))
   }

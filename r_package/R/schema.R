@@ -13,7 +13,8 @@ check_schema <- function(x, arg, n) {
     abort_argument(arg, must, x)
   }
   args <- if (length(x) == 1) arg else sprintf("%s[[%d]]", arg, seq_along(x))
-  texts <- Map(\(each, name) if (!is.null(each)) schema_text(each, name), unname(x), args)
+  text_of <- \(schema, name) if (!is.null(schema)) schema_text(schema, name)
+  texts <- Map(text_of, unname(x), args)
   if (length(texts) == 1) {
     texts[[1]]
   } else if (!all(vapply(texts, is.null, logical(1)))) {
@@ -31,10 +32,10 @@ is_per_prompt_schema <- function(x) {
 # Converts a type, a list, a JSON text or the path of a file to JSON text.
 schema_text <- function(x, arg, ...) {
   if (is_type(x)) {
-    return(schema_json(as_type(x, arg), arg))
+    return(value_json(x, arg))
   }
   if (!is.null(names(x)) && !is.data.frame(x) || is.list(x) && length(x) == 0) {
-    if (length(x) > 0 && !any(names(x) %in% c(unlist(schema_keywords), other_keywords))) {
+    if (length(x) > 0 && !any(names(x) %in% unlist(keywords))) {
       hint <- "It has no keyword, such as `type`. Fields go into type_object(), or `properties`."
       abort_argument(arg, "a type or a JSON Schema", x, hint = hint)
     }
@@ -88,136 +89,112 @@ check_json <- function(text, arg) {
   text
 }
 
-# ---- converting lists and types to JSON
-# ---------------------------------------------------------------
+# ---- converting lists and types to JSON ---------------------------------------------------
 
-# Keywords by the type of their values: a schema, an array of schemas, schemas by name, or an array
-# of any values. R has no scalars, so only the keyword shows that `required = "a"` means ["a"].
-schema_keywords <- strsplit(
+# Keywords of schemas by the type of their values. R has no scalars and one empty list, so only the
+# keyword shows that `required = "a"` means ["a"], and that `items = list()` means {}.
+keywords <- strsplit(
   c(
-    schema = "items additionalItems contains additionalProperties propertyNames
-      unevaluatedItems unevaluatedProperties not if then else",
-    schemas = "anyOf oneOf allOf prefixItems",
-    named = "properties patternProperties $defs definitions dependentSchemas",
-    array = "required enum examples"
+    array = "required enum examples anyOf oneOf allOf prefixItems",
+    object = "items additionalItems contains additionalProperties propertyNames
+      unevaluatedItems unevaluatedProperties not if then else properties
+      patternProperties $defs definitions dependentSchemas",
+    any = "type const $ref $schema $id $comment title description format pattern minLength
+      maxLength minItems maxItems uniqueItems minimum maximum exclusiveMinimum
+      exclusiveMaximum multipleOf minProperties maxProperties dependentRequired quote"
   ),
   "\\s+"
 )
 
-# Further keywords of schemas.
-other_keywords <- strsplit(
-  "type const $ref $schema $id $comment title description format pattern minLength
-   maxLength minItems maxItems uniqueItems minimum maximum exclusiveMinimum
-   exclusiveMaximum multipleOf minProperties maxProperties dependentRequired quote",
-  "\\s+"
-)[[1]]
-
+# Returns the JSON of a schema: a type, or a list.
 schema_json <- function(x, arg) {
-  below <- function(value, name) {
-    schema_json(value, paste0(arg, "$", name))
+  if (is.list(x) && length(x) == 0) {
+    return("{}")
   }
-  if (is_type(x)) {
-    return(type_json(as_type(x, arg)))
-  }
-  if (rlang::is_bool(x)) {
-    return(value_json(x, arg))
-  }
-  named_list <- function(x, ...) {
-    given <- rlang::names2(x)
-    if (!is.list(x) || is_type(x) || !all(nzchar(given)) || anyDuplicated(given)) {
-      must <- "a list whose elements have unique names"
-      abort_argument(paste(c(arg, ...), collapse = "$"), must, x)
-    }
-    x
-  }
-  x <- named_list(if (is.atomic(x) && !is.null(names(x))) as.list(x) else x)
-  one <- function(value, key) {
-    is_tuple <- is.list(value) && length(value) > 0 && is.null(names(value))
-    if (key %in% schema_keywords$named) {
-      json_object(Map(below, named_list(value, key), sprintf("%s$%s", key, names(value))))
-    } else if (key %in% schema_keywords$schemas || key == "items" && is_tuple) {
-      json_array(Map(below, value, sprintf("%s[[%d]]", key, seq_along(value))))
-    } else if (key %in% schema_keywords$schema) {
-      below(value, key)
-    } else if (key %in% schema_keywords$array && is.atomic(value)) {
-      value_json(as.list(as_plain(value)), arg)
-    } else {
-      value_json(value, paste0(arg, "$", key))
-    }
-  }
-  json_object(Map(one, x, names(x)))
+  value_json(x, arg)
 }
 
-type_json <- function(type) {
-  if (type$kind == "schema") {
-    return(type$json)
-  }
-  text <- function(x) value_json(x, "")
-  parts <- switch(
-    type$kind,
-    enum = list(type = text("string"), enum = text(as.list(type$values))),
-    array = list(type = text("array"), items = type_json(type$items)),
-    object = {
-      required <- vapply(type$fields, \(field) field$required, logical(1))
-      list(
-        type = text("object"),
-        properties = json_object(lapply(type$fields, type_json)),
-        required = text(as.list(names(type$fields)[required])),
-        additionalProperties = text(type$additional)
-      )
-    },
-    quote = list(type = text("string"), quote = text(type$rule)),
-    list(type = text(type$kind))
-  )
-  if (!is.null(type$description)) {
-    parts$description <- text(type$description)
-  }
-  json_object(parts)
-}
-
-# Converts any value: lists with names become objects, other lists and vectors become arrays.
+# Returns the JSON of any value: lists with names become objects, other lists and vectors arrays.
+# `arg` names the value in errors.
 value_json <- function(x, arg) {
-  if (is.null(x)) {
-    return("null")
-  }
-  if (inherits(x, "json")) {
-    return(check_json(check_text(unclass(x), arg), arg))
-  }
-  x <- as_plain(x)
-  if (is.list(x)) {
-    values <- lapply(x, value_json, arg)
-    return(if (is.null(names(x))) json_array(values) else json_object(values))
-  }
-  bad <- !is.atomic(x) ||
-    is.complex(x) ||
-    is.raw(x) ||
-    anyNA(x) ||
-    is.numeric(x) && !all(is.finite(x))
-  if (bad) {
-    abort_argument(arg, "a value that JSON can represent", x)
-  }
-  if (!is.null(names(x))) {
-    return(json_object(lapply(as.list(x), value_json, arg)))
-  }
-  if (is.character(x)) {
-    x <- check_text(x, arg)
-  }
   as.character(jsonlite::toJSON(
-    x,
+    json_value(x, arg),
     auto_unbox = TRUE,
     digits = NA,
-    always_decimal = FALSE
+    null = "null",
+    json_verbatim = TRUE
   ))
+}
+
+# Converts a value, perhaps with types, to lists and vectors that jsonlite writes. `key` is the
+# keyword that it belongs to.
+json_value <- function(x, arg, key = "") {
+  if (is_type(x)) {
+    return(type_value(as_type(x, arg)))
+  }
+  if (inherits(x, "json")) {
+    return(structure(check_json(check_text(unclass(x), arg), arg), class = "json"))
+  }
+  x <- as_plain(x)
+  if (is.atomic(x) && !is.null(names(x))) {
+    x <- as.list(x)
+  }
+  if (is.list(x)) {
+    names <- names(x)
+    if (!all(nzchar(names)) || anyDuplicated(names)) {
+      abort_argument(arg, "a list whose elements have unique names", x)
+    }
+    if (length(x) == 0 && key %in% keywords$object) {
+      names <- character()
+    }
+    args <- if (is.null(names)) {
+      sprintf("%s[[%d]]", arg, seq_along(x))
+    } else {
+      paste0(arg, if (nzchar(arg)) "$", names)
+    }
+    x <- Map(json_value, unname(unclass(x)), args, names %||% "")
+    return(rlang::set_names(x, if (!is.null(names)) as_utf8(names)))
+  }
+  is_number <- is.numeric(x)
+  if (
+    !(is.null(x) || is_number || is.logical(x) || is.character(x)) ||
+      anyNA(x) ||
+      is_number && !all(is.finite(x))
+  ) {
+    abort_argument(arg, "a value that JSON can represent", x)
+  }
+  x <- if (is.character(x)) check_text(x, arg) else x
+  if (key %in% keywords$array) as.list(x) else x
+}
+
+type_value <- function(type) {
+  if (type$kind == "schema") {
+    return(structure(type$json, class = "json"))
+  }
+  value <- switch(
+    type$kind,
+    enum = list(type = "string", enum = as.list(type$values)),
+    array = list(type = "array", items = type_value(type$items)),
+    object = {
+      is_required <- vapply(type$fields, \(field) field$required, NA)
+      list(
+        type = "object",
+        properties = rlang::set_names(
+          lapply(type$fields, type_value),
+          names(type$fields)
+        ),
+        required = as.list(names(type$fields)[is_required]),
+        additionalProperties = type$additional
+      )
+    },
+    quote = list(type = "string", quote = type$rule),
+    list(type = type$kind)
+  )
+  value$description <- type$description
+  value
 }
 
 # Factors and dates become text.
 as_plain <- function(x) {
   if (is.factor(x) || inherits(x, c("Date", "POSIXt"))) as.character(x) else x
-}
-
-json_array <- function(values) sprintf("[%s]", paste(unlist(values), collapse = ","))
-
-json_object <- function(values) {
-  names <- vapply(as_utf8(rlang::names2(values)), value_json, "", "")
-  sprintf("{%s}", paste(names, unlist(values), sep = ":", collapse = ","))
 }

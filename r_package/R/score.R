@@ -64,10 +64,9 @@ score_parallel <- function(
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", env)
   texts <- check_continuations(continuations, length(prompts$values))
-  given <- texts
-  texts <- lapply(given, as_utf8)
+  is_na <- vapply(texts, anyNA, logical(1))
+  texts <- lapply(texts, as_utf8)
   missing <- vapply(texts, anyNA, logical(1))
-  is_na <- vapply(given, anyNA, logical(1))
   prompts$values[missing] <- list(NULL)
   free <- missing & is.na(prompts$problems)
   prompts$problems[free] <- ifelse(
@@ -133,14 +132,18 @@ check_continuations <- function(x, n) {
   }
   texts <- as.list(unname(x))
   texts <- Map(
-    \(each, i) {
-      if (is.factor(each)) {
-        each <- as.character(each)
+    \(continuation, i) {
+      if (is.factor(continuation)) {
+        continuation <- as.character(continuation)
       }
-      if (!is.character(each) && !all(is.na(each))) {
-        abort_argument(sprintf("%s[[%d]]", arg, i), "a character vector", each)
+      if (!is.character(continuation) && !all(is.na(continuation))) {
+        abort_argument(
+          sprintf("%s[[%d]]", arg, i),
+          "a character vector",
+          continuation
+        )
       }
-      as.character(each)
+      as.character(continuation)
     },
     texts,
     seq_along(texts)
@@ -148,11 +151,11 @@ check_continuations <- function(x, n) {
   rep_len(texts, n)
 }
 
-# Adds the continuations to the table of scores, and if `each` is TRUE the prompts: the table then
+# Adds the continuations to the table of scores, and if `by_prompt` is TRUE the prompts: the table then
 # has a row per continuation, otherwise a row per prompt.
-new_scores <- function(table, prompts, texts, each) {
+new_scores <- function(table, prompts, texts, by_prompt) {
   first <- list(continuation = as.character(unlist(texts)))
-  if (each) {
+  if (by_prompt) {
     prompt <- rep(prompts$names %||% seq_along(texts), lengths(texts))
     first <- c(list(prompt = prompt), first)
     prompts$names <- NULL

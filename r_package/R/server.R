@@ -72,49 +72,30 @@ server_start <- function(
   settings = NULL
 ) {
   check_dots(list(...))
-  check_files(model)
-  check_files(lora, null = TRUE)
-  if (length(lora) > 0 && !rlang::is_named(lora)) {
-    abort_argument("lora", "paths with names", lora)
-  }
-  check_string(memory, null = TRUE)
-  name <- py_value(name)
-  stay <- py_value(stay)
-  sizes <- list(
-    `--n-ctx` = size_text(n_ctx),
-    `--n-seq-max` = size_text(n_seq_max),
-    `--n-threads` = size_text(n_threads)
-  )
-  sizes <- Filter(Negate(is.null), sizes)
-  options <- as.list(rbind(names(sizes), as.character(sizes)))
-  if (!is.null(memory)) {
-    options <- c(options, "--memory", memory)
-  }
+  check_given(model)
   layers <- gpu_layers(n_gpu_layers)
-  if (layers != 0L) {
-    options <- c(options, "--n-gpu-layers", format(layers, scientific = FALSE))
-  }
-  taken <- c(
-    sprintf("context.%s", gsub("-", "_", sub("--", "", names(sizes)))),
-    if (layers != 0L) "model.n_gpu_layers"
-  )
-  options <- c(options, setting_flags(settings, taken))
-  port <- py_value(port)
-  # The start may take minutes, for example to download a model.
-  run <- run_in_slices(
-    remote_call(
-      "remote_start",
-      full_paths(model),
-      as.list(names(model)),
-      full_paths(lora),
-      as.list(names(lora)),
-      name,
-      port,
-      stay,
-      options
+  sizes <- lapply(
+    list(
+      n_ctx = n_ctx,
+      n_seq_max = n_seq_max,
+      n_threads = n_threads,
+      memory = memory
     ),
-    bar = new_bar(FALSE)
+    py_value
   )
+  arguments <- list(
+    model = files_for_python(model, "model"),
+    lora = files_for_python(lora, "lora"),
+    name = py_value(name),
+    port = py_value(port),
+    stay = py_value(stay),
+    sizes = c(sizes, n_gpu_layers = if (layers != 0L) layers),
+    settings = lapply(settings, \(x) {
+      if (length(x) == 1) py_value(x) else py_values(x)
+    })
+  )
+  # The start may take minutes, for example to download a model.
+  run <- run_in_slices(rlang::exec("remote_call", "remote_start", !!!arguments))
   server <- if (!is.null(run$value)) new_server(run$value)
   if (run$interrupted) {
     message <- if (is.null(server)) {
@@ -127,58 +108,16 @@ server_start <- function(
   server
 }
 
-# Returns `--set NAME=VALUE` for each setting; JSON values are TOML values. `taken` has the names of
-# settings that other arguments of the call set.
-setting_flags <- function(settings, taken = character()) {
-  is_value <- vapply(
-    settings,
-    \(x) (is.numeric(x) && length(x) > 0 || is.atomic(x) && length(x) == 1) && !anyNA(x),
-    NA
-  )
-  if (length(settings) > 0 && !(rlang::is_named(settings) && all(is_value))) {
-    must <- "a list of single values and numeric vectors with names"
-    abort_argument("settings", must, settings)
+# Converts paths, perhaps with names, for Python. Paths of existing files become absolute.
+files_for_python <- function(x, arg) {
+  paths <- py_values(x, arg)
+  if (!is.list(paths)) {
+    return(paths)
   }
-  known <- grepl("^(model|context)\\.", names(settings))
-  if (!all(known)) {
-    name <- names(settings)[!known][[1]]
-    hint <- sprintf("Is `%s` model.%s or context.%s?", name, name, name)
-    must <- "a list with names such as model.use_mlock and context.type_k"
-    abort_argument("settings", must, settings, hint = hint)
-  }
-  twice <- unique(names(settings)[duplicated(names(settings))])
-  twice <- c(twice, intersect(names(settings), taken))
-  if (length(twice) > 0) {
-    hint <- sprintf("%s is given twice.", paste(twice, collapse = ", "))
-    abort_argument("settings", "a list without repeated arguments", settings, hint = hint)
-  }
-  # Python expects a list of shares, also of one share.
-  values <- Map(
-    \(x, name) if (name == "model.tensor_split") I(x) else x,
-    settings,
-    names(settings)
-  )
-  values <- vapply(values, \(x) jsonlite::toJSON(x, auto_unbox = TRUE, digits = NA), "")
-  as.list(rbind(
-    rep("--set", length(settings)),
-    sprintf("%s=%s", names(settings), values)
-  ))
-}
-
-check_files <- function(x, arg = rlang::caller_arg(x), null = FALSE) {
-  check_given(x, arg = arg)
-  if (null && is.null(x)) {
-    return(NULL)
-  }
-  if (!is.character(x) || length(x) == 0 || anyNA(x)) {
-    abort_argument(arg, "paths of files", x)
-  }
-  x
-}
-
-# Returns the paths as a list; paths of existing files are absolute.
-full_paths <- function(paths) {
-  lapply(unname(paths), \(path) if (file_exists(path)) full_path(path) else path)
+  paths <- lapply(paths, \(path) {
+    if (is.character(path) && file_exists(path)) full_path(path) else path
+  })
+  rlang::set_names(paths, names(x))
 }
 
 # Calls a Python function for servers, and passes environment variables to it: Python does not see
@@ -186,17 +125,6 @@ full_paths <- function(paths) {
 remote_call <- function(fun, ...) {
   py_call("remote_at", Sys.getenv("LLAMAHERD_SERVERS"))
   py_call(fun, ...)
-}
-
-# Returns a number as text; NULL for NULL and "auto".
-size_text <- function(x, arg = rlang::caller_arg(x)) {
-  if (is.null(x) || identical(x, "auto")) {
-    return(NULL)
-  }
-  if (check_whole(x, arg) < 1) {
-    abort_argument(arg, "at least 1", x)
-  }
-  format(x, scientific = FALSE)
 }
 
 new_server <- function(value) {
@@ -219,11 +147,11 @@ key_of <- function(name, pid) {
   force(name)
   force(pid)
   function() {
-    found <- remote_call("remote_server", name)
-    if (!identical(as.integer(found[["pid"]]), as.integer(pid))) {
+    server <- remote_call("remote_server", name)
+    if (!identical(as.integer(server[["pid"]]), as.integer(pid))) {
       abort("The server of this object no longer runs.", "server")
     }
-    found[["key"]]
+    server[["key"]]
   }
 }
 

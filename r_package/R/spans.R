@@ -211,17 +211,18 @@ coded_spans <- function(coded, id = NULL) {
   }
   rows <- rep(seq_along(spans), vapply(spans, NROW, 1L))
   ids <- if (is.null(column)) rows else coded[[column]][rows]
-  bound <- function(part, empty) {
-    unlist(lapply(spans, \(each) as.vector(each[[part]]))) %||% empty
+  part_of <- function(part, empty) {
+    unlist(lapply(spans, \(passages) as.vector(passages[[part]]))) %||% empty
   }
   levels <- as_text(attr(coded, "llamaherd")$span_labels)
-  labels <- unlist(lapply(spans, \(each) as.character(each$label))) %||% character()
+  labels <- unlist(lapply(spans, \(passages) as.character(passages$label))) %||%
+    character()
   result <- list(
     ids,
     label = factor(labels, if (length(levels) > 0) levels else unique(labels)),
-    quote = bound("quote", character()),
-    start = bound("start", integer()),
-    end = bound("end", integer())
+    quote = part_of("quote", character()),
+    start = part_of("start", integer()),
+    end = part_of("end", integer())
   )
   names(result)[[1]] <- column %||% "row"
   new_frame(result, length(rows))

@@ -25,8 +25,8 @@ row_names <- function(names, n) {
 # row of NA.
 answers_table <- function(result, column, dotted, has_schema = TRUE) {
   text <- unname(plain(result))
-  given <- replace(text, rep_len(!has_schema, length(text)), NA)
-  frame <- text_columns(given, column, dotted)
+  json <- replace(text, rep_len(!has_schema, length(text)), NA)
+  frame <- text_columns(json, column, dotted)
   frame <- with_thoughts(frame, attr(result, "thoughts"))
   attributes <- attributes(result)[setdiff(
     names(attributes(result)),
@@ -98,12 +98,12 @@ print.llamaherd_table <- function(
     length(failed),
     plural(length(failed), "prompt")
   ))
-  shown <- utils::head(plain_frame(x), n)
+  first <- utils::head(plain_frame(x), n)
   if (tibble) {
     names <- if (is.character(attr(x, "row.names"))) "name"
-    print(tibble::as_tibble(shown, rownames = names, .name_repair = "minimal"), n = n)
+    print(tibble::as_tibble(first, rownames = names, .name_repair = "minimal"), n = n)
   } else {
-    print(shown)
+    print(first)
   }
   if (nrow(x) > n) {
     cat(sprintf("... and %d more\n", nrow(x) - n))
@@ -115,23 +115,23 @@ print.llamaherd_table <- function(
 
 # Prints rows. `first` are columns that are shown before others if not all fit.
 print_rows <- function(frame, n, width, first = character()) {
-  shown <- utils::head(frame, n)
-  # Columns without a name, and several columns with the same name, are also shown.
-  without <- is.na(names(shown)) | !nzchar(names(shown))
-  names(shown) <- make.unique(replace(names(shown), without, "(no name)"))
+  part <- utils::head(frame, n)
+  # Columns without a name, and several columns with the same name, are also part.
+  without <- is.na(names(part)) | !nzchar(names(part))
+  names(part) <- make.unique(replace(names(part), without, "(no name)"))
   most <- min(36L, max(12L, width %/% 2L))
-  cells <- lapply(rlang::set_names(names(shown)), \(name) cells_of(shown[[name]], most))
-  rows <- encode(rownames(shown))
+  cells <- lapply(rlang::set_names(names(part)), \(name) cells_of(part[[name]], most))
+  rows <- encode(rownames(part))
   columns <- c(list(rows), unname(cells))
-  heads <- c("", names(shown))
+  heads <- c("", names(part))
   wide <- mapply(
     \(cells, head) max(nchar(c(cells, head), "width")),
     columns,
     heads
   )
-  order <- unique(c(intersect(first, names(shown)), names(shown)))
+  order <- unique(c(intersect(first, names(part)), names(part)))
   has_room <- cumsum(wide[match(order, heads)] + 1L) + wide[[1]] <= width
-  kept <- intersect(names(shown), order[cumsum(!has_room) == 0])
+  kept <- intersect(names(part), order[cumsum(!has_room) == 0])
   at <- c(1L, match(kept, heads))
   lines <- mapply(
     \(cells, head, wide, left) {
@@ -144,7 +144,7 @@ print_rows <- function(frame, n, width, first = character()) {
     columns[at],
     heads[at],
     wide[at],
-    c(TRUE, vapply(shown[kept], \(x) !is.numeric(x), TRUE)),
+    c(TRUE, vapply(part[kept], \(x) !is.numeric(x), TRUE)),
     SIMPLIFY = FALSE
   )
   show_lines(sub(" +$", "", do.call(paste, lines)))
@@ -152,7 +152,7 @@ print_rows <- function(frame, n, width, first = character()) {
     n_more <- nrow(frame) - n
     show_lines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
   }
-  more <- setdiff(names(shown), kept)
+  more <- setdiff(names(part), kept)
   if (length(more) > 0) {
     columns <- plural(length(more), "column")
     words <- sprintf("... %d more %s: %s", length(more), columns, toString(more))

@@ -19,12 +19,12 @@
 tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
   check_given(text)
   object <- check_model(model)
-  given <- if (is.factor(text)) as.character(text) else text
-  if (!is.character(given) || length(given) == 1) {
-    check_text(given, "text")
+  raw <- if (is.factor(text)) as.character(text) else text
+  if (!is.character(raw) || length(raw) == 1) {
+    check_text(raw, "text")
   }
-  texts <- as_utf8(given)
-  bad <- which(is.na(texts) & !is.na(given))
+  texts <- as_utf8(raw)
+  bad <- which(is.na(texts) & !is.na(raw))
   if (length(bad) > 0) {
     warn(
       c(

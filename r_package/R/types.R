@@ -150,20 +150,20 @@ type_object <- function(
     abort_unnamed("The first argument")
   }
   fields <- rlang::list2(...)
-  given <- as_utf8(rlang::names2(fields))
-  if (anyNA(given) || !all(nzchar(given))) {
+  names <- as_utf8(rlang::names2(fields))
+  if (anyNA(names) || !all(nzchar(names))) {
     abort_unnamed("One of them")
   }
-  if (anyDuplicated(given)) {
-    twice <- given[[anyDuplicated(given)]]
+  if (anyDuplicated(names)) {
+    twice <- names[[anyDuplicated(names)]]
     abort("There are two fields of the name {.field {twice}}.")
   }
-  fields <- Map(\(type, name) check_type(type, name), fields, given)
+  fields <- Map(\(type, name) check_type(type, name), fields, names)
   new_type(
     "object",
     check_string(.description, null = TRUE),
     check_flag(.required),
-    fields = stats::setNames(fields, given),
+    fields = stats::setNames(fields, names),
     additional = check_flag(.additional_properties)
   )
 }

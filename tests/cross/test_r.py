@@ -40,9 +40,7 @@ def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
     )
     assert status == 1, output
     assert re.search(r"^caught: [1-9] of 104, cancelled length$", output, re.MULTILINE)
-    assert re.search(
-        r"^Interrupted: [1-9] of 104 prompts answered\. $", output, re.MULTILINE
-    )
+    assert re.search(r"^Interrupted: [1-9] of 104 prompts done\. $", output, re.MULTILINE)
     assert "unfinished: shown\n" in output, output
     assert "next call: same\n" in output, output
     assert "round 1" in output, output

@@ -27,7 +27,9 @@ run_each <- function(steps, on_end = \() NULL) {
     cat(name, "")
     problem <- tryCatch(
       {
-        utils::capture.output(without_warnings(suppressMessages(steps[[name]]())))
+        utils::capture.output(without_warnings(suppressMessages(steps[[
+          name
+        ]]())))
         NULL
       },
       error = conditionMessage
@@ -37,7 +39,11 @@ run_each <- function(steps, on_end = \() NULL) {
       cat(sprintf("\nFAILED %s: %s\n", name, problem))
     }
   }
-  cat(sprintf("\n%d passed, %d failed\n", length(steps) - length(failed), length(failed)))
+  cat(sprintf(
+    "\n%d passed, %d failed\n",
+    length(steps) - length(failed),
+    length(failed)
+  ))
   on_end()
   if (length(failed) > 0) quit(status = 1)
 }

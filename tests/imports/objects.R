@@ -19,6 +19,9 @@ local({
     rowwise = dplyr::rowwise(tibble::as_tibble(made))
   )
   for (name in names(frames)) {
-    saveRDS(as_coded(frames[[name]], coding), file.path(objects, paste0(name, ".rds")))
+    saveRDS(
+      as_coded(frames[[name]], coding),
+      file.path(objects, paste0(name, ".rds"))
+    )
   }
 })

@@ -23,7 +23,11 @@ needs <- tools::package_dependencies(
 base <- rownames(db)[db[, "Priority"] %in% c("base", "recommended")]
 kept <- setdiff(c("llamaherd", needs[[1]]), base)
 invisible(file.symlink(file.path(db[kept, "LibPath"], kept), library_folder))
-cat("Imports and what they need:", toString(sort(setdiff(kept, "llamaherd"))), "\n")
+cat(
+  "Imports and what they need:",
+  toString(sort(setdiff(kept, "llamaherd"))),
+  "\n"
+)
 
 # Made where everything is installed.
 objects <- file.path(folder, "objects")

@@ -6,7 +6,11 @@ stopifnot(!"package:utils" %in% search())
 grDevices::pdf(NULL)
 options(width = 40)
 
-files <- list.files(Sys.getenv("LLAMAHERD_OBJECTS"), "[.]rds$", full.names = TRUE)
+files <- list.files(
+  Sys.getenv("LLAMAHERD_OBJECTS"),
+  "[.]rds$",
+  full.names = TRUE
+)
 verbs <- list(
   print = print,
   format = format,
@@ -18,8 +22,12 @@ verbs <- list(
   plot = \(x) {
     tryCatch(
       graphics::plot(x),
-      llamaherd_error_package = \(e) stopifnot(grepl("ggplot2", conditionMessage(e))),
-      llamaherd_error = \(e) if (!identical(e$code, reason_of_no_plot(x))) stop(e)
+      llamaherd_error_package = \(e) {
+        stopifnot(grepl("ggplot2", conditionMessage(e)))
+      },
+      llamaherd_error = \(e) {
+        if (!identical(e$code, reason_of_no_plot(x))) stop(e)
+      }
     )
   }
 )
@@ -34,7 +42,11 @@ reason_of_no_plot <- function(x) {
 has_method <- function(verb, x) {
   verb %in%
     c("print", "format", "str") ||
-    any(vapply(class(x), \(class) !is.null(utils::getS3method(verb, class, TRUE)), TRUE))
+    any(vapply(
+      class(x),
+      \(class) !is.null(utils::getS3method(verb, class, TRUE)),
+      TRUE
+    ))
 }
 steps <- list()
 for (file in files) {

@@ -28,7 +28,14 @@ matches <- function(text, regexp, fixed = FALSE, perl = FALSE) {
 # Catches the first condition of a kind that fits, as edition 3 of testthat does; others go on.
 expect_condition <- function(kind) {
   force(kind)
-  function(object, regexp = NULL, class = NULL, ..., info = NULL, label = NULL) {
+  function(
+    object,
+    regexp = NULL,
+    class = NULL,
+    ...,
+    info = NULL,
+    label = NULL
+  ) {
     found <- NULL
     fits <- function(cnd) {
       is.null(found) &&
@@ -68,7 +75,12 @@ nearly <- function(x, y, tolerance = 1.5e-8, ignore_attr = FALSE) {
     x <- as.vector(x)
     y <- as.vector(y)
   }
-  isTRUE(all.equal(x, y, tolerance = tolerance, check.attributes = isFALSE(ignore_attr)))
+  isTRUE(all.equal(
+    x,
+    y,
+    tolerance = tolerance,
+    check.attributes = isFALSE(ignore_attr)
+  ))
 }
 
 stand_in <- list(
@@ -83,10 +95,17 @@ stand_in <- list(
     if (!requireNamespace(name, quietly = TRUE)) skip(name)
   },
   expect_identical = \(object, expected, ..., ignore_attr = FALSE) {
-    same <- identical(object, expected) || nearly(object, expected, 0, ignore_attr)
+    same <- identical(object, expected) ||
+      nearly(object, expected, 0, ignore_attr)
     fail_unless(same, "not identical: ", deparse(object)[[1]])
   },
-  expect_equal = \(object, expected, ..., tolerance = 1.5e-8, ignore_attr = FALSE) {
+  expect_equal = \(
+    object,
+    expected,
+    ...,
+    tolerance = 1.5e-8,
+    ignore_attr = FALSE
+  ) {
     fail_unless(nearly(object, expected, tolerance, ignore_attr), "not equal")
   },
   expect_match = \(object, regexp, ..., all = TRUE, info = NULL) {
@@ -101,9 +120,15 @@ stand_in <- list(
     fail_unless(!any(grepl(regexp, object, ...)), object)
   },
   expect_null = \(object, ...) fail_unless(is.null(object), "not NULL"),
-  expect_true = \(object, ...) fail_unless(isTRUE(as.vector(object)), "not TRUE"),
-  expect_false = \(object, ...) fail_unless(isFALSE(as.vector(object)), "not FALSE"),
-  expect_length = \(object, n) fail_unless(length(object) == n, "another length"),
+  expect_true = \(object, ...) {
+    fail_unless(isTRUE(as.vector(object)), "not TRUE")
+  },
+  expect_false = \(object, ...) {
+    fail_unless(isFALSE(as.vector(object)), "not FALSE")
+  },
+  expect_length = \(object, n) {
+    fail_unless(length(object) == n, "another length")
+  },
   expect_named = \(object, expected, ignore.order = FALSE, ...) {
     names <- if (missing(expected)) names(object) else expected
     same <- if (ignore.order) {
@@ -120,14 +145,26 @@ stand_in <- list(
     fail_unless(identical(typeof(object), type), "another type")
   },
   expect_s3_class = \(object, class, exact = FALSE) {
-    good <- if (exact) identical(class(object), class) else inherits(object, class)
+    good <- if (exact) {
+      identical(class(object), class)
+    } else {
+      inherits(object, class)
+    }
     fail_unless(good, "class ", toString(class(object)))
     invisible(object)
   },
-  expect_gt = \(object, expected, ...) fail_unless(object > expected, "too small"),
-  expect_gte = \(object, expected, ...) fail_unless(object >= expected, "too small"),
-  expect_lt = \(object, expected, ...) fail_unless(object < expected, "too large"),
-  expect_lte = \(object, expected, ...) fail_unless(object <= expected, "too large"),
+  expect_gt = \(object, expected, ...) {
+    fail_unless(object > expected, "too small")
+  },
+  expect_gte = \(object, expected, ...) {
+    fail_unless(object >= expected, "too small")
+  },
+  expect_lt = \(object, expected, ...) {
+    fail_unless(object < expected, "too large")
+  },
+  expect_lte = \(object, expected, ...) {
+    fail_unless(object <= expected, "too large")
+  },
   expect_silent = \(object) {
     text <- utils::capture.output(
       value <- withCallingHandlers(
@@ -172,7 +209,11 @@ stand_in <- list(
   expect_no_message = \(object, ...) invisible(object)
 )
 
-files <- list.files("r_package/tests/testthat", "^test-.*[.]R$", full.names = TRUE)
+files <- list.files(
+  "r_package/tests/testthat",
+  "^test-.*[.]R$",
+  full.names = TRUE
+)
 tests_of <- function(file) {
   steps <- list()
   env <- list2env(stand_in, parent = asNamespace("llamaherd"))
@@ -186,12 +227,18 @@ tests_of <- function(file) {
       tryCatch(body(), skip = \(cnd) skipped <<- skipped + 1L)
     }
   }
-  source(file.path(dirname(file), "helper-fake.R"), local = env, encoding = "UTF-8")
+  source(
+    file.path(dirname(file), "helper-fake.R"),
+    local = env,
+    encoding = "UTF-8"
+  )
   source(file, local = env, encoding = "UTF-8")
   steps
 }
 
 skipped <- 0L
 steps <- unlist(lapply(files, tests_of), recursive = FALSE)
-on_end <- \() cat(sprintf("%d skipped, which need suggested packages\n", skipped))
+on_end <- \() {
+  cat(sprintf("%d skipped, which need suggested packages\n", skipped))
+}
 run_each(steps, on_end)

@@ -43,7 +43,11 @@ for (n in 1:5) {
   told <- if (any(cut)) list("llamaherd_warning_incomplete") else list()
   held <- c(held, cut == !(table$text %in% long) & identical(warnings, told))
 }
-tell(3, "labels that are cut off: FALSE in R's column complete, and one warning", held)
+tell(
+  3,
+  "labels that are cut off: FALSE in R's column complete, and one warning",
+  held
+)
 
 held <- vapply(
   list(

@@ -18,7 +18,7 @@ from llamaherd.coding.annotation.spans import PLACE
 from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.selection.candidates import CodebookCandidate
-from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.errors import ArgumentTypeError, BadArgumentError
 from llamaherd.engine.core.stats import ActorStats
 
 _S = TypeVar("_S", lh.Stats, ActorStats)
@@ -54,31 +54,40 @@ def integer64_texts(data: bytes) -> list[str | None]:
     return [None if number == missing else str(number) for number in numbers]
 
 
-def given(value: Any) -> Any:  # noqa: ANN401 - any argument
+def converted(value: Any) -> Any:  # noqa: ANN401 - any argument
     """Return an argument of a call: R's objects as Python's, whole doubles as int."""
     if isinstance(value, Mapping):
         if _CLASS not in value:
-            return {name: given(each) for name, each in value.items()}
-        fields = {name: each for name, each in value.items() if name != _CLASS}
+            return {name: converted(field) for name, field in value.items()}
+        fields = {name: field for name, field in value.items() if name != _CLASS}
         content = [fields.pop("content")] if "content" in fields else []
         return _MAKERS[value[_CLASS]](*content, **fields)
     if isinstance(value, list):
-        return [given(each) for each in value]
+        return [converted(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)  # R's numbers are doubles unless the user writes 1L
     return value
 
 
 def read(value: Any) -> Any:  # noqa: ANN401 - any argument
-    """Return an argument like `given`, but only seeds become whole numbers."""
+    """Return an argument like `converted`, but only seeds become whole numbers."""
     if not isinstance(value, dict):
         return value
     if _CLASS in value:
-        return given(value)
+        return converted(value)
     return {
-        name: given(each) if name == "seed" else read(each)
-        for name, each in value.items()
+        name: converted(field) if name == "seed" else read(field)
+        for name, field in value.items()
     }
+
+
+def by_name(argument: str, values: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
+    """Return a named list of R, which arrives as [] when it is empty or None."""
+    if not values:
+        return {}
+    if not isinstance(values, dict) or not all(values):
+        raise ArgumentTypeError("must be a list with names", argument=argument)
+    return values
 
 
 class ColumnsOfR(dict[str, Any]):
@@ -103,11 +112,13 @@ def frame(
         ordered: True if the levels are ordered.
         book: Codebook of the labels, as JSON.
     """
-    made = ColumnsOfR(content)
-    made.codebook = None if book is None else codebook(book)
+    columns = ColumnsOfR(content)
+    columns.codebook = None if book is None else codebook(book)
     if levels is not None:
-        made[label] = Categories(values=made[label], names=tuple(levels), ordered=ordered)
-    return made
+        columns[label] = Categories(
+            values=columns[label], names=tuple(levels), ordered=ordered
+        )
+    return columns
 
 
 def codebook(content: str) -> lh.Codebook:
@@ -184,7 +195,7 @@ def _array(rows: Any) -> Any:  # noqa: ANN401 - float64 of any shape
 
 def _candidate(book: str, context: Any, settings: Any) -> CodebookCandidate:  # noqa: ANN401
     return CodebookCandidate(
-        codebook=codebook(book), context=context, settings=given(dict(settings or {}))
+        codebook=codebook(book), context=context, settings=converted(dict(settings or {}))
     )
 
 

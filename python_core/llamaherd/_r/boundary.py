@@ -36,18 +36,15 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
         with recorded_warnings() as caught:
             status = status_of(lambda: function(*args, **kwargs))
-        notices = [
-            each for each in caught if issubclass(each.category, lh.ThinkingWarning)
-        ]
-        # R itself tells of answers that were cut off, when it has all results.
-        cut = [each for each in caught if issubclass(each.category, lh.CutOffWarning)]
-        others = [each for each in caught if each not in notices and each not in cut]
-        return status | {
-            "warnings": [
-                clean(note) for each in others for note in notes_of(each.message)
-            ],
-            "notices": [clean(str(each.message)) for each in notices],
-        }
+        notices: list[str] = []
+        notes: list[str] = []
+        for warning in caught:
+            if issubclass(warning.category, lh.ThinkingWarning):
+                notices.append(clean(str(warning.message)))
+            # R itself tells of answers that were cut off, when it has all results.
+            elif not issubclass(warning.category, lh.CutOffWarning):
+                notes += map(clean, notes_of(warning.message))
+        return status | {"warnings": notes, "notices": notices}
 
     return call
 
@@ -84,9 +81,9 @@ def status_of(function: Callable[[], object]) -> Status:
 
 
 @functools.singledispatch
-def form_of(found: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
+def form_of(result: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
     """Return a result in the form that R reads, see `forms`."""
-    return found
+    return result
 
 
 @contextmanager
@@ -177,9 +174,9 @@ def cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {name: cleaned(each) for name, each in value.items()}
+        return {name: cleaned(field) for name, field in value.items()}
     if isinstance(value, (list, tuple)):
-        return [cleaned(each) for each in value]
+        return [cleaned(item) for item in value]
     return value
 
 

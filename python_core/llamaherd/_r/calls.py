@@ -10,23 +10,13 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import form_of, given_prompts
 from llamaherd._r.forms import Part, fields, items, named, r_object, table_of, vector
-from llamaherd._r.results import hashed
-from llamaherd.calls.asks.keywords import (
-    ClassifySettings,
-    EmbedSettings,
-    GenerateSettings,
-    PerplexitySettings,
-    ScoreSettings,
-)
+from llamaherd._r.results import Display, displays
 from llamaherd.calls.asks.scores import counted
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.sampling import OF_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    Options = Mapping[str, Any]
-    Start = Callable[..., lh.Job[Any]]
 
 
 def model_start(
@@ -38,77 +28,74 @@ def model_start(
     """Start a call that runs a model. A missing prompt (None) fails.
 
     Args:
-        task: Key of `_TASKS`.
+        task: "generate", "classify", "score", "perplexity" or "embed".
         host: Context, or a model for embeddings.
         prompts: Texts or token ids; with the option `chat`, texts or lists of messages.
-        options: Arguments of the task's function, see also the functions in `_TASKS`;
-            and `hash`, true if the results have the hashes of prompts and answers.
+        options: Arguments of the task's function, see also the functions below.
     """
-    start, settings = _TASKS[task]
-    names = settings.__annotations__
-    known = {name: options[name] for name in names if name in options}
     texts = given_prompts(prompts, chat=bool(options.get("chat")))
-    job = start(options)(host, texts, **known)
-    if options.get("hash"):
-        hashed[job] = prompts
-    return job
+    if task == "generate":
+        return _start_generate(host, texts, prompts, dict(options))
+    if task == "classify":
+        return _start_classify(host, texts, **options)
+    start: Callable[..., lh.Job[Any]] = getattr(lh, f"start_{task}")
+    return start(host, texts, **options)
 
 
-def _generation(options: Options) -> Start:
-    """Read `sampling`, fields of SamplingParams, and `each`, with one per prompt."""
-    sampling, each = dict(options["sampling"]), dict(options["each"])
+def _start_generate(
+    context: Any,  # noqa: ANN401 - checked by `start_parallel`
+    texts: list[Any],
+    prompts: Sequence[Any],
+    options: dict[str, Any],
+) -> lh.Job[Any]:
+    """Start to generate.
+
+    Args:
+        context: Context.
+        texts: Prompts that can be submitted.
+        prompts: Prompts as R sent them.
+        options: Arguments of `start_parallel`; `sampling`, fields of SamplingParams;
+            `each`, fields with a value per prompt; `hash` and `clean`, see `Display`.
+    """
+    sampling, by_prompt = dict(options.pop("sampling")), dict(options.pop("each"))
+    has_hash = checks.flag("hash", options.pop("hash"))
+    clean = checks.flag("clean", options.pop("clean"))
+    has_schema = (sampling.get("schema") or by_prompt.get("schema")) is not None
     # Fields with one value for the whole call.
-    call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
+    options |= {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     # all prompts share the choices, so that they are checked once
     if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
-
-    def start(context: lh.Context, texts: list[Any], **known: Any) -> lh.Job[Any]:  # noqa: ANN401
-        params: Any = lh.SamplingParams(**sampling)
-        if each:
-            rows = [
-                dict(zip(each, row, strict=True))
-                for row in zip(*each.values(), strict=True)
-            ]
-            params = [lh.SamplingParams(**sampling, **row) for row in rows]
-        return lh.start_parallel(context, texts, params=params, **call, **known)
-
-    return start
+    params: Any = lh.SamplingParams(**sampling)
+    if by_prompt:
+        rows = [
+            dict(zip(by_prompt, row, strict=True))
+            for row in zip(*by_prompt.values(), strict=True)
+        ]
+        params = [lh.SamplingParams(**sampling, **row) for row in rows]
+    job = lh.start_parallel(context, texts, params=params, **options)
+    displays[job] = Display(prompts if has_hash else None, clean and not has_schema)
+    return job
 
 
-def _classification(options: Options) -> Start:
-    """Read `labels`, texts of the labels for the model, and `names`, those in R."""
-    checks.distinct("labels", options["labels"])
-    labels = dict(zip(options["labels"], options["names"], strict=True))
-
-    def start(context: lh.Context, texts: list[Any], **known: Any) -> lh.Job[Any]:  # noqa: ANN401
-        return lh.start_classify(context, texts, **{**known, "labels": labels})
-
-    return start
-
-
-def _scores(options: Options) -> Start:
-    """Read `continuations`, a list for each prompt."""
-
-    def start(context: lh.Context, texts: list[Any], **known: Any) -> lh.Job[Any]:  # noqa: ANN401
-        return lh.start_score(context, texts, options["continuations"], **known)
-
-    return start
-
-
-_TASKS: dict[str, tuple[Callable[[Options], Start], type]] = {
-    "generate": (_generation, GenerateSettings),
-    "classify": (_classification, ClassifySettings),
-    "score": (_scores, ScoreSettings),
-    "perplexity": (lambda _: lh.start_perplexity, PerplexitySettings),
-    "embed": (lambda _: lh.start_embed, EmbedSettings),
-}
+def _start_classify(
+    context: Any,  # noqa: ANN401 - checked by `start_classify`
+    texts: list[Any],
+    *,
+    labels: Sequence[str],
+    names: Sequence[str],
+    **options: Any,  # noqa: ANN401 - of `start_classify`
+) -> lh.Job[Any]:
+    """Start to classify by `labels`, which the model reads, with R's names of them."""
+    checks.distinct("labels", labels)
+    by_label = dict(zip(labels, names, strict=True))
+    return lh.start_classify(context, texts, labels=by_label, **options)
 
 
 def vote(labels: Sequence[Sequence[str | None]]) -> Part:
     """Return majority votes as a table; `labels` has a list of labels per prompt."""
     votes = [counted(list(samples)) for samples in labels]
-    made = table_of(
+    table = table_of(
         votes,
         "majority agreement n_votes n_failed is_tie",
         text="majority",
@@ -116,9 +103,10 @@ def vote(labels: Sequence[Sequence[str | None]]) -> Part:
         flag="is_tie",
     )
     shares = items(
-        (named({str(k): n for k, n in each.shares.items()}) for each in votes), "shares"
+        (named({str(k): n for k, n in counts.shares.items()}) for counts in votes),
+        "shares",
     )
-    return {**made, "columns": [*made["columns"], shares]}
+    return {**table, "columns": [*table["columns"], shares]}
 
 
 def calibration_fit(
@@ -132,22 +120,22 @@ def calibration_fit(
 
 
 @form_of.register
-def _(found: lh.Calibration) -> Part:
-    made = {
-        "names": found.names or None,
-        "prior": vector("number", found.prior),
-        **fields(found, "method n"),
+def _(calibration: lh.Calibration) -> Part:
+    parts = {
+        "names": calibration.names or None,
+        "prior": vector("number", calibration.prior),
+        **fields(calibration, "method n"),
     }
-    return r_object("calibration", made, page=found, json=found.to_json())
+    return r_object("calibration", parts, page=calibration, json=calibration.to_json())
 
 
 def calibration_apply(
     calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
 ) -> lh.types.ClassifyResults:
     """Calibrate rows of probabilities."""
-    made = lh.Calibration.from_json(calibration)
-    made.check_names(names)
-    values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
+    fitted = lh.Calibration.from_json(calibration)
+    fitted.check_names(names)
+    values = fitted.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
     return lh.types.ClassifyResults(
         names=tuple(names),
         probs=values,

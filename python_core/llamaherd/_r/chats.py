@@ -26,18 +26,18 @@ def chat_create(
     settings: Mapping[str, Any],
 ) -> dict[str, lh.Chat]:
     """Start a conversation, and return it as `python`."""
-    given = [{k: v for k, v in turn.items() if v is not None} for turn in turns]
-    return {"python": lh.chat(context, system, turns=given, **_settings(settings))}
+    earlier = [{k: v for k, v in turn.items() if v is not None} for turn in turns]
+    return {"python": lh.chat(context, system, turns=earlier, **_settings(settings))}
 
 
 def chat_ask(
     chat: lh.Chat, text: str | None, settings: Mapping[str, Any]
 ) -> dict[str, lh.types.Reply]:
     """Submit a question, or the last one again for None; return its `reply` at once."""
-    given = _settings(settings)
+    options = _settings(settings)
     if text is None:
-        return {"reply": chat.retry(stream=True, **given)}
-    return {"reply": chat.stream(text, **given)}
+        return {"reply": chat.retry(stream=True, **options)}
+    return {"reply": chat.stream(text, **options)}
 
 
 def chat_read(reply: lh.types.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _turns(turns: Sequence[Any]) -> Part:
     return table_of(rows, f"{texts} interrupted", text=texts, flag="interrupted")
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    given = given or {}  # an empty list from R arrives as []
-    settings: dict[str, Any] = {k: v for k, v in given.items() if k != "sampling"}
-    return {**settings, **given.get("sampling", {})}
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    options = dict(settings or {})  # an empty list from R arrives as []
+    sampling = options.pop("sampling", {})
+    return {**options, **sampling}

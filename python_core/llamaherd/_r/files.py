@@ -7,8 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import append_whole, sha256_of, write_whole
 from llamaherd.engine.core.files import copy_whole as copied
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,21 @@ def sha256(texts: Sequence[str | None]) -> list[str | None]:
 def file_sha256(path: str) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal."""
     return sha256_of(Path(path))
+
+
+def begin_log(path: str, lines: Sequence[str], append: bool) -> None:
+    """Write the first lines of a log: a new file, or the end of an existing one."""
+    log, content = Path(path), _bytes_of(lines)
+    if not log.exists():
+        write_whole(log, content)
+    elif append:
+        separator = b"\n" if log.stat().st_size else b""
+        append_whole(log, separator + content)
+    else:
+        advice = f"name another file, or use {words().setting('append', True)}"
+        raise ArgumentError(
+            f"is {path!r}, which exists: {advice}", argument="path", code="exists"
+        )
 
 
 def append_lines(path: str, lines: Sequence[str]) -> None:

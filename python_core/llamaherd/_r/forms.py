@@ -41,20 +41,20 @@ _HEAD = re.compile(r"^<\w+(?:: (.*))?>(.*)$")  # first line of a printed result
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
-    return [math.nan if each is None else float(each) for each in values]
+    return [math.nan if number is None else float(number) for number in values]
 
 
 def _texts(values: Iterable[Any]) -> list[str | None]:
-    return [None if each is None else clean(str(each)) for each in values]
+    return [None if text is None else clean(str(text)) for text in values]
 
 
 _CONVERTED: dict[str, Callable[[Iterable[Any]], list[Any]]] = {
     "text": _texts,
     "number": _numbers,
     "integer": _numbers,  # R makes integers of them, because R's NA is no Python integer
-    "flag": lambda values: [None if each is None else bool(each) for each in values],
+    "flag": lambda values: [None if flag is None else bool(flag) for flag in values],
     "date": _texts,
-    "time": lambda values: [each.timestamp() for each in values],
+    "time": lambda values: [time.timestamp() for time in values],
 }
 
 
@@ -77,7 +77,7 @@ def factor(
 ) -> Part:
     """Return a factor; values that are no level become NA."""
     at = {level: i + 1 for i, level in enumerate(levels)}
-    codes = [0 if each is None else at.get(each, 0) for each in values]
+    codes = [0 if level is None else at.get(level, 0) for level in values]
     return {
         "type": "factor",
         "name": clean(name),
@@ -105,7 +105,7 @@ def matrix(
 
 def counts(values: Iterable[Iterable[int]], names: Iterable[object]) -> Part:
     """Return counts of pairs of labels, as table() of R does."""
-    labels = [str(each) for each in names]
+    labels = [str(name) for name in names]
     return {**matrix(values, labels, labels), "type": "counts"}
 
 
@@ -137,14 +137,16 @@ def table(
         cls: Class of the data frame without its prefix "llamaherd_"; "" for none.
         attributes: Its attributes.
     """
-    made = {"type": "table", "columns": list(columns), "n": n}
-    return attributed(made, cls, **attributes) if cls else made
+    part = {"type": "table", "columns": list(columns), "n": n}
+    return attributed(part, cls, **attributes) if cls else part
 
 
 def attributed(part: Part, cls: str, **attributes: Any) -> Part:  # noqa: ANN401
     """Return a part with a class, without its prefix, and attributes other than None."""
-    kept = {name: each for name, each in attributes.items() if each is not None}
-    return {**part, "class": f"llamaherd_{cls}", "attributes": _named_parts(kept)}
+    contents = {
+        name: content for name, content in attributes.items() if content is not None
+    }
+    return {**part, "class": f"llamaherd_{cls}", "attributes": _named_parts(contents)}
 
 
 def with_attribute(part: Part, name: str, content: Any) -> Part:  # noqa: ANN401
@@ -159,7 +161,7 @@ def parts(**contents: Any) -> Part:  # noqa: ANN401 - see `part_of`
 
 
 def _named_parts(contents: Mapping[str, Any]) -> list[Part]:
-    return [{**part_of(each), "name": name} for name, each in contents.items()]
+    return [{**part_of(content), "name": name} for name, content in contents.items()]
 
 
 def items(some: Iterable[Part | None], name: str = "") -> Part:
@@ -179,14 +181,14 @@ def table_of(
         names_by_kind: Names of the columns that are no numbers, by their type.
     """
     kinds = {n: kind for kind, names in names_by_kind.items() for n in names.split()}
-    known = list(rows)
-    is_mapping = all(isinstance(row, Mapping) for row in known[:1])
+    all_rows = list(rows)
+    is_mapping = all(isinstance(row, Mapping) for row in all_rows[:1])
     cell = itemgetter if is_mapping else attrgetter
 
     def column(name: str) -> Part:
-        return vector(kinds.get(name, "number"), map(cell(name), known), name)
+        return vector(kinds.get(name, "number"), map(cell(name), all_rows), name)
 
-    return table([column(name) for name in columns.split()], len(known), cls)
+    return table([column(name) for name in columns.split()], len(all_rows), cls)
 
 
 def part_of(content: Any) -> Part:  # noqa: ANN401 - see below
@@ -205,28 +207,28 @@ def part_of(content: Any) -> Part:  # noqa: ANN401 - see below
     if isinstance(content, np.ndarray):
         return vector("number", content.tolist())
     if isinstance(content, (list, tuple)):
-        is_text = all(each is None or isinstance(each, str) for each in content)
+        is_text = all(text is None or isinstance(text, str) for text in content)
         return vector("text" if is_text else "number", content)
-    made: Part = form_of(content)
-    return made
+    part: Part = form_of(content)
+    return part
 
 
-def fields(found: object, names: str, **renamed: str) -> dict[str, Part]:
+def fields(record: object, names: str, **renamed: str) -> dict[str, Part]:
     """Return attributes of an object as parts, see `part_of`.
 
     Args:
-        found: The object.
+        record: The object.
         names: Names of attributes, separated by spaces.
         renamed: Further attributes, by their names in R.
     """
     attributes = {**{name: name for name in names.split()}, **renamed}
-    return {name: part_of(getattr(found, own)) for name, own in attributes.items()}
+    return {name: part_of(getattr(record, field)) for name, field in attributes.items()}
 
 
-def value(given: object) -> Part:
+def value(content: object) -> Part:
     """Return a single text, number, truth value or None."""
-    shown = clean_or_none(given) if given is None or isinstance(given, str) else given
-    return {"type": "value", "value": shown}
+    text = clean(content) if isinstance(content, str) else content
+    return {"type": "value", "value": text}
 
 
 def r_object(
@@ -264,7 +266,7 @@ def r_object(
 def page_lines(page: str, name: str) -> list[str]:
     """Return the lines of a printed result, with R's name of its class in the first."""
     head, *others = clean(page).split("\n")
-    found = _HEAD.match(head)
-    if found:
-        head = f"<{name}>" + (f" {found[1]}" if found[1] else "") + found[2]
+    match = _HEAD.match(head)
+    if match:
+        head = f"<{name}>" + (f" {match[1]}" if match[1] else "") + match[2]
     return [head, *others]

@@ -72,46 +72,41 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "write_gold": lh.GoldSample.write,
 }
 _FILE = "name path size_bytes"
-# Columns of public functions that return a list of objects.
+# Arguments of `table_of` for public functions that return a list of objects.
 _TABLES = {
-    "journal_read": functools.partial(
-        table_of,
-        columns="prompt text finish_reason complete error n_prompt_tokens "
+    "journal_read": {
+        "columns": "prompt text finish_reason complete error n_prompt_tokens "
         "n_generated_tokens seed thinking n_thinking_tokens thinking_complete model "
         "model_sha256 settings created version",
-        cls="journal",
-        text="prompt text finish_reason error thinking model model_sha256 settings "
+        "cls": "journal",
+        "text": "prompt text finish_reason error thinking model model_sha256 settings "
         "version",
-        flag="complete thinking_complete",
-        integer="n_prompt_tokens n_generated_tokens n_thinking_tokens",
-        time="created",
-    ),
-    "list_cached_models": functools.partial(
-        table_of,
-        columns=f"{_FILE} modified source",
-        text="name path source",
-        time="modified",
-    ),
-    "list_ollama_models": functools.partial(
-        table_of,
-        columns=f"{_FILE} sha256 modified",
-        text="name path sha256",
-        time="modified",
-    ),
-    "list_ready_codebooks": functools.partial(
-        table_of,
-        columns="name about type n_labels needs_target sources measured",
-        text="name about type sources measured",
-        integer="n_labels",
-        flag="needs_target",
-    ),
-    "recommended_models": functools.partial(
-        table_of,
-        columns="source memory_gb size_bytes fits measured published",
-        text="source measured published",
-        integer="memory_gb",
-        flag="fits",
-    ),
+        "flag": "complete thinking_complete",
+        "integer": "n_prompt_tokens n_generated_tokens n_thinking_tokens",
+        "time": "created",
+    },
+    "list_cached_models": {
+        "columns": f"{_FILE} modified source",
+        "text": "name path source",
+        "time": "modified",
+    },
+    "list_ollama_models": {
+        "columns": f"{_FILE} sha256 modified",
+        "text": "name path sha256",
+        "time": "modified",
+    },
+    "list_ready_codebooks": {
+        "columns": "name about type n_labels needs_target sources measured",
+        "text": "name about type sources measured",
+        "integer": "n_labels",
+        "flag": "needs_target",
+    },
+    "recommended_models": {
+        "columns": "source memory_gb size_bytes fits measured published",
+        "text": "source measured published",
+        "integer": "memory_gb",
+        "flag": "fits",
+    },
 }
 
 
@@ -120,14 +115,13 @@ def function_of(name: str) -> Callable[..., Any]:
 
     A name of one of these files comes before a public name.
     """
-    made = _own().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
+    function = _own().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
     if name not in _TABLES:
-        return made
-    as_table = _TABLES[name]
+        return function
 
-    @functools.wraps(made)
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
-        return as_table(made(*args, **kwargs))
+        return table_of(function(*args, **kwargs), **_TABLES[name])
 
     return call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import contextmanager
 from functools import partial
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
+from llamaherd._r.arguments import by_name
 from llamaherd._r.boundary import clean, form_of, renamed
 from llamaherd._r.forms import Part, table_of
 from llamaherd.calls.run.function_work import StartWork
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ClusterError
 from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster
@@ -19,7 +22,7 @@ from llamaherd.ray.config import Config
 from llamaherd.remote.engine import RemoteEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
 # Advice for R users that is appended to error messages, by error code.
 _REMEDIES = {
@@ -32,17 +35,17 @@ _ARGUMENT = "cluster"  # name of the argument `address` in R
 @contextmanager
 def _own_libraries() -> Iterator[None]:
     """Hide R's library folders from Ray, because they may contain another libpython."""
-    given = os.environ.get("LD_LIBRARY_PATH")
-    if given is None:
+    folders = os.environ.get("LD_LIBRARY_PATH")
+    if folders is None:
         yield
         return
-    own = ("/usr/lib", "/lib", os.environ.get("R_HOME") or "/usr/lib")
-    kept = [path for path in given.split(":") if path and not path.startswith(own)]
-    os.environ["LD_LIBRARY_PATH"] = ":".join(kept)
+    of_r = ("/usr/lib", "/lib", os.environ.get("R_HOME") or "/usr/lib")
+    others = [path for path in folders.split(":") if path and not path.startswith(of_r)]
+    os.environ["LD_LIBRARY_PATH"] = ":".join(others)
     try:
         yield
     finally:
-        os.environ["LD_LIBRARY_PATH"] = given
+        os.environ["LD_LIBRARY_PATH"] = folders
 
 
 def _of_cluster(error: ClusterError) -> ClusterError:
@@ -132,32 +135,59 @@ def remote_at(folder: str) -> None:
         os.environ.pop(remote.FOLDER_VARIABLE, None)
 
 
-def remote_start(  # noqa: PLR0917 - R names none
-    models: Sequence[str],
-    model_names: Sequence[str],
-    loras: Sequence[str],
-    lora_names: Sequence[str],
+def remote_start(
+    *,
+    model: remote.Models,
+    lora: Mapping[str, str] | None,
     name: str,
     port: int,
     stay: bool,
-    options: Sequence[str],
+    sizes: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> lh.Job[remote.RemoteServer | None]:
-    """Start a server; the job returns the running server of this name, if any."""
-    model: remote.Models = list(models)
-    if model_names:
-        model = dict(zip(model_names, models, strict=True))
-    elif len(models) == 1:
-        model = models[0]
+    """Start a server; the job returns the running server of this name, if any.
+
+    Args:
+        model: One or more models, see `start_server`.
+        lora: As in `start_server`.
+        name: As in `start_server`.
+        port: As in `start_server`.
+        stay: As in `start_server`.
+        sizes: Options of `llamaherd serve` by name, None and "auto" for those not set.
+        settings: Values of its option `--set` by name.
+    """
+    if isinstance(model, list) and len(model) == 1:
+        model = model[0]
+    options = [*_size_flags(sizes), *_setting_flags(by_name("settings", settings))]
     start = partial(
         remote.start_server,
         model,
-        lora=dict(zip(lora_names, loras, strict=True)),
+        lora=lora,
         name=name,
         port=port,
         stay=stay,
         options=options,
     )
     return lh.Job(StartWork(start))
+
+
+def _size_flags(sizes: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in sizes.items():
+        if value is None or value == "auto":
+            continue
+        if name == "memory":
+            checks.text(name, value)
+        elif name != "n_gpu_layers":
+            checks.integer(name, value, 1)
+        yield from (f"--{name.replace('_', '-')}", str(value))
+
+
+def _setting_flags(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        # R's vector of one share is a number.
+        is_share = name == "model.tensor_split" and not isinstance(value, list)
+        text = json.dumps([value] if is_share else value, default=str)
+        yield from ("--set", f"{name}={text}")
 
 
 def remote_stop(name: str) -> bool:
@@ -168,8 +198,8 @@ def remote_stop(name: str) -> bool:
 def remote_servers() -> Part:
     """Return a table of all servers."""
     rows = [
-        {**form_of(each), "running": each.is_running, "stay": each.stays}
-        for each in remote.list_servers()
+        {**form_of(server), "running": server.is_running, "stay": server.stays}
+        for server in remote.list_servers()
     ]
     columns = "name running url pid model stay folder"
     texts = "name url model folder"

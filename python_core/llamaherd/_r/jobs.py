@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.arguments import given, read
+from llamaherd._r.arguments import by_name, converted, read
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -27,7 +27,6 @@ from llamaherd._r.functions import door, function_of
 from llamaherd._r.results import labels_so_far
 from llamaherd.calls.run.function_work import FunctionWork
 from llamaherd.coding.annotation.record import called_from
-from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.core.keeping import kept
 
 if TYPE_CHECKING:
@@ -72,8 +71,8 @@ def call_start(
 
     Args:
         name: Name of the function, see `function_of`.
-        arguments: Its arguments by name, as `given` reads them, and in `settings` further
-            arguments of `annotate`; or its arguments in their order, as `read` does.
+        arguments: Its arguments by name, as `converted` reads them, and in `settings`
+            further ones of `annotate`; or its arguments in their order, as `read` does.
         version: Version of R.
 
     Returns:
@@ -81,33 +80,22 @@ def call_start(
     """
     function = function_of(name)
     ordered: list[Any] = []
-    known: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     if isinstance(arguments, Mapping):
-        known = dict(given(arguments))
-        known |= _settings(known.pop("settings", None) or {})
+        keywords = dict(converted(arguments))
+        keywords |= by_name("...", keywords.pop("settings", None))
     else:
-        ordered = [read(each) for each in arguments]
-    journal = named_journal(name, known)
+        ordered = list(map(read, arguments))
+    journal = named_journal(name, keywords)
     reports = "progress" in inspect.signature(function).parameters
 
     def run(report: Callable[[Any], object]) -> Any:  # noqa: ANN401 - any result
         with called_from(R=version):
             return function(
-                *ordered, **known, **({"progress": report} if reports else {})
+                *ordered, **keywords, **({"progress": report} if reports else {})
             )
 
     return {"job": lh.Job(CallWork(run, reports=reports)), "journal": journal}
-
-
-def _settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
-    """Return settings by name; an empty named list of R arrives as []."""
-    if not isinstance(settings, dict) or not all(settings):
-        if settings:
-            raise ArgumentTypeError(
-                "must be named settings of annotate_texts()", argument="..."
-            )
-        return {}
-    return settings
 
 
 _door = functools.cache(door)
@@ -143,16 +131,16 @@ def call_result(job: lh.Job[Any]) -> Status:
 @boundary
 def _collected(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - a part, or plain data
     job.tell()  # of an error's call, too
-    found = job.results()
-    if not isinstance(found, Ended):
-        return form_of(found)
-    progress, line = found.progress, None
+    result = job.results()
+    if not isinstance(result, Ended):
+        return form_of(result)
+    progress, line = result.progress, None
     if progress.n_total:
         line = f"{progress.n_done:,} of {progress.n_total:,} {progress.unit}"
     return {
         "type": "ended",
-        "finished": None if found.finished is None else form_of(found.finished),
-        "running": labels_so_far(found.running),
+        "finished": None if result.finished is None else form_of(result.finished),
+        "running": labels_so_far(result.running),
         "line": clean_or_none(line),
     }
 

@@ -43,6 +43,10 @@ def model_metadata(model: lh.Model) -> Part:
 
 def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any]:
     """Create a context and return it as `python`."""
+    of_cluster = options.keys() & {"n_actors", "num_cpus"}
+    if of_cluster:
+        text = "needs `cluster`, such as 'local'"
+        raise ArgumentError(text, argument=min(of_cluster), code="conflict")
     return {"python": lh.Context(model, **options)}
 
 
@@ -128,31 +132,31 @@ def fetch_start(source: str, options: Mapping[str, Any]) -> lh.Job[Path | None]:
 
 
 @form_of.register
-def _(found: lh.types.HardwareProfile) -> Part:
-    gpu: Any = found.gpus[0] if found.gpus else None
+def _(profile: lh.types.HardwareProfile) -> Part:
+    gpu: Any = profile.gpus[0] if profile.gpus else None
     numbers = {
-        "ram_total": found.memory_bytes,
-        "ram_available": found.available_bytes,
-        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
-        "flops": found.flops,
+        "ram_total": profile.memory_bytes,
+        "ram_available": profile.available_bytes,
+        "bandwidth_bytes_per_s": profile.bandwidth_bytes_per_s,
+        "flops": profile.flops,
     }
-    made = {
-        **fields(found, "os release cpu"),
+    elements = {
+        **fields(profile, "os release cpu"),
         **{name: vector("number", [number]) for name, number in numbers.items()},
-        **fields(found, "cpu_cores cpu_features"),
+        **fields(profile, "cpu_cores cpu_features"),
         "gpu": parts(
             name=vector("text", [gpu and gpu.name]),
             vram_bytes=vector("number", [gpu and gpu.memory_bytes]),
             cores=vector("integer", [None]),
             source=gpu.source if gpu else "undetected",
         ),
-        "uses_gpu": found.uses_gpu,
+        "uses_gpu": profile.uses_gpu,
         "detected_at": vector("time", [datetime.now(UTC)]),
         "sizes": table_of(
-            found.sizes,
+            profile.sizes,
             "billions quantization size_bytes fits decode_per_s prefill_per_s",
             text="quantization",
             flag="fits",
         ),
     }
-    return r_object("hardware", made, page=found)
+    return r_object("hardware", elements, page=profile)

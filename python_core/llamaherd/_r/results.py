@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -43,13 +44,35 @@ _TIMES = ("queue_s", "first_token_s", "wall_s")
 _KINDS_OF_ROLES = {"quote": "text", "step": "text", "start": "integer", "end": "integer"}
 
 
-# Prompts of the calls whose results have hashes.
-hashed: WeakKeyDictionary[lh.Job[Any], Sequence[Any]] = WeakKeyDictionary()
+# Markers of chat templates that a model wrote as text, with the role after a marker that
+# begins a message.
+_ROLE = "(system|user|assistant|model)?"
+_MARKERS = re.compile(
+    rf"<[|\uff5c](im_start|start_header_id)[|\uff5c]>\s*{_ROLE}"
+    r"|<[|\uff5c][^<>\n]*[|\uff5c]>"
+    rf"|<start_of_turn>{_ROLE}|<end_of_turn>|</?s>|<(bos|eos|pad)>|\[/?INST\]|<</?SYS>>"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Display:
+    """Form of the results of a call that generates text.
+
+    Attributes:
+        prompts: Prompts, if the results have their hashes; None for results without.
+        clean: True if answers lose markers of chat templates and space at their ends.
+    """
+
+    prompts: Sequence[Any] | None
+    clean: bool
+
+
+displays: WeakKeyDictionary[lh.Job[Any], Display] = WeakKeyDictionary()
 
 
 @form_of.register(lh.Job)
-def _(found: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
-    return {"job": found}
+def _(job: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
+    return {"job": job}
 
 
 def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
@@ -62,16 +85,26 @@ def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
         results = job.results()
     except lh.GenerationError as error:
         results = error.results
-    made = form_of(results)
-    prompts = hashed.get(job)
+    part: Part = form_of(results)
+    display = displays.get(job)
+    if display is None:
+        return part
+    if display.clean:
+        part["values"] = list(map(_without_markers, part["values"]))
+    prompts, answers = display.prompts, part["values"]
     if prompts is None:
-        return made
-    answers = made["values"]
+        return part
     n = len(answers) // max(1, len(prompts))
     texts = [_text_of_prompt(prompt) for prompt in prompts]
     inputs = [digest for digest in sha256(texts) for _ in range(n)]
     hashes = parts(input=_hashes(inputs), output=_hashes(sha256(answers)))
-    return with_attribute(made, "hashes", hashes)
+    return with_attribute(part, "hashes", hashes)
+
+
+def _without_markers(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return _MARKERS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip(" \t\n")
 
 
 def _hashes(texts: list[str | None]) -> Part:
@@ -88,77 +121,82 @@ def _text_of_prompt(prompt: Any) -> str | None:  # noqa: ANN401 - any prompt of 
 
 
 @form_of.register(Path)
-def _(found: Path) -> str:
-    return str(found)
+def _(path: Path) -> str:
+    return str(path)
 
 
 @form_of.register
-def _(found: lh.Stats) -> Part:
-    numbers = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+def _(stats: lh.Stats) -> Part:
+    numbers = {f.name: getattr(stats, f.name) for f in dataclasses.fields(stats)}
     actors = numbers.pop("actors")
-    made = {}
+    tables = {}
     if actors:
         names = " ".join(f.name for f in dataclasses.fields(ActorStats))
-        made["actors"] = table_of(actors, names, text="node")
-    return r_object("stats", made, page=found, numbers=numbers)
+        tables["actors"] = table_of(actors, names, text="node")
+    return r_object("stats", tables, page=stats, numbers=numbers)
 
 
 @form_of.register(EmbedStats)
-def _(found: EmbedStats) -> Part:
-    return r_object("stats", dataclasses.asdict(found), page=found)
+def _(stats: EmbedStats) -> Part:
+    return r_object("stats", dataclasses.asdict(stats), page=stats)
 
 
 @form_of.register
-def _(found: lh.Results) -> Part:
-    every = [result for samples in found.samples for result in samples]
+def _(results: lh.Results) -> Part:
+    answers = [result for samples in results.samples for result in samples]
     counts = "n_prompt_tokens n_reused_tokens n_generated_tokens"
-    cells = thought_cells(lh.Results(every, found.stats)) if found.has_thoughts else {}
+    cells = (
+        thought_cells(lh.Results(answers, results.stats)) if results.has_thoughts else {}
+    )
     return attributed(
-        vector("text", map(text_of, every)),
+        vector("text", map(text_of, answers)),
         "result",
-        errors=_errors(result.error for result in every),
-        finish_reason=vector("text", [result.finish_reason for result in every]),
-        partial=vector("text", [result.partial for result in every]),
-        complete=vector("flag", [result.complete for result in every]),
-        usage=table_of(every, f"{counts} seed", integer=counts),
-        timing=_timing([result.stats for result in every]),
-        thoughts=table(_thoughts(cells), len(every)) if cells else None,
-        logprobs=value(_logprobs(every)),
-        stats=found.stats,
+        errors=_errors(result.error for result in answers),
+        finish_reason=vector("text", [result.finish_reason for result in answers]),
+        partial=vector("text", [result.partial for result in answers]),
+        complete=vector("flag", [result.complete for result in answers]),
+        usage=table_of(answers, f"{counts} seed", integer=counts),
+        timing=_timing([result.stats for result in answers]),
+        thoughts=table(_thoughts(cells), len(answers)) if cells else None,
+        logprobs=value(_logprobs(answers)),
+        stats=results.stats,
     )
 
 
 @form_of.register
-def _(found: lh.types.ClassifyResults) -> Part:
-    names, between = found.names, found.between
-    columns = [factor(found.labels, names, "label")]
+def _(results: lh.types.ClassifyResults) -> Part:
+    names, between = results.names, results.between
+    columns = [factor(results.labels, names, "label")]
     columns += [
-        vector("number", getattr(found, name), name)
+        vector("number", getattr(results, name), name)
         for name in ("prob", "margin", "entropy", "coverage")
     ]
     columns += [
         vector("number", probs, f"p_{name}")
-        for name, probs in zip(names, found.probs.T, strict=True)
+        for name, probs in zip(names, results.probs.T, strict=True)
     ]
-    further = found.further()
+    further = results.further()
     if "between" in further:
         columns.append(vector("number", further["between"], "between"))
     return _task_table(
         [*columns, *_thoughts(further)],
-        found,
-        logprobs=array(found.logprobs, names),
+        results,
+        logprobs=array(results.logprobs, names),
         between=None if between is None else array(between, names),
-        timing=_timing(found.requests),
-        notes=vector("text", found.notes),
+        timing=_timing(results.requests),
+        notes=vector("text", results.notes),
     )
 
 
 @form_of.register
-def _(found: lh.types.ScoreResults) -> Part:
+def _(results: lh.types.ScoreResults) -> Part:
     """Return a row for each continuation; NA after a failure."""
-    places = [(i, j) for i, n in enumerate(found.n_given) for j in range(n)]
-    made = found.continuations
-    rows = [None if (own := made[i]) is None else own[j] for i, j in places]
+    places = [(i, j) for i, n in enumerate(results.n_given) for j in range(n)]
+    continuations = results.continuations
+    rows = [
+        None if (of_prompt := continuations[i]) is None else of_prompt[j]
+        for i, j in places
+    ]
     tokens = [
         None if row is None else vector("number", row.token_logprobs) for row in rows
     ]
@@ -169,101 +207,107 @@ def _(found: lh.types.ScoreResults) -> Part:
         ),
         vector("integer", counts, "n_tokens"),
         items(tokens, "token_logprobs"),
-        *_thoughts(found.further([i for i, _ in places])),
+        *_thoughts(results.further([i for i, _ in places])),
     ]
-    return _task_table(columns, found, n=len(rows))
+    return _task_table(columns, results, n=len(rows))
 
 
 @form_of.register
-def _(found: lh.types.PerplexityResults) -> Part:
-    known = zip(found.n_tokens, found.token_logprobs, strict=True)
-    counts = [None if own is None else n for n, own in known]
-    columns = [vector("number", found.perplexity, "perplexity")]
-    return _task_table([*columns, vector("integer", counts, "n_tokens")], found)
+def _(results: lh.types.PerplexityResults) -> Part:
+    logprobs = zip(results.n_tokens, results.token_logprobs, strict=True)
+    counts = [None if of_text is None else n for n, of_text in logprobs]
+    columns = [vector("number", results.perplexity, "perplexity")]
+    return _task_table([*columns, vector("integer", counts, "n_tokens")], results)
 
 
 @form_of.register(Embeddings)
-def _(found: Embeddings) -> Part:
+def _(embeddings: Embeddings) -> Part:
     return attributed(
-        array(found.vectors),
+        array(embeddings.vectors),
         "vectors",
-        errors=_errors(found.errors),
-        stats=found.stats,
+        errors=_errors(embeddings.errors),
+        finish_reason=vector(
+            "text",
+            ["stop" if error is None else "error" for error in embeddings.errors],
+        ),
+        stats=embeddings.stats,
     )
 
 
 @form_of.register(OptimizeReport)
-def _(found: OptimizeReport) -> Part:
+def _(report: OptimizeReport) -> Part:
     return attributed(
-        table_of(found.rows, " ".join(FileRow.__annotations__), text="type"),
+        table_of(report.rows, " ".join(FileRow.__annotations__), text="type"),
         "optimize",
-        path=str(found.path),
-        chosen=vector("text", [found.chosen]),
-        verdict=found.verdict,
-        page=str(found).split("\n"),
+        path=str(report.path),
+        chosen=vector("text", [report.chosen]),
+        verdict=report.verdict,
+        page=str(report).split("\n"),
     )
 
 
 @form_of.register
-def _(found: lh.Coded) -> Part:
+def _(coded: lh.Coded) -> Part:
     """Return new columns by role, and their record.
 
     `columns` leaves out the fields of generated answers, which R reads from `answers`,
     JSON with R's positions of quotes.
     """
-    frame = {role: found.frame[name] for role, name in found.columns.items()}
-    frame = with_places_of_r(frame, found.codebook)
+    frame = {role: coded.frame[name] for role, name in coded.columns.items()}
+    frame = with_places_of_r(frame, coded.codebook)
     roles = list(frame)
     # The columns about thoughts come directly before the column of errors.
-    thoughts = roles[-4:-1] if found.run["settings"].get("thinking") else []
-    is_generated = found.codebook.kind.is_generated
-    own = [*thoughts, roles[-1]] if is_generated else roles
+    thoughts = roles[-4:-1] if coded.run["settings"].get("thinking") else []
+    is_generated = coded.codebook.kind.is_generated
+    of_columns = [*thoughts, roles[-1]] if is_generated else roles
     kinds = dict(zip(thoughts, _THOUGHT_KINDS, strict=True)) if thoughts else {}
     columns = []
-    for role in own:
+    for role in of_columns:
         if role == roles[-1]:
-            columns.append(vector("text", found.errors, role))
+            columns.append(vector("text", coded.errors, role))
         elif role == "label" and not is_generated:
-            columns.append({**_labels(found), "name": role})
+            columns.append({**_labels(coded), "name": role})
         else:
             kind = kinds.get(role) or _KINDS_OF_ROLES.get(role, "number")
             columns.append(vector(kind, frame[role], role))
-    answers = labels_of(found.labels, found.codebook) if is_generated else None
+    answers = labels_of(coded.labels, coded.codebook) if is_generated else None
     return parts(
-        columns=table(columns, len(found.labels)),
-        labels=vector("text", found.labels),
+        columns=table(columns, len(coded.labels)),
+        labels=vector("text", coded.labels),
         answers=answers,
-        errors=vector("text", found.errors),
-        error_codes=vector("text", codes_of(found.errors)),
-        names=vector("text", found.names),
-        run=json.dumps(found.run, ensure_ascii=False),
-        stats=found.stats,
-        notes=vector("text", found.notes),
+        errors=vector("text", coded.errors),
+        error_codes=vector("text", codes_of(coded.errors)),
+        names=vector("text", coded.names),
+        run=json.dumps(coded.run, ensure_ascii=False),
+        stats=coded.stats,
+        notes=vector("text", coded.notes),
     )
 
 
-def labels_so_far(found: lh.Coded | None) -> Part | None:
+def labels_so_far(coded: lh.Coded | None) -> Part | None:
     """Return texts with their labels; None without any label."""
-    if found is None or all(label is None for label in found.labels):
+    if coded is None or all(label is None for label in coded.labels):
         return None
-    rows = zip(found.frame[found.text], found.labels, found.errors, strict=True)
+    rows = zip(coded.frame[coded.text], coded.labels, coded.errors, strict=True)
     names = "text label error"
     dicts = [dict(zip(names.split(), row, strict=True)) for row in rows]
     return table_of(dicts, names, text=names)
 
 
-def _labels(found: lh.Coded) -> Part:
+def _labels(coded: lh.Coded) -> Part:
     """Return labels as R's factor, numbers, or texts if a text may have several."""
-    known = found.codebook.numbers
-    if known is not None:
-        number_of = dict(zip(found.codebook.names, map(float, known), strict=True))
-        numbers = [None if each is None else number_of[each] for each in found.labels]
-        is_whole = all(each.is_integer() for each in number_of.values())
+    numbers_of_labels = coded.codebook.numbers
+    if numbers_of_labels is not None:
+        number_of = dict(
+            zip(coded.codebook.names, map(float, numbers_of_labels), strict=True)
+        )
+        numbers = [None if label is None else number_of[label] for label in coded.labels]
+        is_whole = all(number.is_integer() for number in number_of.values())
         return vector("integer" if is_whole else "number", numbers)
-    if found.codebook.kind.is_several:
-        return vector("text", found.labels)
-    is_ordered = found.codebook.type == "ordinal"
-    return factor(found.labels, found.names, ordered=is_ordered)
+    if coded.codebook.kind.is_several:
+        return vector("text", coded.labels)
+    is_ordered = coded.codebook.type == "ordinal"
+    return factor(coded.labels, coded.names, ordered=is_ordered)
 
 
 def _thoughts(cells: Mapping[str, Sequence[Any]]) -> list[Part]:
@@ -275,7 +319,7 @@ def _thoughts(cells: Mapping[str, Sequence[Any]]) -> list[Part]:
 def _timing(requests: Sequence[Any]) -> Part:
     """Return times in seconds since the call began; NA for a missing time."""
     columns = [
-        vector("number", [getattr(each, name, None) for each in requests], name)
+        vector("number", [getattr(request, name, None) for request in requests], name)
         for name in _TIMES
     ]
     return table(columns, len(requests))
@@ -287,17 +331,19 @@ def _errors(errors: Any) -> Part:  # noqa: ANN401 - texts or None
 
 def _task_table(
     columns: Sequence[Part],
-    found: lh.types.ClassifyResults | lh.types.ScoreResults | lh.types.PerplexityResults,
+    results: lh.types.ClassifyResults
+    | lh.types.ScoreResults
+    | lh.types.PerplexityResults,
     n: int | None = None,
     **attributes: Part | None,
 ) -> Part:
     """Return a table of a call, with attributes that have an element per prompt."""
     return attributed(
-        table(columns, len(found) if n is None else n),
+        table(columns, len(results) if n is None else n),
         "table",
-        errors=_errors(found.errors),
-        finish_reason=vector("text", found.finish_reasons),
-        stats=found.stats,
+        errors=_errors(results.errors),
+        finish_reason=vector("text", results.finish_reasons),
+        stats=results.stats,
         **attributes,
     )
 
@@ -324,5 +370,5 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None] | Non
 
 def schema_columns(schemas: Sequence[str]) -> dict[str, Any]:
     """Return the column type for answers that follow one of several JSON Schemas."""
-    made: dict[str, Any] = cleaned(read_columns(schemas).to_dict())
-    return made
+    column: dict[str, Any] = cleaned(read_columns(schemas).to_dict())
+    return column

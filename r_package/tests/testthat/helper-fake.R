@@ -90,11 +90,11 @@ expressions_of <- function(block) {
 # are only evaluated.
 expect_refused <- function(block, class = "llamaherd_error") {
   env <- parent.frame()
-  for (each in expressions_of(substitute(block))) {
-    if (is.call(each) && identical(each[[1]], quote(`<-`))) {
-      eval(each, env)
+  for (expression in expressions_of(substitute(block))) {
+    if (is.call(expression) && identical(expression[[1]], quote(`<-`))) {
+      eval(expression, env)
     } else {
-      expect_error(eval(each, env), class = class, label = deparse1(each))
+      expect_error(eval(expression, env), class = class, label = deparse1(expression))
     }
   }
 }
@@ -103,12 +103,12 @@ expect_refused <- function(block, class = "llamaherd_error") {
 expect_page <- function(block) {
   env <- parent.frame()
   withr::local_options(width = 80)
-  for (each in expressions_of(substitute(block))) {
+  for (expression in expressions_of(substitute(block))) {
     lines <- utils::capture.output({
-      found <- withVisible(eval(each, env))
-      if (found$visible) print(found$value)
+      value <- withVisible(eval(expression, env))
+      if (value$visible) print(value$value)
     })
-    expect_lte(max(0, nchar(lines, "width")), 80, label = deparse1(each))
+    expect_lte(max(0, nchar(lines, "width")), 80, label = deparse1(expression))
   }
 }
 

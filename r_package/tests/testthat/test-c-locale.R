@@ -48,12 +48,12 @@ document_end()
   expect_true("same TRUE " %in% lines)
   expect_true(paste("hash", book$hash, "") %in% lines)
   expect_true("coef 0.5 0.5 " %in% lines, info = paste(lines, collapse = "\n"))
-  made <- c(
+  files <- c(
     "b\u00fccher.yaml",
     "g\u00f6ld.csv",
     "g\u00f6ld.csv.json",
     "l\u00f6g.txt",
     "l\u00f6g.txt.sha256"
   )
-  expect_setequal(list.files(folder), made)
+  expect_setequal(list.files(folder), files)
 })

@@ -137,7 +137,7 @@ test_that("wrong values are named by functions for codebooks and files", {
   expect_arguments_named(
     quote(model_load(model_path = file)),
     text = c("cache_dir", "hf_token", "model_path"),
-    flag = c("verify_integrity", "check_memory", "optimize"),
+    flag = c("check_memory", "optimize"),
     whole = "n_gpu_layers"
   )
   expect_arguments_named(quote(journal_read(path = "x.sqlite")), text = "path")

@@ -30,6 +30,17 @@ test_that("labels and their probabilities are a data frame", {
   expect_s3_class(attr(classes, "stats"), "llamaherd_stats")
 })
 
+test_that("the warning of a low coverage is made without a backtrace, which takes long", {
+  context <- local_model_context()
+  cnd <- tryCatch(
+    classify_parallel(context, "x", c("a", "b")),
+    warning = identity
+  )
+  expect_s3_class(cnd, c("llamaherd_warning_coverage", "llamaherd_warning"))
+  expect_null(cnd$trace)
+  expect_identical(conditionCall(cnd)[[1]], quote(classify_parallel))
+})
+
 test_that("labels arrive with what the model reads and what the user gets", {
   context <- local_context()
   arrives <- function(labels, text, ...) {
@@ -133,29 +144,29 @@ test_that("calibrations take preferences out", {
   expect_identical(attr(new, "calibration"), calibration)
   expect_named(new, names(classes))
   probs <- matrix(c(0.9, 0.6, 0.1, 0.4), 2, dimnames = list(c("r", "s"), c("yes", "n")))
-  made <- calibrated(probs, calibrate_contextual(probs))
-  expect_identical(dimnames(made), dimnames(probs))
-  expect_equal(made[1, 1], (0.9 / 0.75) / (0.9 / 0.75 + 0.1 / 0.25))
+  fitted <- calibrated(probs, calibrate_contextual(probs))
+  expect_identical(dimnames(fitted), dimnames(probs))
+  expect_equal(fitted[1, 1], (0.9 / 0.75) / (0.9 / 0.75 + 0.1 / 0.25))
   bare <- calibrate_batch(unname(probs))
   expect_null(bare$names)
   expect_output(print(bare), "1: 0.75\\n2: 0.25")
-  expect_equal(calibrated(probs, bare), made, ignore_attr = "calibration")
+  expect_equal(calibrated(probs, bare), fitted, ignore_attr = "calibration")
   expect_identical(
-    unname(made),
+    unname(fitted),
     unname(calibrated(unname(probs), bare)),
     ignore_attr = TRUE
   )
   expect_identical(classify_calibrated(context, texts, c("yes", "n")), new)
-  made <- classify_calibrated(
+  classes <- classify_calibrated(
     context,
     "x",
     c("yes", "n"),
     "contextual",
     content_free = "N/A"
   )
-  expect_identical(attr(made, "calibration")$method, "contextual")
-  made <- classify_calibrated(context, "x", c("yes", "n"), calibration = calibration)
-  expect_identical(attr(made, "calibration"), calibration)
+  expect_identical(attr(classes, "calibration")$method, "contextual")
+  classes <- classify_calibrated(context, "x", c("yes", "n"), calibration = calibration)
+  expect_identical(attr(classes, "calibration"), calibration)
   expect_refused({
     calibrate_batch(mtcars)
     calibrate_batch(new)
@@ -174,7 +185,7 @@ test_that("calibrations take preferences out", {
 
 test_that("thoughts are columns, NA where a prompt failed", {
   context <- local_context()
-  found <- classify_parallel(
+  classes <- classify_parallel(
     context,
     prompts,
     c("yes", "n"),
@@ -183,11 +194,11 @@ test_that("thoughts are columns, NA where a prompt failed", {
     n_thoughts = 2,
     verbosity = -1L
   )
-  expect_identical(found$thinking, c("Hm.", NA, NA, "Hm."))
-  expect_identical(found$n_thinking_tokens, c(6L, NA, NA, 6L))
-  expect_identical(found$thinking_complete, c(TRUE, NA, NA, TRUE))
-  expect_identical(found$between, c(0, NA, NA, 0))
-  expect_identical(attr(found, "between")[1, ], c(yes = 0, n = 0.1))
+  expect_identical(classes$thinking, c("Hm.", NA, NA, "Hm."))
+  expect_identical(classes$n_thinking_tokens, c(6L, NA, NA, 6L))
+  expect_identical(classes$thinking_complete, c(TRUE, NA, NA, TRUE))
+  expect_identical(classes$between, c(0, NA, NA, 0))
+  expect_identical(attr(classes, "between")[1, ], c(yes = 0, n = 0.1))
   expect_seen("model_start", "'n_thoughts': 2, 'seed': 1234")
   empty <- classify_parallel(
     context,
@@ -203,11 +214,11 @@ test_that("thoughts are columns, NA where a prompt failed", {
 test_that("a low coverage warns once", {
   context <- local_context()
   expect_warning(
-    found <- classify_parallel(context, "x", c("rare", "odd")),
+    classes <- classify_parallel(context, "x", c("rare", "odd")),
     "median \\{coverage\\} is 0.001",
     class = "llamaherd_warning_coverage"
   )
-  expect_identical(attr(found, "notes"), "median {coverage} is 0.001")
+  expect_identical(attr(classes, "notes"), "median {coverage} is 0.001")
   expect_no_warning(classify_parallel(context, "x", "rare", verbosity = -1L))
   expect_no_warning(classify_parallel(context, "x", "yes"))
 })

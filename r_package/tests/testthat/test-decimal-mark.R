@@ -36,12 +36,12 @@ test_that("printed numbers have a point", {
     as_class("llamaherd_table", finish_reason = c("stop", "stop"))
   )
   for (x in all) {
-    shown <- capture.output(print(x))
+    lines <- capture.output(print(x))
     withr::with_options(list(OutDec = ","), {
-      expect_identical(capture.output(print(x)), shown)
+      expect_identical(capture.output(print(x)), lines)
       expect_identical(getOption("OutDec"), ",")
     })
-    expect_match(shown, "[0-9][.][0-9]", all = FALSE)
+    expect_match(lines, "[0-9][.][0-9]", all = FALSE)
   }
   withr::local_options(OutDec = ",")
   expect_identical(column_text(c(0.25, 0.5)), c("0.25", "0.50"))
@@ -65,10 +65,10 @@ test_that("labels with decimals are the same labels", {
   expect_named(book$labels, c("0.5", "1", "1.5"))
   expect_true(book$is_numeric)
   labels <- c(0.5, 1, 1.5, 1)
-  found <- suppressWarnings(validate(
+  validation <- suppressWarnings(validate(
     labels,
     data.frame(a = labels, b = c("0.5", "1", "1.5", "1"))
   ))
-  accuracy <- found$table$value[found$table$measure == "accuracy"]
+  accuracy <- validation$table$value[validation$table$measure == "accuracy"]
   expect_identical(accuracy[[1]], 1)
 })

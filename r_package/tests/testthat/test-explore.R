@@ -128,34 +128,47 @@ test_that("CSV files are read back as they were", {
   annotation_sink_csv(path)(chunk[1, ], "m")
   expect_identical(nrow(utils::read.csv(path)), 1L)
   expect_error(sink("x", "m"), "must be a data frame")
-  expect_error(annotation_sink_csv("/no/such/x.csv"), "dir.create")
+  expect_error(annotation_sink_csv("/no/such/x.csv")(chunk, "m"), "No such file")
 })
 
 test_that("templates become sections", {
   local_fake()
-  spec <- list(
-    prompts = list(
-      sample_id = c("a", "b"),
-      truth = c("x", "y"),
-      format = "ignored",
-      Task = "Label it.",
-      Text = c("One.", "Two."),
-      Rules = c("Be brief.", "Be fair.", "Be kind."),
-      Shots = data.frame(Text = c("P", "Q"), Label = c("x", "y")),
-      Notes = list(More = "much", Less = list(Deep = "down"))
+  explored <- function(prompts, ...) {
+    explore(
+      list(c(rule("a", "x"), ...)),
+      prompts = prompts,
+      keep_prompts = TRUE
+    )$annotations
+  }
+  rows <- explored(list(
+    sample_id = c("a", "b"),
+    truth = c("x", "y"),
+    format = "ignored",
+    Task = "Label it.",
+    Text = c("One.", "Two."),
+    Rules = c("Be brief.", "Be fair.", "Be kind."),
+    Shots = data.frame(Text = c("P", "Q"), Label = c("x", "y")),
+    Notes = list(More = "much", Less = list(Deep = "down"))
+  ))
+  expect_identical(rows$sample_id, c("a", "b"))
+  expect_identical(rows$truth, c("x", "y"))
+  expect_identical(
+    strsplit(rows$prompt[[1]], "\n\n", fixed = TRUE)[[1]],
+    c(
+      "## Task\nLabel it.",
+      "## Text\nOne.",
+      "## Rules\n- Be brief.\n- Be fair.\n- Be kind.",
+      "## Shots\n### Shot 1\n- Text: P\n- Label: x",
+      "### Shot 2\n- Text: Q\n- Label: y",
+      "## Notes\n### More\nmuch",
+      "### Less\n### Deep\ndown"
     )
   )
-  input <- explore_input(spec)
-  expect_identical(input$sample_id, c("a", "b"))
-  expect_identical(input$truth, c("x", "y"))
-  frame <- explore_input(list(prompts = data.frame(Text = c("One.", "Two."))))
-  expect_identical(frame$prompts, c("## Text\nOne.", "## Text\nTwo."))
-  expect_identical(frame$sample_id, 1:2)
-  made <- explore_input(list(
-    prompts = \(spec) paste(spec$instruction, "now"),
-    instruction = "Go"
-  ))
-  expect_identical(made$prompts, "Go now")
+  rows <- explored(data.frame(Text = c("One.", "Two.")))
+  expect_identical(rows$prompt, c("## Text\nOne.", "## Text\nTwo."))
+  expect_identical(rows$sample_id, 1:2)
+  rows <- explored(\(spec) paste(spec$instruction, "now"), instruction = "Go")
+  expect_identical(rows$prompt, "Go now")
 })
 
 test_that("wrong arguments are explained", {

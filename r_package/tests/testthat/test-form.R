@@ -40,8 +40,8 @@ example_object <- function(json = NULL) {
 }
 
 test_that("parts have R's types", {
-  found <- example_object()
-  table <- found$summary
+  object <- example_object()
+  table <- object$summary
   expect_identical(names(table)[1:2], c("größe", "größe"))
   expect_identical(table[[1]], c("a", NA))
   expect_identical(table[[2]], c(0.5, NA))
@@ -49,21 +49,21 @@ test_that("parts have R's types", {
   expect_identical(table$is_x, c(TRUE, NA))
   expect_identical(table$on, as.Date(c("2026-01-31", NA)))
   expect_identical(table$label, factor(c("yes", NA), c("no", "yes")))
-  expect_identical(dim(found$none), c(0L, 1L))
+  expect_identical(dim(object$none), c(0L, 1L))
   expect_identical(
-    found$pairwise,
+    object$pairwise,
     matrix(c(1, 3, 2, NA), 2, dimnames = list(c("a", "b"), c("c", "d")))
   )
-  expect_true("alpha" %in% names(found))
-  expect_null(found$alpha)
-  expect_identical(found$settings, list(chat = TRUE))
-  expect_identical(found$bias, c(low = 1, high = 2))
+  expect_true("alpha" %in% names(object))
+  expect_null(object$alpha)
+  expect_identical(object$settings, list(chat = TRUE))
+  expect_identical(object$bias, c(low = 1, high = 2))
   expect_identical(from_python(3), 3)
   expect_identical(from_python(list(1, 2)), list(1, 2))
 })
 
 test_that("tables may have a class, and results may be lists", {
-  found <- from_python(list(
+  parts <- from_python(list(
     type = "list",
     parts = list(
       part(
@@ -77,37 +77,41 @@ test_that("tables may have a class, and results may be lists", {
       part("value", "line", value = "a line")
     )
   ))
-  expect_named(found, c("curve", "line"))
-  expect_s3_class(found$curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
-  expect_identical(attr(found$curve, "level"), 0.9)
+  expect_named(parts, c("curve", "line"))
+  expect_s3_class(parts$curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
+  expect_identical(attr(parts$curve, "level"), 0.9)
 })
 
 test_that("one print and one data frame serve all classes, also after saveRDS()", {
   path <- withr::local_tempfile(fileext = ".rds")
   saveRDS(example_object(), path)
-  found <- readRDS(path)
-  expect_identical(found, example_object())
+  object <- readRDS(path)
+  expect_identical(object, example_object())
   expect_output(
-    print(found),
+    print(object),
     "<llamaherd_robustness> 2 texts\n{braces} stay",
     fixed = TRUE
   )
-  expect_identical(format(found), found$page)
-  expect_identical(summary(found), found)
-  expect_identical(as.data.frame(found), found$summary)
-  expect_error(print(found, digits = 3), class = "llamaherd_error_argument")
-  expect_match(jsonlite::toJSON(found, force = TRUE), "\"pairwise\":[[1,2]", fixed = TRUE)
+  expect_identical(format(object), object$page)
+  expect_identical(summary(object), object)
+  expect_identical(as.data.frame(object), object$summary)
+  expect_error(print(object, digits = 3), class = "llamaherd_error_argument")
+  expect_match(
+    jsonlite::toJSON(object, force = TRUE),
+    "\"pairwise\":[[1,2]",
+    fixed = TRUE
+  )
   skip_if_not_installed("tibble")
   expect_s3_class(
-    tibble::as_tibble(found, .name_repair = "minimal"),
+    tibble::as_tibble(object, .name_repair = "minimal"),
     "tbl_df"
   )
 })
 
 test_that("objects with content for later calls cannot be edited", {
-  found <- example_object("{}")
-  expect_error(found$alpha <- 1, "cannot be changed", class = "llamaherd_error_argument")
-  expect_identical(with_element(found, "alpha", 1)$alpha, 1)
+  object <- example_object("{}")
+  expect_error(object$alpha <- 1, "cannot be changed", class = "llamaherd_error_argument")
+  expect_identical(with_element(object, "alpha", 1)$alpha, 1)
   plain <- example_object()
   plain$alpha <- 1
   expect_identical(plain$alpha, 1)

@@ -228,13 +228,12 @@ test_that("what is cut off under a grammar or choices is told once", {
     class = "llamaherd_warning_incomplete"
   )
   # Without them, a message tells of it instead of a warning.
-  for (choices in list(NULL, list("a", NULL, NULL))) {
-    told <- capture_messages(expect_no_warning(
-      generate_parallel(context, prompts[1:3], choices = choices)
-    ))
-    expect_length(told, 1)
-    expect_match(told, "2 of 3 answers ended at `max_tokens`", fixed = TRUE)
-  }
+  messages <- capture_messages(expect_no_warning(generate_parallel(
+    context,
+    prompts[1:3]
+  )))
+  expect_length(messages, 1)
+  expect_match(messages, "2 of 3 answers ended at `max_tokens`", fixed = TRUE)
   expect_silent(
     generate_parallel(context, prompts[2:3], choices = "a", verbosity = -1)
   )
@@ -284,15 +283,19 @@ test_that("hashes are SHA-256 of the UTF-8 bytes", {
 
 test_that("clean removes markers and white space", {
   context <- local_context()
-  answers <- generate_parallel(
-    context,
-    c(a = "raw  Yes<|im_end|>\n", b = "x"),
-    clean = TRUE
+  prompts <- c(
+    a = "raw  Yes<|im_end|>\n",
+    b = "raw <|im_start|>assistant\nNo",
+    c = "raw <start_of_turn>model\r\na",
+    d = "raw 1 < 2 | 3 > 2",
+    e = NA
   )
-  expect_identical(plain(answers), c(a = "Yes", b = "x!"))
-  expect_identical(clean_text("<|im_start|>assistant\nYes"), "Yes")
-  expect_identical(clean_text(c("<start_of_turn>model\r\na", NA)), c("a", NA))
-  expect_identical(clean_text("1 < 2 | 3 > 2"), "1 < 2 | 3 > 2")
+  answers <- suppressWarnings(generate_parallel(context, prompts, clean = TRUE))
+  expect_identical(
+    plain(answers),
+    c(a = "Yes", b = "No", c = "a", d = "1 < 2 | 3 > 2", e = NA)
+  )
+  expect_identical(attr(answers, "hashes")$output[[4]], sha256("1 < 2 | 3 > 2"))
 })
 
 test_that("verbosity 2 adds a line of statistics", {

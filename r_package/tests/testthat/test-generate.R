@@ -67,5 +67,5 @@ test_that("a short call calls Python twice", {
   context <- local_context()
   the$module$called()
   generate(context, "x")
-  expect_identical(the$module$called(), c("is_closed", "model_start"))
+  expect_identical(the$module$called(), "model_start")
 })

@@ -57,7 +57,7 @@ test_that("an interrupt goes on and has what is done", {
   expect_true("llamaherd_result" %in% done$class)
   expect_identical(done$partial, c(NA, NA, "half an", NA))
   expect_identical(done$condition, c("llamaherd_interrupt", "interrupt", "condition"))
-  expect_match(done$message, "Interrupted: 2 of 4 prompts answered.", fixed = TRUE)
+  expect_match(done$message, "Interrupted: 2 of 4 prompts done.", fixed = TRUE)
   expect_identical(done$n_seen, 1)
   expect_true(done$kept)
   expect_identical(done$next_call, "z!")
@@ -70,7 +70,7 @@ test_that("an interrupt goes on and has what is done", {
   while (!any(grepl("halted", readLines(path("out.txt")))) && Sys.time() < deadline) {
     Sys.sleep(0.05)
   }
-  expect_match(readLines(path("out.txt")), "1 of 2 prompts answered", all = FALSE)
+  expect_match(readLines(path("out.txt")), "1 of 2 prompts done", all = FALSE)
   expect_false(file.exists(path("round_2.rds")))
   expect_false(file.exists(path("went_on.rds")))
 })

@@ -50,8 +50,8 @@ test_that("download_model() returns the path, and copies on request", {
     nowhere <- file.path(dirname(path), "no", "such", "copy.gguf")
     expect_error(
       suppressWarnings(download_model(source, nowhere)),
-      "cannot be written",
-      class = "llamaherd_error_model"
+      "cannot be used",
+      class = "llamaherd_error_argument"
     )
   })
 })

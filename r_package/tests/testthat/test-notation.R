@@ -13,16 +13,16 @@ python_notation <- paste(
 
 expect_r_notation <- function(call, env) {
   condition <- tryCatch(eval(call, env), error = identity)
-  shown <- paste(deparse(call), collapse = " ")
+  text <- paste(deparse(call), collapse = " ")
   expect_s3_class(condition, "llamaherd_error")
   if (!inherits(condition, "error")) {
     return(invisible())
   }
   message <- cli::ansi_strip(conditionMessage(condition))
-  expect_no_match(message, python_notation, perl = TRUE, info = shown)
+  expect_no_match(message, python_notation, perl = TRUE, info = text)
   calls <- regmatches(message, gregexpr("\\b[a-z]\\w+(?=\\()", message, perl = TRUE))[[1]]
   known <- c(getNamespaceExports("llamaherd"), getNamespaceExports("base"))
-  expect_identical(setdiff(calls, known), character(), info = shown)
+  expect_identical(setdiff(calls, known), character(), info = text)
 }
 
 test_that("errors about codebooks have R's notation", {

@@ -140,26 +140,13 @@ test_that("a server has several models, and an engine names one", {
   expect_match(log, "n_gpu_layers is -1", fixed = TRUE, all = FALSE)
 })
 
-test_that("sizes of a server may be \"auto\", and errors name the argument", {
-  expect_null(size_text("auto", "n_ctx"))
-  expect_null(size_text(NULL, "n_ctx"))
-  expect_identical(size_text(100000, "n_ctx"), "100000")
-  expect_error(server_start("m.gguf", n_ctx = "big"), "`n_ctx`", fixed = TRUE)
-  expect_error(server_start("m.gguf", n_threads = 0), "`n_threads`", fixed = TRUE)
-  expect_error(
-    server_start("m.gguf", settings = list(type_k = "q8_0")),
-    "context.type_k",
-    fixed = TRUE,
-    class = "llamaherd_error_argument"
-  )
-})
-
-test_that("wrong arguments of a server are refused", {
+test_that("wrong arguments of a server are refused before it starts", {
   local_real()
   expect_refused(
     {
       server_start("m.gguf", "../x")
       server_start("m.gguf", n_ctx = 0)
+      server_start("m.gguf", n_ctx = "big")
       server_start(character())
       server_start(c("m.gguf", NA))
       server_start(c("a=b" = "m.gguf"))
@@ -167,45 +154,20 @@ test_that("wrong arguments of a server are refused", {
       server_start("m.gguf", memory = 16)
       server_start("m.gguf", n_gpu_layers = "all")
       server_start("m.gguf", settings = "q8_0")
-      server_start("m.gguf", settings = list(context.type_k = c("f16", "f32")))
-      server_start("m.gguf", settings = list(model.tensor_split = c(1, NA)))
       server_stop("no-such-server")
     },
     "llamaherd_error_argument"
   )
-  twice <- list(
-    context.type_k = alist(settings = list(context.type_k = "f", context.type_k = "q")),
-    context.n_ctx = alist(n_ctx = 64, settings = list(context.n_ctx = 32)),
-    model.n_gpu_layers = alist(n_gpu_layers = 1, settings = list(model.n_gpu_layers = 2))
-  )
-  for (name in names(twice)) {
-    expect_error(
-      do.call(server_start, c("m.gguf", lapply(twice[[name]], eval))),
-      paste(name, "is given twice"),
-      class = "llamaherd_error_argument"
-    )
-  }
 })
 
-test_that("settings become arguments of the command", {
-  expect_identical(setting_flags(NULL), list())
-  flags <- setting_flags(list(
-    context.deterministic = TRUE,
-    context.n_ctx = 1e5,
-    context.type_k = "q8_0",
-    model.main_gpu = 1L,
-    model.tensor_split = c(3, 1.5)
-  ))
-  expect_identical(
-    unlist(flags[c(FALSE, TRUE)]),
-    c(
-      "context.deterministic=true",
-      "context.n_ctx=100000",
-      "context.type_k=\"q8_0\"",
-      "model.main_gpu=1",
-      "model.tensor_split=[3,1.5]"
+test_that("a server refuses settings that it does not know, or that are given twice", {
+  skip_on_cran()
+  server <- local_server()
+  for (settings in list(list(type_k = "q8_0"), list(context.n_threads = 2L))) {
+    expect_error(
+      server_start(server$model, "other", n_threads = 1, settings = settings),
+      paste0(names(settings), "'"),
+      class = "llamaherd_error_server"
     )
-  )
-  one <- setting_flags(list(model.tensor_split = 1))
-  expect_identical(one, list("--set", "model.tensor_split=[1]"))
+  }
 })

@@ -144,41 +144,38 @@ test_that("labels are scored after several thoughts", {
       ...
     )
   }
-  found <- classify(thinking = 6, n_thoughts = 3)
+  classes <- classify(thinking = 6, n_thoughts = 3)
   expect_named(
-    found,
+    classes,
     c(
       c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_no"),
       c("between", "thinking", "n_thinking_tokens", "thinking_complete")
     )
   )
-  expect_identical(row.names(found), names(prompts))
-  expect_identical(unname(is.na(found$thinking)), c(FALSE, TRUE, FALSE))
-  expect_identical(is.na(found$between), c(FALSE, TRUE, FALSE))
-  expect_identical(is.na(found$n_thinking_tokens), c(FALSE, TRUE, FALSE))
-  expect_identical(found$thinking_complete, c(FALSE, NA, FALSE))
-  expect_gte(found$n_thinking_tokens[[1]], 18L)
-  spread <- attr(found, "between")
+  expect_identical(row.names(classes), names(prompts))
+  expect_identical(unname(is.na(classes$thinking)), c(FALSE, TRUE, FALSE))
+  expect_identical(is.na(classes$between), c(FALSE, TRUE, FALSE))
+  expect_identical(is.na(classes$n_thinking_tokens), c(FALSE, TRUE, FALSE))
+  expect_identical(classes$thinking_complete, c(FALSE, NA, FALSE))
+  expect_gte(classes$n_thinking_tokens[[1]], 18L)
+  spread <- attr(classes, "between")
   expect_identical(dimnames(spread), list(NULL, c("yes", "no")))
-  label <- as.character(found$label[c(1, 3)])
+  label <- as.character(classes$label[c(1, 3)])
   at <- cbind(c(1, 3), match(label, c("yes", "no")))
-  expect_identical(found$between[c(1, 3)], unname(spread[at]))
-  expect_identical(classify(thinking = 6, n_thoughts = 3), found, ignore_attr = TRUE)
-  other <- classify(thinking = 6, n_thoughts = 3, seed = 2^32 - 1)
-  expect_false(identical(other$prob, found$prob))
+  expect_identical(classes$between[c(1, 3)], unname(spread[at]))
 
   one <- classify(thinking = 6)
   expect_null(one$between)
   expect_type(one$thinking, "character")
-  expect_named(classify(thinking = FALSE), names(found)[1:7])
-  fitted <- calibrated(found, calibrate_batch(found))
+  expect_named(classify(thinking = FALSE), names(classes)[1:7])
+  fitted <- calibrated(classes, calibrate_batch(classes))
   chosen <- cbind(c(1, 3), as.integer(fitted$label)[c(1, 3)])
   expect_identical(fitted$between[c(1, 3)], unname(spread[chosen]))
 })
 
 test_that("continuations have the thought before them", {
   context <- local_model_context()
-  found <- score_parallel(
+  scores <- score_parallel(
     context,
     c("Is a whale a fish?", NA),
     list(c("yes", "no"), "no"),
@@ -187,11 +184,11 @@ test_that("continuations have the thought before them", {
     thinking = thinking(6),
     verbosity = -1L
   )
-  expect_identical(found$prompt, c(1L, 1L, 2L))
-  expect_identical(is.na(found$thinking), c(FALSE, FALSE, TRUE))
-  expect_identical(found$thinking[[1]], found$thinking[[2]])
-  expect_identical(is.na(found$n_thinking_tokens), c(FALSE, FALSE, TRUE))
-  expect_identical(found$thinking_complete, c(FALSE, FALSE, NA))
+  expect_identical(scores$prompt, c(1L, 1L, 2L))
+  expect_identical(is.na(scores$thinking), c(FALSE, FALSE, TRUE))
+  expect_identical(scores$thinking[[1]], scores$thinking[[2]])
+  expect_identical(is.na(scores$n_thinking_tokens), c(FALSE, FALSE, TRUE))
+  expect_identical(scores$thinking_complete, c(FALSE, FALSE, NA))
 })
 
 test_that("texts are coded after thoughts, with the options of a chat", {

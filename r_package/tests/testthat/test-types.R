@@ -216,8 +216,6 @@ test_that("what is no schema is named", {
     check(mtcars)
     check(list(a = type_string()))
     check(c(a = "string", b = "integer"))
-    check(list(type = "object", properties = list(a = "string")))
-    check(list(type = "object", properties = list(list(type = "string"))))
     check(list(const = NA))
     check(list(minimum = Inf))
     check(list(type = "object", default = mean))

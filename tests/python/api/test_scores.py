@@ -528,7 +528,7 @@ def test_wrong_numbers_of_logprobs_are_named(
 
 
 def test_r_gets_columns(context: lh.Context) -> None:
-    options = {"parse_special": "auto", "on_error": "continue", "space": "auto"}
+    options = {"parse_special": "auto", "on_error": "continue"}
 
     def value(status: dict[str, object]) -> dict[str, object]:
         assert status["ok"], status
@@ -543,7 +543,12 @@ def test_r_gets_columns(context: lh.Context) -> None:
         return value(_r.job_result(value(status)["job"]))
 
     prompts = [PROMPTS[0], None, PROMPTS[1]]
-    labels = {"labels": ["good", "bad"], "names": ["plus", "minus"], "normalize": "pmi"}
+    labels = {
+        "labels": ["good", "bad"],
+        "names": ["plus", "minus"],
+        "normalize": "pmi",
+        "space": "auto",
+    }
     for chat in ({}, {"chat": True, "system": "Judge."}):
         found = result(started("classify", prompts, {**labels, **chat}))
         assert found["label"][1] is None
@@ -560,7 +565,7 @@ def test_r_gets_columns(context: lh.Context) -> None:
     assert sums == pytest.approx(1)
     assert value(_r.calibration_fit(rows, [], "batch"))["names"] is None
     assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
-    own = {"continuations": [[" a", " b c"], [" a"], [" a"]]}
+    own = {"continuations": [[" a", " b c"], [" a"], [" a"]], "space": "auto"}
     found = result(started("score", prompts, own))
     assert [row and len(row) for row in found["token_logprobs"]] == [1, 2, None, 1]
     assert len(found["logprob"]) == 4

@@ -382,3 +382,29 @@ def test_a_missing_server_is_reported_with_the_function_that_starts_one() -> Non
 def test_functions_of_jobs_say_what_takes_their_place(name: str) -> None:
     with pytest.raises(AttributeError, match=r"connect\(server\)"):
         getattr(remote, name)
+
+
+def test_sizes_and_settings_of_r_are_options_of_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[str, list[str]]] = []
+
+    def start_server(model: str, *, options: list[str], **_: object) -> None:
+        calls.append((model, options))
+
+    monkeypatch.setattr(remote, "start_server", start_server)
+    arguments = {"lora": None, "name": "x", "port": 0, "stay": False}
+    status = _r.remote_start(
+        model=["m.gguf"],
+        sizes={"n_ctx": 64, "n_threads": "auto", "memory": None},
+        settings={"context.deterministic": True, "model.tensor_split": 1},
+        **arguments,
+    )
+    status["value"]["job"].results()
+    settings = ["context.deterministic=true", "model.tensor_split=[1]"]
+    flags = [part for setting in settings for part in ("--set", setting)]
+    assert calls == [("m.gguf", ["--n-ctx", "64", *flags])]
+    refused = _r.remote_start(
+        model="m.gguf", sizes={"n_ctx": 0}, settings=[], **arguments
+    )
+    assert refused["argument"] == "n_ctx"

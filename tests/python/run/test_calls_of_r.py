@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llamaherd import _r
 from llamaherd._r import forms, functions, jobs
-from llamaherd._r.arguments import given
+from llamaherd._r.arguments import converted
 from llamaherd._r.boundary import clean, form_of
 from llamaherd.calls.run import function_work
 from llamaherd.engine.core.keeping import keep
@@ -75,16 +75,17 @@ def column(table: dict[str, Any], name: str) -> list[Any]:
 
 
 def test_arguments_are_objects_of_python() -> None:
-    assert given({"a": [1.0, 2.5, "x", None, True]}) == {"a": [1, 2.5, "x", None, True]}
-    assert given(book_of_r()) == BOOK
-    assert given(FRAME) == {"text": TEXTS}
-    candidate = given(
+    values = [2.5, "x", None, True]
+    assert converted({"a": [1.0, *values]}) == {"a": [1, *values]}
+    assert converted(book_of_r()) == BOOK
+    assert converted(FRAME) == {"text": TEXTS}
+    candidate = converted(
         {".class": "candidate", "book": book_of_r()["content"], "context": None,
          "settings": {"max_tokens": 4.0}}
     )  # fmt: skip
     assert (candidate.codebook, candidate.settings) == (BOOK, {"max_tokens": 4})
     np.testing.assert_array_equal(
-        given({".class": "array", "content": [[1.0], [2.0]]}), [[1], [2]]
+        converted({".class": "array", "content": [[1.0], [2.0]]}), [[1], [2]]
     )
 
 
@@ -162,7 +163,7 @@ def test_places_in_errors_count_from_one(context: lh.Context) -> None:
     job = started("robustness", **arguments, contexts=[context], thinking=levels)
     assert result(job)["message"].startswith("thinking needs chat = TRUE")
     status = _r.call_start("candidate", {"settings": ["batch"]}, "4.5.0")
-    assert "named settings" in status["message"]
+    assert "list with names" in status["message"]
 
 
 def test_codebooks_are_compared_chosen_and_evaluated(
@@ -383,7 +384,7 @@ def test_integers_of_64_bits_are_texts() -> None:
 
 def test_data_frames_of_r_may_have_columns_of_any_name() -> None:
     frame = {".class": ["x"], "seed": [1.0], "label": ["b", "a"]}
-    made = given({".class": "frame", "content": frame, "label": "label",
+    made = converted({".class": "frame", "content": frame, "label": "label",
                   "levels": ["a", "b"], "ordered": True})  # fmt: skip
     assert (made[".class"], made["seed"]) == (["x"], [1.0])
     assert (made["label"].names, made["label"].ordered) == (("a", "b"), True)

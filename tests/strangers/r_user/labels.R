@@ -22,7 +22,11 @@ answers <- generate_parallel(
     "\nTopic:"
   )
 )
-tell(18, "the README's labelling example: answers are labels", answers %in% labels)
+tell(
+  18,
+  "the README's labelling example: answers are labels",
+  answers %in% labels
+)
 n_right <- sum(answers == texts$topic)
 tell(
   18,

@@ -61,7 +61,9 @@ tell(
     \(edit) {
       edited <- edit(answers)
       is_same <- identical(as.character(edited), as.character(answers))
-      is_same || is.null(attributes(edited[1])) || identical(names(attributes(edited[1])), "names")
+      is_same ||
+        is.null(attributes(edited[1])) ||
+        identical(names(attributes(edited[1])), "names")
     },
     NA
   )

@@ -387,6 +387,8 @@ class _EmbedStats(EmbedStats):
 
 def start_embed(model, texts, **options):
     """Compute vectors: the length of the text, and 0.5."""
+    if model.closed:
+        raise lh.ModelClosedError("the model is closed")
 
     def make(n_done):
         bad = [
