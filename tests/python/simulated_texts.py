@@ -14,7 +14,7 @@ import numpy as np
 from llamaherd.coding.estimation.fitting import FitSettings
 from llamaherd.coding.estimation.formulas import Matrices, fit_regression
 from llamaherd.coding.estimation.means import fit_means
-from llamaherd.coding.gold.used import GoldUsed
+from llamaherd.coding.gold.codes import GoldUsed
 from llamaherd.coding.statistics import dsl, sampling
 from llamaherd.coding.statistics.regression import solve
 

@@ -24,7 +24,7 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.gold.codes import GoldUsed
     from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.regression import Estimated, Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target

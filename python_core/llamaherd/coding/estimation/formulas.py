@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.gold.codes import GoldUsed
     from llamaherd.coding.statistics.dsl import Problem
     from llamaherd.coding.statistics.regression import Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints

@@ -26,7 +26,7 @@ from llamaherd.coding.estimation.predictions import cluster_notes
 from llamaherd.coding.frames import mean_one, weights_of
 from llamaherd.coding.gold.population import by_columns, codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.used import used_gold
+from llamaherd.coding.gold.codes import used_gold
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.caller import warn_caller
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.gold.codes import GoldUsed
     from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 

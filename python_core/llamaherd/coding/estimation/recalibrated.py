@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.answer_types import Kind
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.gold.codes import GoldUsed
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.sampling import Floats, Ints
 

@@ -23,7 +23,7 @@ from llamaherd.coding.estimation.recalibrated import (
 )
 from llamaherd.coding.gold.population import codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.used import used_gold
+from llamaherd.coding.gold.codes import used_gold
 from llamaherd.coding.statistics import heads
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.statistics.uncertainty import mean
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
+    from llamaherd.coding.gold.codes import GoldUsed
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]

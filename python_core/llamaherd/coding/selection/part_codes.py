@@ -14,7 +14,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import labels_in
 from llamaherd.coding.codes import number_in, text_of
 from llamaherd.coding.codes.coders import note_on_ties
-from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.gold.codes import probs_of_codes
 from llamaherd.coding.selection.measures import (
     Paired,
     UnitCodes,

@@ -20,7 +20,7 @@ from llamaherd.coding.codes import (
 )
 from llamaherd.coding.gold.joins import Matched, SampleRows
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.gold.codes import probs_of_codes
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError

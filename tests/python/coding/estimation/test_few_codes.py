@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llamaherd.coding.estimation.fitting import FitSettings
 from llamaherd.coding.estimation.means import fit_means
-from llamaherd.coding.gold.used import GoldUsed
+from llamaherd.coding.gold.codes import GoldUsed
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.influences import Influences
 from scipy.stats import t

@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.gold.codes import probs_of_codes
 
 N, N_DRAWN = 1000, 200
 
