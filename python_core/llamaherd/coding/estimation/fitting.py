@@ -24,7 +24,7 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.gold.codes import GoldUsed
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.regression import Estimated, Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class FitSettings:
     """Settings shared by all estimates of a call."""
 
-    gold: GoldUsed  # The codes
+    gold: Codes  # The codes
     methods: Sequence[Method]  # Methods
     level: float  # Confidence level
     target: Target  # See `Problem`
@@ -49,22 +49,16 @@ class FitSettings:
     ) -> Problem:
         """Build the regression problem from covariates and outcomes."""
         return Problem(
+            **self.gold.draw,
             kind=kind,
             x_hat=x_hat,
             y_hat=y_hat,
-            rows=self.gold.rows,
             x=x,
             y=y,
-            probs=self.gold.probs,
-            strata=self.gold.strata,
             clusters=self.clusters,
             target=self.target,
-            all_probs=self.gold.all_probs,
-            all_strata=self.gold.all_strata,
             slack=float(np.ptp([*y, *y_hat])) / 2 if self.are_probs else 0.0,
             weights=self.weights,
-            drawing=self.gold.drawing,
-            outside=self.gold.outside,
         )
 
     @property
@@ -86,7 +80,7 @@ class FitSettings:
 
 
 def settings_of(
-    gold: GoldUsed,
+    gold: Codes,
     *,
     methods: Sequence[Method],
     level: float,

@@ -71,7 +71,9 @@ def fit_means(
         problem = settings.problem("ols", x_hat, y_hat, x, y)
         fits.notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
         fits.notes += notes.rare_label(outcome, y) if term == "share" else []
-        fits.notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
+        fits.notes += notes.rare_errors(
+            outcome, names, problem, settings.gold.strata_names
+        )
         values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
         ends = (float(min(values)), float(max(values)))
         problem = problem.with_certainty()
@@ -252,7 +254,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
 ) -> Found:
     """Estimate the outcome of all groups from one kind of predictions."""
     groups, names = in_groups
-    codes = settings.gold.codes
+    codes = settings.gold.decided
 
     def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
         return shares_or_scores(wanted, texts, kept, predicted, codes, several=several)
