@@ -110,7 +110,6 @@ class Estimation:
             design=settings.gold.kind,
             notes=(*notes, *found.notes),
             covariances=found.covariances,
-            alone=found.alone,
             source=Source.of(texts.texts if has_texts else None, texts.labels),
             predictions=predicted[0].kind,
             widths=found.widths,

@@ -89,35 +89,25 @@ def join_outside(parts: Sequence[Outside | None]) -> Outside | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Centred:
-    """Terms of codes minus their means in the strata of a draw.
+def centred(
+    terms: Floats, left: Floats, strata: Ints, outside: Outside | None
+) -> tuple[Floats, Floats]:
+    """Return terms of codes minus their means in the strata of a draw, float64[n, q].
 
     The means are weighted by `left`, 1 - inclusion probability. The mean is 0 in a
-    stratum with one code, and where the whole stratum was drawn.
+    stratum with one code, and where the whole stratum was drawn. The second result,
+    float64[h, q], has for each stratum the root of the sum of squares of the codes
+    outside, whose terms are 0.
     """
-
-    away: Floats  # float64[n, q], terms minus means
-    at: Ints  # int64[n], number of each code's stratum among h strata
-    left: Floats  # float64[h], sum of `left` of the codes of each stratum
-    more: Floats  # float64[h], the same of codes outside, whose terms are 0
-    means: Floats  # float64[h, q], means
-
-    @classmethod
-    def of(
-        cls, terms: Floats, left: Floats, strata: Ints, outside: Outside | None
-    ) -> Centred:
-        """Centre the terms of the codes, float64[n, q]."""
-        names, at = np.unique(strata, return_inverse=True)
-        others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
-        n_more, more = np.array(others).reshape(-1, 2).T
-        own = np.asarray(np.bincount(at, left), dtype=np.float64)
-        whole = own + more
-        has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
-        sums = np.zeros((len(names), terms.shape[1]))
-        np.add.at(sums, at, left[:, None] * terms)
-        means = sums / np.where(has_mean, whole, np.inf)[:, None]
-        return cls(away=terms - means[at], at=at, left=own, more=more, means=means)
+    names, at = np.unique(strata, return_inverse=True)
+    others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
+    n_more, more = np.array(others).reshape(-1, 2).T
+    whole = np.bincount(at, left) + more
+    has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
+    sums = np.zeros((len(names), terms.shape[1]))
+    np.add.at(sums, at, left[:, None] * terms)
+    stratum_means = sums / np.where(has_mean, whole, np.inf)[:, None]
+    return terms - stratum_means[at], stratum_means * np.sqrt(more)[:, None]
 
 
 def hajek(
@@ -130,9 +120,8 @@ def hajek(
     where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
     this is exactly the variance of a stratified sample.
     """
-    centred = Centred.of(terms, left, strata, outside)
-    of_others = (centred.means * centred.more[:, None]).T @ centred.means
-    return np.asarray((centred.away * left[:, None]).T @ centred.away + of_others)
+    away, others = centred(terms, left, strata, outside)
+    return np.asarray((away * left[:, None]).T @ away + others.T @ others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
