@@ -255,22 +255,31 @@ def draw_probs(design: Design, rng: Rng) -> dict[str, Hit]:
     gold = sample_of(design, frame, rng)
     gold = gold.with_codes([codes[row] for row in gold.rows])
     truth = truth_in(design, texts) if design.target == "texts" else truth_of(design)
-    better = lh.recalibrate(frame, gold, seed=int(rng.integers(2**31)))
     ways: dict[str, tuple[Any, Any]] = {
         "labels": (frame, "labels"),
         "probabilities": (frame, "probs"),
-        "recalibrated": (better, "probs"),
     }
+    better = None
+    try:
+        better = lh.recalibrate(frame, gold, seed=int(rng.integers(2**31)))
+    except lh.ArgumentError as error:  # too few codes of a rare label
+        if error.code != "too_few_codes":
+            raise
+    else:
+        ways["recalibrated"] = (better, "probs")
     hits: dict[str, Hit] = {}
     for way, (data, predictions) in ways.items():
         found = intervals(design, data, gold, predictions=predictions)
         if way == "labels":
             hits["codes alone"] = hit(found["gold"], truth)
         hits[f"{way}, DSL"] = hit(found["dsl"], truth)
-    right = [(texts.label == texts.code).mean()]
-    new = [row == code for row, code in zip(labels_of(better), codes, strict=True)]
-    right.append(np.mean(new))
-    return {**hits, "right: before": Hit(right[0]), "right: recalibrated": Hit(right[1])}
+    hits["right: before"] = Hit((texts.label == texts.code).mean())
+    if better is not None:
+        right = [
+            label == code for label, code in zip(labels_of(better), codes, strict=True)
+        ]
+        hits["right: recalibrated"] = Hit(float(np.mean(right)))
+    return hits
 
 
 def labels_of(better: Any) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from llamaherd.coding.estimation.fitting import FitSettings
 from llamaherd.coding.estimation.formulas import Matrices, fit_regression
 from llamaherd.coding.estimation.means import fit_means
-from llamaherd.coding.gold.used import GoldUsed
+from llamaherd.coding.gold.codes import Codes
 from llamaherd.coding.statistics import dsl, sampling
 from llamaherd.coding.statistics.regression import solve
 
@@ -154,13 +154,12 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
 
 def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
     """Return the estimates of `estimate` by all methods; [] if there is no solution."""
-    gold = GoldUsed(
+    gold = Codes(
         rows=problem.rows,
-        codes=[],
+        columns=[],
         probs=problem.probs,
         strata=problem.strata,
-        is_even=design == "simple",
-        design=design,
+        design={"kind": design},
         all_probs=problem.all_probs,
         all_strata=problem.all_strata,
     )

@@ -104,7 +104,7 @@ def _numbers(
     used, outcome, _ = inputs.measured(coded, outcome, label)
     predicted = predictions_of(coded, texts, predictions, several=inputs.several)[0]
     return shares_or_scores(
-        outcome, texts, kept, predicted, used.codes, several=inputs.several
+        outcome, texts, kept, predicted, used.decided, several=inputs.several
     )[1]
 
 

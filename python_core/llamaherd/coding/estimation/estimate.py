@@ -60,7 +60,7 @@ class Estimation:
     ) -> Estimates:
         """Estimate a regression."""
         kinds = comparable_predictions(
-            predicted, inputs.texts, inputs.used.codes, inputs.kept
+            predicted, inputs.texts, inputs.used.decided, inputs.kept
         )
         by_kind = dict(zip([k.kind for k in kinds], matrices_of(kinds), strict=True))
         kind: Literal["ols", "logit"] = "logit" if self.model == "logit" else "ols"
@@ -93,7 +93,7 @@ class Estimation:
                 found,
                 lambda clusters: fitted(replace(settings, clusters=clusters)),
             )
-        notes += settings.gold.notes
+        notes += [*settings.gold.notes, *settings.gold.notes_on_ties]
         n_texts = len(texts)
         if len(kept) < n_texts:
             part = part_of(n_texts - len(kept), n_texts, "text", "is", "are")
@@ -109,10 +109,9 @@ class Estimation:
             target=settings.target,
             n_texts=len(kept),
             n_gold=len(settings.gold.rows),
-            design=settings.gold.design,
+            design=settings.gold.kind,
             notes=(*notes, *found.notes, *wider),
             covariances=found.covariances,
-            alone=found.alone,
             source=Source.of(texts.texts if has_texts else None, texts.labels),
             predictions=predicted[0].kind,
             widths=found.widths,

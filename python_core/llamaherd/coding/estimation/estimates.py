@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.annotation.texts import Source
-    from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.sampling import Floats, LabelCheck
 
 
@@ -151,8 +150,6 @@ class Estimates:
         is_weighted: True if survey weights were used.
         label_check: Comparison of the labels of coded texts with all labels, if the user
             declared the codes a simple random sample; else None.
-        alone: Variances by codes alone for other numbers of codes, see `gold_worth`; None
-            if an earlier version made the result, or without the method "gold".
     """
 
     rows: tuple[Estimate, ...]
@@ -173,7 +170,6 @@ class Estimates:
     agreement: str = ""
     is_weighted: bool = False
     label_check: LabelCheck | None = None
-    alone: CodesAlone | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -211,27 +207,28 @@ class Estimates:
     def gold_worth(self, method: Method = "dsl") -> float:
         """Return how many codes alone would give intervals as short as `method` gives.
 
-        The codes are then used without labels, and drawn by the same design: each
-        inclusion probability is multiplied by the same number, up to 1. The variance by
-        codes alone decreases with this number, in each stratum by the finite population
-        correction of this stratum; for each estimate the number is chosen that gives the
-        variance by `method`. It is at most the number of texts. The result is the median
-        over all estimates; NaN if no estimate has both variances.
+        The variance by codes alone is that of a simple random sample: in proportion to
+        1 / n for a population, and to 1 / n - 1 / N for these N texts. The number is that
+        of the estimate with the median ratio of variances, at most N; NaN without an
+        estimate that has both variances, and if all texts are coded.
         """
-        if self.alone is None:
-            return math.nan
-        errors = {
-            (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
+        n, n_texts = self.n_gold, self.n_texts
+        variances = {
+            (row.outcome, row.term, row.group): row.std_error**2
+            for row in self.rows
+            if row.method == "gold" and row.std_error > 0
         }
-        worths = sorted(
-            worth
+        ratios = sorted(
+            row.std_error**2 / variances[key]
             for row in self.by(method)
             for key in [(row.outcome, row.term, row.group)]
-            if row.std_error > 0 and errors[key] > 0
-            for worth in [self.alone.needed(key, (row.std_error / errors[key]) ** 2)]
-            if not math.isnan(worth)
+            if key in variances and row.std_error > 0
         )
-        return worths[len(worths) // 2] if worths else math.nan
+        if not ratios or n >= n_texts:
+            return math.nan
+        ratio = ratios[(len(ratios) - 1) // 2]
+        of_all = 1 / n_texts if self.target == "texts" else 0.0
+        return min(1 / (of_all + ratio * (1 / n - of_all)), float(n_texts))
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the rows as dicts; NaN becomes None."""

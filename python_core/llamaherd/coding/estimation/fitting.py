@@ -13,7 +13,7 @@ from llamaherd.coding.estimation.estimates import METHODS, Estimate, Method, Wid
 from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.intervals import NO_LIMITS, within
-from llamaherd.coding.statistics.label_weight import by_codes, codes_alone
+from llamaherd.coding.statistics.label_weight import by_codes
 from llamaherd.coding.statistics.regression import FitError, check_rank
 from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.coding.statistics.uncertainty import Spread
@@ -24,8 +24,7 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.gold.used import GoldUsed
-    from llamaherd.coding.statistics.label_weight import CodesAlone
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.regression import Estimated, Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 class FitSettings:
     """Settings shared by all estimates of a call."""
 
-    gold: GoldUsed  # The codes
+    gold: Codes  # The codes
     methods: Sequence[Method]  # Methods
     level: float  # Confidence level
     target: Target  # See `Problem`
@@ -49,22 +48,16 @@ class FitSettings:
     ) -> Problem:
         """Build the regression problem from covariates and outcomes."""
         return Problem(
+            **self.gold.draw,
             kind=kind,
             x_hat=x_hat,
             y_hat=y_hat,
-            rows=self.gold.rows,
             x=x,
             y=y,
-            probs=self.gold.probs,
-            strata=self.gold.strata,
             clusters=self.clusters,
             target=self.target,
-            all_probs=self.gold.all_probs,
-            all_strata=self.gold.all_strata,
             slack=float(np.ptp([*y, *y_hat])) / 2 if self.are_probs else 0.0,
             weights=self.weights,
-            drawing=self.gold.drawing,
-            outside=self.gold.outside,
         )
 
     @property
@@ -86,7 +79,7 @@ class FitSettings:
 
 
 def settings_of(
-    gold: GoldUsed,
+    gold: Codes,
     *,
     methods: Sequence[Method],
     level: float,
@@ -191,8 +184,6 @@ class Found:
     rows: list[Estimate] = field(default_factory=list)  # Rows of the result
     # Covariance matrices by outcome and method
     covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
-    # Variances by codes alone for other numbers of codes; None if unknown
-    alone: CodesAlone | None = None
     widths: tuple[Width, ...] = ()  # Interval widths by each kind of predictions
 
     def add(  # noqa: PLR0917 - what defines one estimate
@@ -247,11 +238,6 @@ class Found:
                     lam=estimated.lam if method == "ppi" else math.nan,
                     df=float(spread.df[i]),
                 )
-            if method == "gold":
-                by_name = zip(quantities.rows, quantities.at, strict=True)
-                sums = {(outcome, *n): ways[i] for n, i in by_name if i is not None}
-                alone = codes_alone(part, sums)
-                self.alone = alone if self.alone is None else self.alone.and_of(alone)
         self.rows += rows
         self.covariances[outcome, method] = covariance
         return needed

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Ints
 
 
@@ -208,13 +208,13 @@ def is_numeric(texts: Population) -> bool:
     return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
 
 
-def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any:  # noqa: ANN401 - of pandas
+def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # noqa: ANN401 - of pandas
     """Return labels of rows, and a copy in which codes replace labels of coded texts."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 
     labels = [texts.labels[i] for i in rows]
     mixed = list(labels)
-    for row, code in zip(coded.tolist(), gold.codes, strict=True):
+    for row, code in zip(coded.tolist(), gold.decided, strict=True):
         mixed[row] = code
     if is_numeric(texts):
         return [_as_number(each) for each in labels], [_as_number(each) for each in mixed]

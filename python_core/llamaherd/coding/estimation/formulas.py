@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.dsl import Problem
     from llamaherd.coding.statistics.regression import Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints
@@ -96,7 +96,7 @@ def matrices(
     texts: Population,
     formula: str,
     kept: Ints,
-    gold: GoldUsed,
+    gold: Codes,
     predicted: Sequence[Predicted],
 ) -> list[Matrices]:
     """Evaluate a formula with the labels, and again with codes instead of labels.
@@ -284,7 +284,7 @@ def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str
     return [
         *notes.few_coefficients(*problem.x.shape),
         *([notes.note("no_ppi")] if "ppi" in settings.methods else []),
-        *notes.few_errors(outcome, problem, settings.gold.names),
+        *notes.few_errors(outcome, problem, settings.gold.strata_names),
         *notes.few_heavy(problem),
         *notes.few_clusters(problem),
         *(notes.few_events(problem) if problem.kind == "logit" else []),

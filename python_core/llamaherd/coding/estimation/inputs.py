@@ -24,9 +24,9 @@ from llamaherd.coding.estimation.outcomes import (
 )
 from llamaherd.coding.estimation.predictions import cluster_notes
 from llamaherd.coding.frames import mean_one, weights_of
+from llamaherd.coding.gold.codes import codes_of_texts
 from llamaherd.coding.gold.population import by_columns, codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.caller import warn_caller
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
 
@@ -53,7 +53,7 @@ class Inputs:
     several: bool  # True if a text may have several labels
     are_numbers: bool  # True if labels are measurements
     kept: Ints  # int64[m], rows of the texts that are used
-    used: GoldUsed  # Codes of these texts
+    used: Codes  # Codes of these texts
     survey: Floats | None  # float64[N], survey weights; None for equal weights
     # int64[m], clusters of these texts; None if they are independent
     clusters: Ints | None
@@ -93,7 +93,7 @@ class Inputs:
         else:
             kept, clusters = rows
         is_clustered = cluster is not None or clusters is not None
-        used = used_gold(gold, prob, len(texts), kept, is_clustered=is_clustered)
+        used = codes_of_texts(gold, prob, len(texts), kept, is_clustered=is_clustered)
         if clusters is None:
             clusters, of_copies = clusters_of(texts, cluster, kept, target)
         return cls(
@@ -103,7 +103,7 @@ class Inputs:
             several=several,
             are_numbers=are_numbers,
             kept=kept,
-            used=used.among(kept, len(texts)),
+            used=used,
             survey=survey,
             clusters=clusters,
             notes=[
@@ -132,13 +132,13 @@ class Inputs:
     def all_values(self) -> set[str]:
         """All labels and codes that occur."""
         labels = {label for label in self.texts.labels if label is not None}
-        return {*self.used.codes, *labels}
+        return {*self.used.decided, *labels}
 
     def measured(
         self, coded: Input, outcome: Outcome | None, label: str | None
-    ) -> tuple[GoldUsed, Outcome | None, bool]:
+    ) -> tuple[Codes, Outcome | None, bool]:
         """Return codes and outcome, as numbers if a mean or median is estimated."""
-        by_coders = {code for codes in self.used.by_coders for code in codes}
+        by_coders = {code for column in self.used.columns for code in column} - {None}
         is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
         by_default = self.are_numbers or is_scale
         there = self.all_values | by_coders
@@ -150,19 +150,19 @@ class Inputs:
 
 
 def mean_codes(
-    used: GoldUsed, scores: Mapping[str, float]
-) -> tuple[GoldUsed, dict[str, float]]:
+    used: Codes, scores: Mapping[str, float]
+) -> tuple[Codes, dict[str, float]]:
     """Return the sample with the mean number of each text's codes, and all numbers."""
     known = dict(scores)
-    codes = list(used.codes)
-    for i, given in enumerate(used.by_coders):
-        numbers = [scores[code] for code in given]
+    means = used.decided
+    for i, codes in enumerate(zip(*used.columns, strict=True)):
+        numbers = [scores[code] for code in codes if code is not None]
         if len({*numbers}) < 2:
             continue
         mean = sum(numbers) / len(numbers)
-        codes[i] = _name_of(mean, known)
-        known[codes[i]] = mean
-    return replace(used, codes=codes, notes=used.notes_without_ties), known
+        means[i] = _name_of(mean, known)
+        known[means[i]] = mean
+    return replace(used, columns=[means]), known
 
 
 def _name_of(number: float, known: Mapping[str, float]) -> str:

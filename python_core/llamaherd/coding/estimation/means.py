@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.label_weight import CodesAlone
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
@@ -73,7 +72,9 @@ def fit_means(
         if term == "share":
             fits.notes += notes.never_given(outcome, y_hat, y)
             fits.notes += notes.rare_label(outcome, y)
-        fits.notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
+        fits.notes += notes.rare_errors(
+            outcome, names, problem, settings.gold.strata_names
+        )
         values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
         ends = (float(min(values)), float(max(values)))
         problem = problem.with_certainty()
@@ -111,7 +112,6 @@ def fit_median(
         rows=rows,
         covariances=covariances,
         notes=notes.warn_of(shares.notes),
-        alone=shares.alone,
     )
 
 
@@ -134,12 +134,7 @@ def _difference(row: Estimate, first: Estimate, level: float) -> Estimate:
 
 
 class _Shares:
-    """Corrected shares of numbers up to each value; each share is computed once.
-
-    Attributes:
-        alone: Variances of medians by codes alone, see `gold_worth`. The variance of a
-            median is that of a share, divided by the squared density.
-    """
+    """Corrected shares of numbers up to each value; each share is computed once."""
 
     def __init__(
         self,
@@ -153,7 +148,6 @@ class _Shares:
         self._groups, self._names = groups, names
         self._known: dict[int, Found | None] = {}
         self._used: set[int] = set()  # indices of medians
-        self.alone: CodesAlone | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -168,12 +162,9 @@ class _Shares:
         )
         self._used.add(at)
         share = None if self._is_last(at) else self._share(at, method, group)
-        near = at if share is not None else max(at - 1, 0)
-        share = share or self._share(near, method, group)
+        share = share or self._share(max(at - 1, 0), method, group)
         if share is None or math.isnan(share.estimate):
             return Estimate(outcome=MEDIAN, term="quantile", group=group, method=method)
-        if method == "gold":
-            self._add_alone(near, share)
         limits = [float(self._values[i]) for i in (low, high)]
         far = student_quantile(self._settings.level, share.df)
         return replace(
@@ -185,15 +176,6 @@ class _Shares:
             low=limits[0],
             high=limits[1],
         )
-
-    def _add_alone(self, i: int, share: Estimate) -> None:
-        found = self._known[i]
-        if found is None or found.alone is None:
-            return
-        parts = found.alone.variances.get((share.outcome, share.term, share.group))
-        own = {} if parts is None else {(MEDIAN, "quantile", share.group): parts}
-        alone = replace(found.alone, variances=own)
-        self.alone = alone if self.alone is None else self.alone.and_of(alone)
 
     def _first(self, method: Method, group: str, end: str) -> int:
         """Return the first number up to which the share reaches one half.
@@ -254,7 +236,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
 ) -> Found:
     """Estimate the outcome of all groups from one kind of predictions."""
     groups, names = in_groups
-    codes = settings.gold.codes
+    codes = settings.gold.decided
 
     def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
         return shares_or_scores(wanted, texts, kept, predicted, codes, several=several)

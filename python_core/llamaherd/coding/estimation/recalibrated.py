@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.answer_types import Kind
     from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -350,7 +350,7 @@ def used_labels(
     return used, [note("labels_without_codes", labels=", ".join(never))] if never else []
 
 
-def units_of(texts: Population, codes: GoldUsed, cluster: str | None) -> list[Any]:
+def units_of(texts: Population, codes: Codes, cluster: str | None) -> list[Any]:
     """Return the unit of each text: its cluster, or the text itself.
 
     Texts of one unit are in the same fold, so that a copy of a coded text is not

@@ -21,9 +21,9 @@ from llamaherd.coding.estimation.recalibrated import (
     vectors_of,
     with_new_columns,
 )
+from llamaherd.coding.gold.codes import codes_of_texts
 from llamaherd.coding.gold.population import codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.used import used_gold
 from llamaherd.coding.statistics import heads
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.statistics.uncertainty import mean
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.gold.used import GoldUsed
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]
@@ -109,7 +109,7 @@ def recalibrate(
     checks.real("level", level, 0.5, 0.9999)
     model = _model_of(coded, gold, label, text)
     texts, codes, more = _inputs(model, gold, prob, text, cluster)
-    columns = columns_of(codes.codes, model.names)
+    columns = columns_of(codes.decided, model.names)
     units = units_of(texts, codes, cluster)
     rng = np.random.default_rng(seed)
     strata = [0] * len(columns) if codes.strata is None else codes.strata.tolist()
@@ -134,7 +134,7 @@ def recalibrate(
         "seed": seed,
         "cluster": cluster,
         "level": level,
-        "design": codes.design,
+        "design": codes.kind,
         "penalties": [head.penalty for head in made.heads],
     }
     notes = [*more, *of_labels]
@@ -146,7 +146,7 @@ def recalibrate(
 def _result(  # noqa: PLR0917 - one caller
     model: Coded,
     probs: Floats,
-    codes: GoldUsed,
+    codes: Codes,
     columns: Ints,
     made: heads.Crossed,
     record: dict[str, Any],
@@ -263,7 +263,7 @@ def _known_probs(model: Coded) -> Floats:
 
 def _inputs(
     model: Coded, gold: Input, prob: Input, text: str | None, cluster: str | None
-) -> tuple[Population, GoldUsed, list[str]]:
+) -> tuple[Population, Codes, list[str]]:
     """Return the texts, the codes of texts that have a label, and notes."""
     texts, gold, notes = match_sample(model, gold, None, text, several=False)
     gold, prob = codes_and_probs(texts, gold, prob, None)
@@ -280,9 +280,7 @@ def _inputs(
             argument="coded",
             code="no_rows",
         )
-    used = used_gold(
-        gold, prob, len(texts), kept, is_clustered=cluster is not None
-    ).among(kept, len(texts))
+    used = codes_of_texts(gold, prob, len(texts), kept, is_clustered=cluster is not None)
     return texts, replace(used, rows=kept[used.rows]), notes
 
 
@@ -303,7 +301,7 @@ def _blocks(
 
 
 def _predicted(
-    made: heads.Crossed, x: Floats, codes: GoldUsed, units: Sequence[Any]
+    made: heads.Crossed, x: Floats, codes: Codes, units: Sequence[Any]
 ) -> Floats:
     """Return probabilities of all texts, float64[n, k].
 

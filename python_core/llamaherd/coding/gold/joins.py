@@ -153,32 +153,27 @@ def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
     return gold.among(kept)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matched:
-    """A sample with the rows of the data."""
+def matched(
+    gold: GoldSample, data: SampleRows, labels: Sequence[str | None]
+) -> tuple[GoldSample, list[str]]:
+    """Find the texts of a sample without locked texts; `labels` are the model's.
 
-    gold: GoldSample  # The sample, restricted to the texts of the data
-    notes: list[str]  # Notes on a locked part of the sample, and on changed labels
-    left_out: str  # Note on texts of the draw that the data do not have; "" without any
-
-    @classmethod
-    def of(
-        cls, gold: GoldSample, data: SampleRows, labels: Sequence[str | None]
-    ) -> Matched:
-        """Find the texts of a sample without locked texts; `labels` are the model's."""
-        here = filtered(gold, data)
-        new_rows = current_rows(here, data)
-        n_other = _n_relabelled(here, data, new_rows)
-        notes = locked_note(here)
-        if n_other:
-            notes.append(note("relabelled", n=n_other, n_drawn=len(here.rows)))
-        left_out, n_all = "", len(gold.all_probs)
-        if data.n < n_all:
-            counts = {"n": data.n, "n_all": n_all, "n_drawn": len(gold.rows)}
-            left_out = note("fewer_rows", n_here=len(here.rows), **counts)
-        here = here.moved(new_rows)
-        here = here.with_labels([labels[row] for row in here.rows])
-        return cls(gold=here, notes=notes, left_out=left_out)
+    Returns:
+        The sample, restricted to the texts of the data and with their rows; and notes on
+        texts that the data do not have, on a locked part, and on changed labels.
+    """
+    here = filtered(gold, data)
+    new_rows = current_rows(here, data)
+    notes, n_all = [], len(gold.all_probs)
+    if data.n < n_all:
+        counts = {"n": data.n, "n_all": n_all, "n_drawn": len(gold.rows)}
+        notes.append(note("fewer_rows", n_here=len(here.rows), **counts))
+    notes += locked_note(here)
+    n_other = _n_relabelled(here, data, new_rows)
+    if n_other:
+        notes.append(note("relabelled", n=n_other, n_drawn=len(here.rows)))
+    here = here.moved(new_rows)
+    return here.with_labels([labels[row] for row in here.rows]), notes
 
 
 def _n_relabelled(

@@ -16,10 +16,10 @@ from llamaherd.coding.annotation.label_sets import confidence_of, labels_in
 from llamaherd.coding.annotation.texts import is_blank, marks_of, open_parts, sha256_of
 from llamaherd.coding.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.coding.gold.joins import (
-    Matched,
     SampleRows,
     column_hashes,
     label_forms,
+    matched,
     note,
 )
 from llamaherd.coding.gold.sample import GoldSample
@@ -338,8 +338,7 @@ def match_sample(
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
     data = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    found = Matched.of(gold, data, texts.labels)
-    return texts, found.gold, [*filter(None, [found.left_out]), *found.notes]
+    return texts, *matched(gold, data, texts.labels)
 
 
 def codes_and_probs(

@@ -150,7 +150,7 @@ class GoldSample:
     def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
         """Return the sample with labels of the model, unless the draw recorded labels.
 
-        Response rates are compared between these labels, see `used.answered`.
+        Response rates are compared between these labels, see `codes.response_of`.
         """
         if any(label is not None for label in self.labels):
             return self
@@ -246,14 +246,7 @@ class GoldSample:
 
     def decided(self, codes: Sequence[str | None]) -> tuple[str | None, bool]:
         """Return the majority code of one text, and True if its coders tie."""
-        if not self.several:
-            return majority(codes)
-        labels, is_tie = majority_of_sets(
-            [None if code is None else labels_in(code, self.names) for code in codes]
-        )
-        if labels is None:
-            return None, False
-        return joined_labels(labels_in(joined_labels(labels), self.names)), is_tie
+        return majority_code(codes, self.names, several=self.several)
 
     def with_codes(
         self,
@@ -423,6 +416,20 @@ class GoldSample:
             f"{self.design['kind']}, {n_coded} coded by "
             f"{count_of(len(self.coders), 'coder')}>"
         )
+
+
+def majority_code(
+    codes: Sequence[str | None], names: Sequence[str], *, several: bool
+) -> tuple[str | None, bool]:
+    """Return the code of a text by the majority of its coders, and True if they tie."""
+    if not several:
+        return majority(codes)
+    labels, is_tie = majority_of_sets(
+        [None if code is None else labels_in(code, names) for code in codes]
+    )
+    if labels is None:
+        return None, False
+    return joined_labels(labels_in(joined_labels(labels), names)), is_tie
 
 
 def sidecar(path: str | os.PathLike[str]) -> Path:

@@ -26,10 +26,14 @@ _LEAST, _MOST = 10, 10**9  # codes
 _LARGE = 20_000  # codes, from which on the textbook's number is exact
 _MANY = 100  # cases, such as wrong labels, expected among the codes: it is exact, too
 _MOST_ERROR = 1e12
-# Defaults of arguments that have an effect only with `width`, or only with `compare`.
-_OF_WIDTH = {"share": 0.5, "population": None, "target": "population"}
-_OF_COMPARE = {"differ": 0.2, "power": 0.8, "candidates": 2}
-_CORRELATION = 0.5
+# What each argument is for: an interval, or a comparison of accuracies or of errors.
+_WIDTH, _ACCURACIES, _ERRORS = "width", "compare", "measure mae"
+_USES = {
+    **dict.fromkeys(("share", "accuracy", "kappa", "population", "target"), (_WIDTH,)),
+    **dict.fromkeys(("measure", "power", "candidates"), (_ACCURACIES, _ERRORS)),
+    **dict.fromkeys(("differ",), (_ACCURACIES,)),
+    **dict.fromkeys(("error", "correlation", "spread"), (_ERRORS,)),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,30 +235,9 @@ def gold_size(
     Tests", The American Statistician 35, 1981; Kamat, "Incomplete and Absolute Moments of
     the Multivariate Normal Distribution", Biometrika 40, 1953 (absolute errors).
     """
+    arguments = dict(locals())
     checks.choice("measure", measure, SIZE_MEASURES)
-    given = {
-        "share": share,
-        "population": population,
-        "target": target,
-        "differ": differ,
-        "power": power,
-        "candidates": candidates,
-    }
-    known = {"accuracy": accuracy, "kappa": kappa, "error": error, "spread": spread}
-    _check_use(width, compare, measure, {n for n, v in known.items() if v is not None})
-    _check_defaults(given, compare=compare)
-    if measure != "accuracy" and differ != _OF_COMPARE["differ"]:
-        raise ArgumentError(
-            "is for accuracies: errors of numbers have error or spread",
-            argument="differ",
-            code="conflict",
-        )
-    if correlation != _CORRELATION and error is None:
-        raise ArgumentError(
-            "has no effect without error, the expected root mean squared error",
-            argument="correlation",
-            code="conflict",
-        )
+    _check_use(arguments)
     if compare is not None:
         z_a, z_b = _quantiles_of_pairs(power, level, candidates)
         if measure == "accuracy":
@@ -336,47 +319,22 @@ def _least_n(first: int, most: int, is_enough: Callable[[int], bool]) -> int:
     return high
 
 
-def _check_use(
-    width: float | None, compare: float | None, measure: SizeMeasure, given: set[str]
-) -> None:
-    """Check that the given arguments are all for a width, or all for a comparison."""
-    if (width is None) == (compare is None):
+def _check_use(arguments: Mapping[str, object]) -> None:
+    """Check that the arguments of `gold_size` are all for the same number of texts."""
+    if (arguments["width"] is None) == (arguments["compare"] is None):
         raise ArgumentError(
             "or compare must be given: half the width of an interval, or the difference "
             "of two codebooks. Give one of the two",
             argument="width",
             code="missing",
         )
-    if compare is None and measure != "accuracy":
-        raise ArgumentError(
-            f"{measure!r} needs compare, the difference of errors to detect",
-            argument="measure",
-            code="conflict",
-        )
-    of_numbers = ("error", "spread")
-    unused = () if compare is None else ("accuracy", "kappa")
-    for name in (*unused, *(of_numbers if measure == "accuracy" else ())):
-        if name in given:
-            problem = (
-                "is for the errors of numbers: set measure to mae"
-                if name in of_numbers
-                else "cannot be combined with compare: set differ, the share of texts "
-                "that exactly one codebook labels right"
-            )
-            raise ArgumentError(problem, argument=name, code="conflict")
-
-
-def _check_defaults(given: Mapping[str, object], *, compare: float | None) -> None:
-    """Check that arguments that would have no effect have their defaults."""
-    unused, own, other = (
-        (_OF_COMPARE, "compare", "width")
-        if compare is None
-        else (_OF_WIDTH, "width", "compare")
-    )
-    for name, default in unused.items():
-        if given[name] != default:
+    use = _ERRORS if arguments["measure"] == "mae" else _ACCURACIES
+    use = _WIDTH if arguments["compare"] is None else use
+    for name, uses in _USES.items():
+        is_given = arguments[name] != (gold_size.__kwdefaults__ or {})[name]
+        if is_given and use not in uses:
             raise ArgumentError(
-                f"has no effect with {other}: it is for {own}",
+                f"has no effect with {use}: it is for {uses[0]}",
                 argument=name,
                 code="conflict",
             )
@@ -446,6 +404,12 @@ def _spread_of(error: float | None, correlation: float, spread: float | None) ->
             "errors. Give one of the two",
             argument="error",
             code="missing",
+        )
+    if error is None and correlation != (gold_size.__kwdefaults__ or {})["correlation"]:
+        raise ArgumentError(
+            "has no effect without error, the expected root mean squared error",
+            argument="correlation",
+            code="conflict",
         )
     if spread is None:
         e = checks.real("error", error, 1e-9, _MOST_ERROR)

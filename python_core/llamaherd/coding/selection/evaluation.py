@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from llamaherd.calls.api.running import open_context
 from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT
+from llamaherd.coding.gold.codes import Codes, texts_with_code
 from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.selection.candidates import (
     CodebookChoice,
@@ -27,13 +26,11 @@ from llamaherd.coding.selection.measures import TITLES, is_of_numbers
 from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.coding.selection.split import (
     opened_sample,
-    part_of,
     record_of,
     store_record,
 )
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
-from llamaherd.coding.validation.inputs import Codes
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -306,20 +303,14 @@ def _validation(
     level: float,
 ) -> Validation:
     """Return all measures on the texts of "evaluate", from the codes of all coders."""
-    part = part_of(gold, "evaluate")
-    at = {identifier: i for i, identifier in enumerate(part.ids)}
-    rows = [at[each] for each in codes.ids]
-    by_coder = [
-        (name, [own[row] for row in rows])
-        for name, own in zip(part.coders, part.codes, strict=True)
-    ]
-    known = [(name, own) for name, own in by_coder if any(c is not None for c in own)]
+    coders, columns = codes.people.coders, codes.people.columns
+    coded = [i for i, column in enumerate(columns) if len(texts_with_code([column]))]
     people = Codes(
-        rows=list(range(len(codes))),
-        codes=[list(own) for _, own in known],
-        coders=tuple(name for name, _ in known),
-        inclusion=1 / np.asarray(codes.weights),
-        is_sample=True,
+        rows=codes.people.rows,
+        probs=codes.people.probs,
+        columns=[columns[i] for i in coded],
+        coders=tuple(coders[i] for i in coded),
+        design={},
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the page shows the warnings

@@ -14,7 +14,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import labels_in
 from llamaherd.coding.codes import number_in, text_of
 from llamaherd.coding.codes.coders import note_on_ties
-from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.gold.codes import codes_of_sample, texts_with_code
 from llamaherd.coding.selection.measures import (
     Paired,
     UnitCodes,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.label_sets import Labels
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
     from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
@@ -194,8 +195,7 @@ class PartCodes:
         texts: n texts.
         codes: n tuples of labels; each has one label, unless a text may have several. For
             numbers the mean of the coders' numbers, as a text.
-        weights: float64[n], 1 / probability that a text is in the part and coded.
-        strata: int64[n], strata of the draw.
+        people: The codes of all coders; their rows are the n texts.
         names: Labels.
         several: True if a text may have several labels.
         notes: Notes for the user.
@@ -206,8 +206,7 @@ class PartCodes:
     ids: list[str]
     texts: list[str]
     codes: list[Labels]
-    weights: Floats
-    strata: Integers
+    people: Codes
     names: tuple[str, ...]
     several: bool
     notes: list[str]
@@ -224,10 +223,22 @@ class PartCodes:
             ids=[self.ids[i] for i in rows],
             texts=[self.texts[i] for i in rows],
             codes=[self.codes[i] for i in rows],
-            weights=self.weights[list(rows)],
-            strata=self.strata[list(rows)],
+            people=replace(
+                self.people.at(np.array(rows, dtype=np.int64)), rows=np.arange(len(rows))
+            ),
             ties=ties,
         )
+
+    @property
+    def weights(self) -> Floats:
+        """1 / probability that a text is in the part and coded, float64[n]."""
+        return np.asarray(1 / self.people.probs)
+
+    @property
+    def strata(self) -> Integers:
+        """Strata of the draw, int64[n]."""
+        assert self.people.strata is not None  # noqa: S101 - a sample has strata
+        return self.people.strata
 
     @property
     def sha256(self) -> str:
@@ -272,8 +283,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     """Return the codes of a part."""
     sample = part_of(gold, part)
     decide = _mean if as_numbers else _decided
-    decided = [decide(each, sample) for each in zip(*sample.codes, strict=True)]
-    kept = [i for i, (code, _) in enumerate(decided) if code is not None]
+    kept = texts_with_code(sample.codes).tolist()
     if len(kept) < _LEAST:
         raise ArgumentError(
             f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
@@ -288,28 +298,27 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
             argument="gold",
             code="missing",
         )
-    answers = probs_of_codes(sample, np.array(kept, dtype=np.int64))
-    ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
+    people = replace(codes_of_sample(sample), rows=np.arange(len(kept)))
+    decided = [decide(codes, sample) for codes in zip(*people.columns, strict=True)]
+    codes = [code for code, _ in decided]
+    ties = frozenset(i for i, (_, is_tie) in enumerate(decided) if is_tie)
     of_ties = note_on_ties(len(ties), len(kept), sample.coders)
-    notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]
-    codes: list[Labels] = [code for code, _ in decided if code is not None]
-    known = {name for each in codes for name in each}
+    known = {label for labels in codes for label in labels}
     return PartCodes(
         part=part,
         ids=[sample.ids[i] for i in kept],
         texts=[str(text) for text in texts],
         codes=codes,
-        weights=1 / np.asarray(answers.probs),
-        strata=np.asarray(sample.strata[[sample.rows[i] for i in kept]]),
+        people=people,
         names=sample.names or tuple(sorted(known)),
         several=sample.several,
-        notes=notes,
+        notes=[*people.notes, *(f"In the part {part!r}, {line}" for line in of_ties)],
         ties=ties,
     )
 
 
-def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels | None, bool]:
-    """Return the mean of the coders' numbers as a text, None without codes; no tie."""
+def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels, bool]:
+    """Return the mean of the coders' numbers as a text; no tie."""
     given = [(code, number_in(code)) for code in codes if code is not None]
     for code, number in given:
         if number is None:
@@ -320,16 +329,13 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels | Non
                 code="no_number",
             )
     numbers = [float(number) for _, number in given if number is not None]
-    return (repr(sum(numbers) / len(numbers)),) if numbers else None, False
+    return (repr(sum(numbers) / len(numbers)),), False
 
 
-def _decided(
-    codes: Sequence[str | None], sample: GoldSample
-) -> tuple[Labels | None, bool]:
-    """Return the majority code as labels, None without codes; and True for a tie."""
-    code, is_tie = sample.decided(codes)
-    if code is None:
-        return None, False
+def _decided(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels, bool]:
+    """Return the majority code of a coded text as labels, and True for a tie."""
+    decided, is_tie = sample.decided(codes)
+    code = decided or ""
     return labels_in(code, sample.names) if sample.several else (code,), is_tie
 
 

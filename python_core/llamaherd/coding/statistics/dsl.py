@@ -35,7 +35,7 @@ Wretman, "Model Assisted Survey Sampling", 1992, section 10.3.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -89,35 +89,25 @@ def join_outside(parts: Sequence[Outside | None]) -> Outside | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Centred:
-    """Terms of codes minus their means in the strata of a draw.
+def centred(
+    terms: Floats, left: Floats, strata: Ints, outside: Outside | None
+) -> tuple[Floats, Floats]:
+    """Return terms of codes minus their means in the strata of a draw, float64[n, q].
 
     The means are weighted by `left`, 1 - inclusion probability. The mean is 0 in a
-    stratum with one code, and where the whole stratum was drawn.
+    stratum with one code, and where the whole stratum was drawn. The second result,
+    float64[h, q], has for each stratum the root of the sum of squares of the codes
+    outside, whose terms are 0.
     """
-
-    away: Floats  # float64[n, q], terms minus means
-    at: Ints  # int64[n], number of each code's stratum among h strata
-    left: Floats  # float64[h], sum of `left` of the codes of each stratum
-    more: Floats  # float64[h], the same of codes outside, whose terms are 0
-    means: Floats  # float64[h, q], means
-
-    @classmethod
-    def of(
-        cls, terms: Floats, left: Floats, strata: Ints, outside: Outside | None
-    ) -> Centred:
-        """Centre the terms of the codes, float64[n, q]."""
-        names, at = np.unique(strata, return_inverse=True)
-        others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
-        n_more, more = np.array(others).reshape(-1, 2).T
-        own = np.asarray(np.bincount(at, left), dtype=np.float64)
-        whole = own + more
-        has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
-        sums = np.zeros((len(names), terms.shape[1]))
-        np.add.at(sums, at, left[:, None] * terms)
-        means = sums / np.where(has_mean, whole, np.inf)[:, None]
-        return cls(away=terms - means[at], at=at, left=own, more=more, means=means)
+    names, at = np.unique(strata, return_inverse=True)
+    others = [(0, 0.0) if outside is None else outside.of(int(h)) for h in names]
+    n_more, more = np.array(others).reshape(-1, 2).T
+    whole = np.bincount(at, left) + more
+    has_mean = (np.bincount(at) + n_more > 1) & (whole > 0)
+    sums = np.zeros((len(names), terms.shape[1]))
+    np.add.at(sums, at, left[:, None] * terms)
+    stratum_means = sums / np.where(has_mean, whole, np.inf)[:, None]
+    return terms - stratum_means[at], stratum_means * np.sqrt(more)[:, None]
 
 
 def hajek(
@@ -130,9 +120,8 @@ def hajek(
     where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
     this is exactly the variance of a stratified sample.
     """
-    centred = Centred.of(terms, left, strata, outside)
-    of_others = (centred.means * centred.more[:, None]).T @ centred.means
-    return np.asarray((centred.away * left[:, None]).T @ centred.away + of_others)
+    away, others = centred(terms, left, strata, outside)
+    return np.asarray((away * left[:, None]).T @ away + others.T @ others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,37 +137,77 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Problem:
-    """Regression with labels on either side; for a mean, x is a column of ones."""
+class CodedTexts:
+    """The n texts with codes among N texts, and how they were drawn."""
 
-    kind: Kind  # "ols" or "logit"
-    x_hat: Floats  # float64[N, p], covariates with the model's labels
-    y_hat: Floats  # float64[N], outcomes with the model's labels
     rows: Ints  # int64[n], rows of the coded texts
-    x: Floats  # float64[n, p], covariates of the coded texts, with the codes
-    y: Floats  # float64[n], outcomes of the coded texts, with the codes
     probs: Floats  # float64[n], inclusion probabilities of the coded texts
     # int64[n], strata, each with a fixed number of draws; None if texts were drawn
     # independently
     strata: Ints | None = None
-    # int64[N], clusters of dependent texts; None if all texts are independent
-    clusters: Ints | None = None
-    # "population": estimates describe the population from which these texts are a sample;
-    # "texts": estimates describe these texts
-    target: Target = "population"
     # float64[N], inclusion probabilities of all texts; None if unknown
     all_probs: Floats | None = None
     all_strata: Ints | None = None  # int64[N], strata of all texts; None if unknown
-    # Largest distance from the code at which a prediction is counted as right; 0 for
-    # labels
-    slack: float = 0.0
-    # float64[N], survey weights of all texts; None for equal weights
-    weights: Floats | None = None
     # Terms of the draw's variance if 1 / probs is a combined weight of several waves, see
     # `Drawing`; None for a sample that was drawn in a single wave
     drawing: Drawing | None = None
     # Codes of texts that are not among these texts; None if there are none
     outside: Outside | None = None
+
+    @property
+    def draw(self) -> dict[str, Any]:
+        """These fields, for another object about the same draw."""
+        return {name: getattr(self, name) for name in CodedTexts.__slots__}
+
+    @property
+    def drawn_terms(self) -> tuple[Floats, Floats]:
+        """Scales and weights of codes in the variance of the draw, float64[n] each."""
+        if self.drawing is None:
+            return 1 / self.probs, 1 - self.probs
+        return self.drawing.scale, self.drawing.left
+
+    @property
+    def n_outside(self) -> int:
+        """Number of codes of the same draw that do not belong to these texts."""
+        return 0 if self.outside is None else len(self.outside.strata)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata with codes."""
+        return 1 if self.strata is None else len(np.unique(self.strata))
+
+    @property
+    def stratum_leverage(self) -> Floats:
+        """1 / number of codes in the stratum of each code, float64[n]; 0 for one code."""
+        n = len(self.rows)
+        if self.strata is None:
+            return np.full(n, 1 / max(n, 2))
+        names, at = np.unique(self.strata, return_inverse=True)
+        sizes = np.bincount(at).astype(np.float64)
+        if self.outside is not None:
+            sizes += [self.outside.of(int(h))[0] for h in names]
+        return np.where(sizes > 1, 1 / sizes, 0.0)[at]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem(CodedTexts):
+    """Regression with labels on either side; for a mean, x is a column of ones."""
+
+    kind: Kind  # "ols" or "logit"
+    x_hat: Floats  # float64[N, p], covariates with the model's labels
+    y_hat: Floats  # float64[N], outcomes with the model's labels
+    x: Floats  # float64[n, p], covariates of the coded texts, with the codes
+    y: Floats  # float64[n], outcomes of the coded texts, with the codes
+    # int64[N], clusters of dependent texts; None if all texts are independent
+    clusters: Ints | None = None
+    # "population": estimates describe the population from which these texts are a sample;
+    # "texts": estimates describe these texts
+    target: Target = "population"
+    # Largest distance from the code at which a prediction is counted as right; 0 for
+    # labels
+    slack: float = 0.0
+    # float64[N], survey weights of all texts; None for equal weights
+    weights: Floats | None = None
 
     @property
     def survey(self) -> Floats:
@@ -189,13 +218,6 @@ class Problem:
     def code_weights(self) -> Floats:
         """Weights of the codes, float64[n]: survey weight / inclusion probability."""
         return np.asarray(self.survey[self.rows] / self.probs)
-
-    @property
-    def drawn_terms(self) -> tuple[Floats, Floats]:
-        """Scales and weights of codes in the variance of the draw, float64[n] each."""
-        if self.drawing is None:
-            return 1 / self.probs, 1 - self.probs
-        return self.drawing.scale, self.drawing.left
 
     @property
     def of_all_texts(self) -> tuple[Floats, Ints]:
@@ -212,27 +234,6 @@ class Problem:
         if strata is None:
             strata = np.zeros(n_texts, dtype=np.int64)
         return probs, strata
-
-    @property
-    def n_outside(self) -> int:
-        """Number of codes of the same draw that do not belong to these texts."""
-        return 0 if self.outside is None else len(self.outside.strata)
-
-    @property
-    def n_strata(self) -> int:
-        """Number of strata with codes."""
-        return 1 if self.strata is None else len(np.unique(self.strata))
-
-    @property
-    def stratum_leverage(self) -> Floats:
-        """1 / number of codes in the stratum of each code, float64[n]; 0 for one code."""
-        if self.strata is None:
-            return np.full(len(self.y), 1 / max(len(self.y), 2))
-        names, at = np.unique(self.strata, return_inverse=True)
-        sizes = np.bincount(at).astype(np.float64)
-        if self.outside is not None:
-            sizes += [self.outside.of(int(h))[0] for h in names]
-        return np.where(sizes > 1, 1 / sizes, 0.0)[at]
 
     def summed(self, of_texts: Floats, of_codes: Floats) -> Floats:
         """Return the sums of terms of texts and codes by cluster, float64[c, q]."""

@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.coding.statistics.dsl import Centred, bread_at
+from llamaherd.coding.statistics.dsl import bread_at, centred
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
 from llamaherd.coding.statistics.uncertainty import OTHER_KIND, Cases, Spread, unseen_case
@@ -104,7 +104,7 @@ class Influences:
         drawn, left = change * scale[:, None], left[:, None]
         if problem.strata is not None:
             strata, outside = problem.strata, problem.outside
-            drawn = Centred.of(drawn, left[:, 0], strata, outside).away
+            drawn, _ = centred(drawn, left[:, 0], strata, outside)
         third = (left * (2 * left - 1) * drawn**3).sum(axis=0)
         variance = (left * drawn**2).sum(axis=0)
         if problem.target == "texts":

@@ -1,4 +1,4 @@
-"""Other weights of the labels than that of DSL: power tuning (PPI++), and codes alone.
+"""Weights of the labels by power tuning (PPI++), and the width of an interval to expect.
 
 Power tuning chooses the weight that gives a mean the least variance. n texts have a code
 Y and a prediction f; N other texts have only a prediction. The estimate weights
@@ -9,21 +9,6 @@ predictions by their usefulness:
 with lam in [0, 1]. lam = 0 uses only the codes. The best lam is estimated, so that
 asymptotically the interval is never wider than with codes alone.
 
-Codes alone are compared by the number of them that would give the same variance. Suppose
-that people code k times as many texts, by the same design: each inclusion probability pi
-becomes min(k pi, 1). The variance of an estimate by codes alone is then
-
-    V(k) = fixed + sum_j parts_j max(1 / k - pi_j, 0),
-
-where (1 - pi_j) parts_j is the part of the draw's variance that comes from codes with the
-inclusion probability pi_j. Texts that are all coded, with pi_j = 1, add no variance if k
-is at least 1, and add some if fewer texts are coded. Each stratum therefore has its own
-finite population correction, and the variance of an estimate of a group depends only on
-the strata of this group. `fixed` is the variance that remains if all texts are coded:
-that of the texts as a sample of a population, and 0 if estimates describe the texts
-themselves. For one simple random sample of n of N texts, V(k) is proportional to 1 / (k
-n) for the population, and to 1 / (k n) - 1 / N for the texts.
-
 `half_width` is the width of the interval of a share that a simple sample is expected to
 give. The interval is that of `estimate`. People and the model give the label equally
 often, and each kind of error has the probability (1 - kappa) p (1 - p). The width is the
@@ -33,39 +18,33 @@ quadrature).
 
 Sources: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
 (arXiv 2311.01453), section 6; Zrnic, Candes, "Active Statistical Inference", 2024 (arXiv
-2403.03208), for unequal probabilities. Cochran, "Sampling Techniques", 3rd ed., 1977,
-section 5.3, for strata; Hajek, "Asymptotic theory of rejective sampling with varying
-probabilities", 1964, for unequal probabilities.
+2403.03208), for unequal probabilities.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from llamaherd.coding.statistics.dsl import (
-    Centred,
     Problem,
     bread_at,
-    leverage_factors,
     meat_at,
     rectified,
     solution_at,
 )
 from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.intervals import normal_quantile
-from llamaherd.coding.statistics.regression import FitError, sandwich, scores
+from llamaherd.coding.statistics.regression import FitError, sandwich
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from llamaherd.coding.statistics.regression import Estimated
     from llamaherd.coding.statistics.sampling import Floats, Target
-
-    Key = tuple[str, str, str]  # outcome, term, group
 
 
 def best_lam(y: Floats, y_hat: Floats, y_hat_others: Floats) -> float:
@@ -147,135 +126,6 @@ def by_codes(
         found = rectified(problem, 1.0 if method == "dsl" else 0.0)
     lam = found.lam if found.lams is None else found.lams
     return found, Influences.of(problem, lam, found.theta, ways)
-
-
-_HALVINGS = 60  # bisection of k on the log scale, to about 15 digits
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VarianceParts:
-    """Variance of an estimate by codes alone, as multiples of its variance at k = 1."""
-
-    fixed: float  # Part that remains if all texts are coded
-    probs: Floats  # float64[c], distinct inclusion probabilities of codes
-    # float64[c], parts of codes with these probabilities, for 1 / k - pi = 1
-    parts: Floats
-
-    def ratio(self, k: float) -> float:
-        """Return V(k) / V(1)."""
-        return self.fixed + float(self.parts @ np.maximum(1 / k - self.probs, 0))
-
-    @property
-    def can_fall(self) -> bool:
-        """True if more codes reduce the variance."""
-        return bool((self.parts[self.probs < 1] > 0).any())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CodesAlone:
-    """Variances by codes alone, as functions of the number of codes."""
-
-    n_codes: int  # Number of codes
-    probs: Floats  # float64[c], distinct inclusion probabilities of all texts
-    counts: Floats  # float64[c], numbers of texts with these probabilities
-    # Parts of each estimate's variance, by outcome, term and group
-    variances: dict[Key, VarianceParts] = field(default_factory=dict)
-
-    def and_of(self, other: CodesAlone) -> CodesAlone:
-        """Return these variances together with those of other estimates."""
-        return replace(self, variances={**self.variances, **other.variances})
-
-    def needed(self, key: Key, ratio: float) -> float:
-        """Return the number of codes with which V is `ratio` times the variance.
-
-        The number is at most the number of texts. It is NaN for an unknown estimate, and
-        if more codes do not change V, because all texts of a group are coded.
-        """
-        parts = self.variances.get(key)
-        if parts is None or not parts.can_fall:
-            return float("nan")
-        # At k = low, V is too large; at k = high, all texts are coded.
-        low, high = min(1 / ratio, 1.0) / 2, 1 / float(self.probs.min())
-        if parts.ratio(high) >= ratio:
-            return self._codes(high)
-        while parts.ratio(low) < ratio:
-            low /= 2
-        for _ in range(_HALVINGS):
-            middle = float(np.sqrt(low * high))
-            is_high = parts.ratio(middle) < ratio
-            low, high = (low, middle) if is_high else (middle, high)
-        return self._codes(high)
-
-    def _codes(self, k: float) -> float:
-        """Return the number of codes if each inclusion probability is min(k pi, 1)."""
-        more = self.counts @ np.minimum(k * self.probs, 1)
-        found = self.n_codes * float(more / (self.counts @ self.probs))
-        return min(found, float(self.counts.sum()))
-
-
-def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
-    """Return variances by codes alone as functions of the number of codes."""
-    probs, counts = np.unique(problem.of_all_texts[0], return_counts=True)
-    theta = solution_at(problem, 0.0)
-    bread = bread_at(problem, 0.0, theta)
-    covariance = sandwich(bread, meat_at(problem, 0.0, theta))
-    terms = scores(problem.kind, problem.x, problem.y, theta)
-    terms *= problem.survey[problem.rows, None]
-    terms *= leverage_factors(problem, 0.0, theta)[:, None]
-    terms = np.asarray(np.linalg.solve(bread, terms.T).T, dtype=np.float64)
-    variances = {}
-    for key, way in ways.items():
-        whole = float(way @ covariance @ way)
-        if whole > 0:
-            variances[key] = _parts(problem, terms @ way, whole)
-    return CodesAlone(
-        n_codes=len(problem.y),
-        probs=probs,
-        counts=counts.astype(np.float64),
-        variances=variances,
-    )
-
-
-def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
-    """Divide the variance of one estimate."""
-    if problem.clusters is not None:  # more codes of the same clusters
-        return VarianceParts(fixed=0.0, probs=np.zeros(1), parts=np.ones(1))
-    if problem.strata is None:
-        left = 1 - problem.probs
-        each = (terms / problem.probs) ** 2
-    else:
-        scale, left = problem.drawn_terms
-        each = _within_strata(problem, terms * scale, left)
-    drawn = float(left @ each)
-    if drawn <= 0:  # all texts of the group are coded
-        return VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
-    whole_or_drawn = drawn if problem.target == "texts" else max(whole, drawn)
-    rates, at = np.unique(1 - left, return_inverse=True)
-    return VarianceParts(
-        fixed=1 - drawn / whole_or_drawn,
-        probs=rates,
-        parts=np.bincount(at.ravel(), each) / whole_or_drawn,
-    )
-
-
-def _within_strata(problem: Problem, terms: Floats, left: Floats) -> Floats:
-    """Return each code's part of Hajek's variance divided by 1 - pi, float64[n].
-
-    See `hajek`. In a stratum that was drawn completely all codes count alike.
-    """
-    strata, outside = problem.strata, problem.outside
-    assert strata is not None  # noqa: S101 - callers have strata
-    plain = Centred.of(terms[:, None], left, strata, outside)
-    is_full = plain.left + plain.more <= 0
-    if is_full.any():
-        left = np.where(is_full[plain.at], 1.0, left)
-        if outside is not None:
-            full = np.isin(outside.strata, strata[is_full[plain.at]])
-            outside = replace(outside, left=np.where(full, 1.0, outside.left))
-        plain = Centred.of(terms[:, None], left, strata, outside)
-    # codes outside the part have the same probabilities as those of the stratum
-    rest = plain.more * plain.means[:, 0] ** 2 / np.maximum(plain.left, 1e-300)
-    return np.asarray(plain.away[:, 0] ** 2 + rest[plain.at])
 
 
 _TIMES = 10  # most texts per code; the variance of more texts is known

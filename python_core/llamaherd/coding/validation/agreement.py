@@ -20,16 +20,16 @@ from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.statistics.intervals import share
 from llamaherd.coding.statistics.ratings import Agreement, CodesByCoder, ModelAndPerson
 from llamaherd.coding.statistics.uncertainty import mean
-from llamaherd.coding.validation.inputs import with_codes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.coding.codes import Code
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.agreement import CoefficientSettings
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.ratings import Floats
-    from llamaherd.coding.validation.inputs import Codes, ModelLabels
+    from llamaherd.coding.validation.inputs import ModelLabels
 
 
 def agreements_of(
@@ -42,14 +42,14 @@ def agreements_of(
     """Return agreement fields; `names`: the labels if a text may have several labels."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
-        of = by_label(given, right, codes.codes, names, how)
+        of = by_label(given, right, codes.columns, names, how)
         return {
             "model_agreement": mean_of([each.model for each in of]),
             "coder_agreement": mean_of([each.people for each in of]),
             "label_agreement": of,
             "pairs": pairs,
         }
-    people = CodesByCoder(codes.codes)
+    people = CodesByCoder(codes.columns)
     return {
         "model_agreement": how.of(ModelAndPerson([given, right])),
         "coder_agreement": how.of(people) if len(people) > 1 else (),
@@ -65,9 +65,9 @@ def _pairs(
     how: CoefficientSettings,
 ) -> tuple[PairAgreement, ...]:
     """Compare all pairs of coders, the model first; for `names` see `agreements_of`."""
-    if len(codes.codes) < 2:
+    if len(codes.columns) < 2:
         return ()
-    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
+    columns = [("model", given), *zip(codes.coders, codes.columns, strict=True)]
     return tuple(
         PairAgreement(
             first=first,
@@ -79,7 +79,7 @@ def _pairs(
             ),
         )
         for i, ((first, a), (second, b)) in enumerate(combinations(columns, 2))
-        for form in [ModelAndPerson if i < len(codes.codes) else CodesByCoder]
+        for form in [ModelAndPerson if i < len(codes.columns) else CodesByCoder]
     )
 
 
@@ -159,17 +159,17 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
     The confidence is removed, because the probability of a set of labels is unknown.
     """
     names = tuple(map(str, answers.names))
-    columns = [answers.labels, *codes.codes]
+    columns = [answers.labels, *codes.columns]
     labels, *made = sets_of(columns, names, codes.coders, codes.names)
     answers = replace(
         answers, labels=list(labels), names=names, probs=None, confidence=None
     )
-    return answers, with_codes(codes, made)
+    return answers, codes.with_columns(made)
 
 
 def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
     """Return all labels: first the known labels, then other labels that occur."""
-    columns: Any = [answers.labels, *codes.codes]
+    columns: Any = [answers.labels, *codes.columns]
     seen = {label for column in columns for each in column for label in each or ()}
     return [*answers.names, *sorted(seen.difference(answers.names))]
 

@@ -18,9 +18,9 @@ from llamaherd.coding.codes import (
     read,
     text_of,
 )
-from llamaherd.coding.gold.joins import Matched, SampleRows
+from llamaherd.coding.gold.codes import Codes, codes_of_sample, texts_with_code
+from llamaherd.coding.gold.joins import SampleRows, matched
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.gold.used import probs_of_codes
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -51,31 +51,6 @@ class ModelLabels:
     # None if unknown
     expected: Floats | None = None
     examples: tuple[str, ...] = ()  # Texts whose labels the prompt contained as examples
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Codes:
-    """Codes of m human coders for g texts."""
-
-    rows: list[int]  # Indices of the g texts
-    codes: list[list[Code]]  # For each of m coders g codes; None if a code is missing
-    coders: tuple[str, ...]  # Names of the m coders
-    # float64[g], probability of each text to be drawn and coded; None if the texts are
-    # not those of a sample
-    inclusion: Floats | None
-    # True if the texts were drawn, so that inclusion probabilities are needed
-    is_sample: bool
-    n_without: int = 0  # Number of drawn texts without a code
-    design: dict[str, Any] | None = None  # Record of the draw; None if unknown
-    # Labels that the sample allows, in their order; () if unknown
-    names: tuple[Hashable, ...] = ()
-    # Notes on drawn texts without a code, if their share differs by label, or a stratum
-    # has no code; on texts of a locked part; and on changed labels
-    response: tuple[str, ...] = ()
-    # True if the texts are weighted by the response rates of labels
-    is_by_label: bool = False
-    # Note on texts of the draw that the data do not have; "" without such texts
-    left_out: str = ""
 
 
 def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
@@ -204,7 +179,7 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
         gold = open_parts(gold)
         gold = gold.coded_waves() if gold.waves else gold
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=labels)
-        return _of_sample(Matched.of(gold, data, list(map(text_of, labels))))
+        return _of_sample(*matched(gold, data, list(map(text_of, labels))))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -226,30 +201,11 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
 
 def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
     """Convert labels and codes so that equal values compare equal and have one type."""
-    reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
+    reading = read([answers.labels, *codes.columns], answers.names, argument="gold")
     labels, *columns = reading.columns
     check_coders(labels, columns, codes.coders, [*reading.names, *codes.names])
-    return replace(answers, labels=labels, names=reading.names), with_codes(
-        codes, columns
-    )
-
-
-def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
-    """Return the texts with these codes, without texts that nobody coded."""
-    kept = [i for i, each in enumerate(zip(*columns, strict=True)) if any_code(each)]
-    n_dropped = len(codes.rows) - len(kept)
-    return replace(
-        codes,
-        rows=[codes.rows[i] for i in kept],
-        codes=[[column[i] for i in kept] for column in columns],
-        inclusion=None if codes.inclusion is None else codes.inclusion[kept],
-        n_without=codes.n_without + (n_dropped if codes.is_sample else 0),
-    )
-
-
-def any_code(codes: Sequence[Code]) -> bool:
-    """Return True if somebody gave a code."""
-    return any(code is not None for code in codes)
+    answers = replace(answers, labels=labels, names=reading.names)
+    return answers, codes.with_columns(columns)
 
 
 def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
@@ -265,48 +221,28 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
         [None if is_missing(code) else code for code in column]
         for column in by_coder.values()
     ]
-    rows = [i for i in range(n) if any_code([column[i] for column in columns])]
+    rows = texts_with_code(columns)
     return Codes(
         rows=rows,
-        codes=[[column[i] for i in rows] for column in columns],
+        probs=np.ones(len(rows)),
+        columns=[[column[i] for i in rows] for column in columns],
         coders=tuple(str(coder) for coder in by_coder),
-        inclusion=None,
-        is_sample=False,
     )
 
 
-def _of_sample(found: Matched) -> Codes:
-    gold = found.gold
-    columns = [
-        [None if is_missing(code) else code for code in column] for column in gold.codes
-    ]
-    if not columns:
+def _of_sample(gold: GoldSample, notes: list[str]) -> Codes:
+    if not gold.codes:
         raise ArgumentError(
             "must have codes of people; the sample has none yet", argument="gold"
         )
-    if any(len(column) != len(gold) for column in columns):
+    if any(len(column) != len(gold) for column in gold.codes):
         raise ArgumentError(
             "must have as many codes for each coder as it has rows", argument="gold"
         )
-    kept = [i for i, codes in enumerate(zip(*columns, strict=True)) if any_code(codes)]
-    inclusion, notes, is_by_label = gold.probs[kept], found.notes, False
-    if 0 < len(kept) < len(gold):
-        answers = probs_of_codes(gold, np.array(kept), has_empty_strata=True)
-        inclusion, is_by_label = answers.probs, answers.is_by_label
-        notes = [*(answers.notes if is_by_label else answers.notes[1:]), *notes]
-    return Codes(
-        rows=[gold.rows[i] for i in kept],
-        codes=[[column[i] for i in kept] for column in columns],
-        coders=tuple(gold.coders),
-        inclusion=inclusion,
-        is_sample=True,
-        n_without=len(gold) - len(kept),
-        design=gold.design,
-        names=tuple(gold.names),
-        response=tuple(notes),
-        is_by_label=is_by_label,
-        left_out=found.left_out,
-    )
+    codes = codes_of_sample(gold, has_empty_strata=True)
+    # A validation has its own sentence on codes that are missing at random.
+    response = codes.notes if codes.is_by_label else codes.notes[1:]
+    return replace(codes, notes=[*response, *notes])
 
 
 def _listed(argument: str, values: Input) -> list[Any]:

@@ -15,7 +15,8 @@ from llamaherd.coding.statistics.sampling import coders_like_model, label_check
 from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
-    from llamaherd.coding.validation.inputs import Codes, ModelLabels
+    from llamaherd.coding.gold.codes import Codes
+    from llamaherd.coding.validation.inputs import ModelLabels
     from llamaherd.coding.validation.validation import Validation
 
 note = Notes("llamaherd.coding.validation")
@@ -63,13 +64,13 @@ def _of_numbers(validation: Validation) -> list[str]:
 
 
 def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:
-    lines = [f"{codes.left_out}."] if codes.left_out else []
+    lines = []
     if codes.n_without and not codes.is_by_label:
         lines.append(note("without_code", n=codes.n_without))
-    lines += [f"{text[0].upper()}{text[1:]}." for text in codes.response]
+    lines += [f"{text[0].upper()}{text[1:]}." for text in codes.notes]
     ties = note_on_ties(n_ties, len(codes.rows), codes.coders)
     lines += [f"{text}." for text in ties]
-    if len(codes.codes) == 1:
+    if len(codes.columns) == 1:
         lines.append(note("one_coder"))
     alpha = next((a for a in validation.coder_agreement if a.name == "alpha"), None)
     if alpha is not None and alpha.value < _LEAST_ALPHA:
@@ -80,10 +81,11 @@ def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:
 def _of_sample(validation: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
     """Return warnings about copied codes, and texts that are no simple sample."""
     labels = [answers.labels[row] for row in codes.rows]
-    same = coders_like_model(labels, codes.codes, codes.coders)
+    same = coders_like_model(labels, codes.columns, codes.coders)
     lines = [note("same_codes", coders=same)] if same else []
     is_scale = validation.scale in ("interval", "ratio")
-    if not (codes.is_sample or validation.several or is_scale):
+    is_drawn = codes.design is not None
+    if not (is_drawn or validation.several or is_scale):
         of_all = [None if label is None else str(label) for label in answers.labels]
         check = label_check(of_all, [of_all[row] for row in codes.rows])
         lines += [note("not_simple", check=check)] if check.is_unlikely else []
@@ -101,7 +103,7 @@ def _of_labels(validation: Validation, answers: ModelLabels, codes: Codes) -> li
     if n_examples:
         lines.append(note("examples", n=n_examples))
     given = {*labels} - {None}
-    people = {code for column in codes.codes for code in column} - {None}
+    people = {code for column in codes.columns for code in column} - {None}
     is_like = validation.several or are_alike(given, people, answers.names)
     if validation.accuracy.n and not is_like:
         lines.append(note("none_alike", labels=_some(given), codes=_some(people)))

@@ -55,10 +55,11 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.codes import Code
     from llamaherd.coding.frames import Input
+    from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Flags, Floats, Scale
-    from llamaherd.coding.validation.inputs import Codes, ModelLabels
+    from llamaherd.coding.validation.inputs import ModelLabels
 
 
 @removed(consensus=REMOVED, n_imputations=REMOVED)
@@ -140,9 +141,9 @@ def validate(
     given = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
-        right, n_ties = majority_of(codes.codes, names or ())
+        right, n_ties = majority_of(codes.columns, names or ())
     else:
-        right, n_ties = majority_codes(codes.codes)
+        right, n_ties = majority_codes(codes.columns)
     how = CoefficientSettings(
         names=[False, True] if are_sets else names,
         scale=scale,
@@ -174,18 +175,18 @@ def validate(
         coders=codes.coders,
         is_weighted=unit_weights is not None,
         weighted_by=(
-            *(() if codes.inclusion is None else ("inclusion",)),
+            *(() if codes.design is None else ("inclusion",)),
             *(() if weights is None else ("survey",)),
         ),
         n_without=codes.n_without,
         is_by_label=codes.is_by_label,
-        design=codes.design,
+        design=dict(codes.design) if codes.design else None,
         several=are_sets,
         scale=scale,
         level=level,
         accuracy=measured,
         **agreements_of(given, right, codes, measured.labels if are_sets else None, how),
-        ceiling=ceiling_of(codes.codes, given, how.w, level),
+        ceiling=ceiling_of(codes.columns, given, how.w, level),
         brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
@@ -220,11 +221,11 @@ def _unit_weights(
 ) -> Floats | None:
     """Return survey weight / inclusion probability of coded texts; None if all are 1."""
     if weights is None:
-        return None if codes.inclusion is None else 1 / codes.inclusion
+        return None if codes.design is None else 1 / codes.probs
     frame = getattr(coded, "frame", coded)
     frames.check_index(weights, frame, "weights")
     own = weights_of(frame, weights, n_texts)[codes.rows]
-    return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
+    return np.asarray(own / codes.probs)
 
 
 def _in_words(found: Validation) -> Validation:
@@ -256,7 +257,7 @@ def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] |
     if not known:
         return None
     seen = dict.fromkeys(
-        code for column in [answers.labels, *codes.codes] for code in column
+        code for column in [answers.labels, *codes.columns] for code in column
     )
     other = [code for code in seen if code is not None and code not in set(known)]
     if other and scale == "ordinal":
@@ -304,7 +305,7 @@ def _wrong(
     """Return the errors of the model, the most confident first."""
     found = []
     for i in np.flatnonzero(is_wrong):
-        row = codes.rows[i]
+        row = int(codes.rows[i])
         sure = math.nan if answers.confidence is None else answers.confidence[row]
         found.append(
             Wrong(
@@ -329,11 +330,11 @@ def compared_numbers(
     """
     if scale == "nominal":
         return None, None
-    people = _numbers([code for column in codes.codes for code in column])
+    people = _numbers([code for column in codes.columns for code in column])
     model = _model_numbers(answers)
     if people is None or model is None:
         return None, None
-    by_coder = people.reshape(len(codes.codes), -1)
+    by_coder = people.reshape(len(codes.columns), -1)
     known = np.isfinite(by_coder)
     n_known = known.sum(axis=0)
     total = np.where(known, by_coder, 0).sum(axis=0)

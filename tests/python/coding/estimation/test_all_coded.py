@@ -8,8 +8,6 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.statistics.dsl import Problem
-from llamaherd.coding.statistics.label_weight import codes_alone
 
 NUMBERS = ("estimate", "std_error", "low", "high", "df")
 
@@ -94,34 +92,3 @@ def test_all_texts_coded_by_given_probabilities() -> None:
     for group, own in (("a", codes[:300]), ("b", codes[300:324])):
         row = row_of(found, "dsl", group)
         assert row.low == row.high == pytest.approx(np.mean([c == "yes" for c in own]))
-
-
-def test_fewer_codes_give_certain_strata_a_variance() -> None:
-    """With k below 1, texts of a stratum that was drawn completely are left uncoded."""
-    rng = np.random.default_rng(4)
-    sizes, drawn = (60, 400), (60, 80)  # all texts of one stratum, a fifth of the other
-    strata = np.repeat([0, 1], sizes)
-    codes = rng.normal(strata * 2.0, 1.0, 460)
-    rows = np.concatenate([np.arange(60), 60 + np.arange(80)])
-    probs = np.repeat([1.0, 0.2], sizes)
-    made = Problem(
-        kind="ols", x_hat=np.ones((460, 1)), y_hat=np.zeros(460), rows=rows,
-        x=np.ones((140, 1)), y=codes[rows], probs=probs[rows], strata=strata[rows],
-        all_probs=probs, all_strata=strata, target="texts",
-    )  # fmt: skip
-    key = ("y", "mean", "")
-    parts = codes_alone(made, {key: np.ones(1)})
-    own = [codes[rows][h == strata[rows]].var(ddof=1) for h in (0, 1)]
-
-    def variance(k: float) -> float:
-        shares = np.array(sizes) / 460
-        left = [
-            1 / min(k * n, size) - 1 / size for n, size in zip(drawn, sizes, strict=True)
-        ]
-        return float((shares**2 * own) @ left)
-
-    for k in (0.25, 0.5, 1.0, 2.0):
-        ratio = variance(k) / variance(1.0)
-        assert parts.variances[key].ratio(k) == pytest.approx(ratio, rel=0.01)
-        n_codes = sum(min(k * n, size) for n, size in zip(drawn, sizes, strict=True))
-        assert parts.needed(key, ratio) == pytest.approx(n_codes, rel=0.01)

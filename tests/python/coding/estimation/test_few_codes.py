@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llamaherd.coding.estimation.fitting import FitSettings
 from llamaherd.coding.estimation.means import fit_means
-from llamaherd.coding.gold.used import GoldUsed
+from llamaherd.coding.gold.codes import Codes
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.influences import Influences
 from scipy.stats import t
@@ -22,14 +22,13 @@ N = 1000
 NUMBERS = ("estimate", "low", "high", "std_error", "df")
 
 
-def used(rows: np.ndarray, n_texts: int) -> GoldUsed:
-    return GoldUsed(
+def used(rows: np.ndarray, n_texts: int) -> Codes:
+    return Codes(
         rows=rows,
-        codes=[],
+        columns=[],
         probs=np.full(len(rows), len(rows) / n_texts),
         strata=np.zeros(len(rows), dtype=int),
-        is_even=True,
-        design="simple",
+        design={"kind": "simple"},
     )
 
 

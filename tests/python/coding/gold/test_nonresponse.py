@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.gold.used import probs_of_codes
+from llamaherd.coding.gold.codes import response_of
 
 N, N_DRAWN = 1000, 200
 
@@ -174,7 +174,7 @@ def test_labels_of_few_texts_and_many_labels_are_no_evidence() -> None:
         lost = set(np.random.default_rng(seed).choice(N_DRAWN, 10, replace=False))
         codes = [None if i in lost else labels[row] for i, row in enumerate(drawn.rows)]
         coded = np.array([i for i, code in enumerate(codes) if code is not None])
-        n_noticed += probs_of_codes(drawn, coded).is_by_label
+        n_noticed += response_of(drawn, coded).is_by_label
     assert n_noticed <= 3
 
 
@@ -184,7 +184,7 @@ def test_the_label_with_the_most_unusual_rate_is_named_first() -> None:
     data = {"text": [f"text {i}" for i in range(N)], "label": labels}
     drawn = lh.gold_sample(data, N_DRAWN, text="text", label="label", seed=1)
     kept = [i for i, row in enumerate(drawn.rows) if labels[row] != "rare" or i % 5 == 0]
-    found = probs_of_codes(drawn, np.array(kept))
+    found = response_of(drawn, np.array(kept))
     assert found.is_by_label
     assert "not at random: " in found.notes[0]
     assert "'rare'" in found.notes[0].split("not at random: ")[1].split(", ")[0]

@@ -190,7 +190,7 @@ def test_sizes_refused() -> None:
         gold_size()  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="width or compare must be given"):
         gold_size(0.05, compare=0.05)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="accuracy cannot be combined with compare"):
+    with pytest.raises(ValueError, match="accuracy has no effect with compare"):
         gold_size(compare=0.05, accuracy=0.9)  # type: ignore[call-overload]
 
 

@@ -162,11 +162,11 @@ def test_spread_of_numbers_is_that_of_the_differences() -> None:
 def test_sizes_of_numbers_refused() -> None:
     with pytest.raises(ValueError, match="error or spread must be given for mae"):
         gold_size(compare=0.2, measure="mae")
-    with pytest.raises(ValueError, match="spread is for the errors of numbers"):
+    with pytest.raises(ValueError, match="no effect with compare: it is for measure mae"):
         gold_size(compare=0.2, spread=1)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="measure must be one of 'accuracy', 'mae', not"):
         gold_size(compare=0.1, measure="rmse", spread=1)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="'mae' needs compare"):
+    with pytest.raises(ValueError, match="measure has no effect with width"):
         gold_size(0.1, measure="mae")  # type: ignore[call-overload]
 
 
@@ -176,13 +176,13 @@ def test_sizes_of_numbers_refused() -> None:
         ({"width": 0.1, "power": 0.9}, "power has no effect with width: it is for comp"),
         ({"width": 0.1, "candidates": 3}, "candidates has no effect with width"),
         ({"width": 0.1, "differ": 0.1}, "differ has no effect with width"),
-        ({"width": 0.1, "correlation": 0.2}, "correlation has no effect without error"),
+        ({"width": 0.1, "correlation": 0.2}, "correlation has no effect with width"),
         ({"compare": 0.1, "share": 0.2}, "share has no effect with compare: it is for w"),
         ({"compare": 0.1, "population": 500}, "population has no effect with compare"),
         ({"compare": 0.1, "target": "texts"}, "target has no effect with compare"),
         (
             {"compare": 0.1, "measure": "mae", "error": 1, "differ": 0.1},
-            "differ is for accuracies",
+            "differ has no effect with measure mae: it is for compare",
         ),
         (
             {"compare": 0.1, "measure": "mae", "spread": 1, "correlation": 0.2},

@@ -1,4 +1,4 @@
-"""Codes of a gold sample as estimates use them, with the response rates of its texts."""
+"""Codes of people, with the probabilities that their texts are drawn and coded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from llamaherd.coding.codes.coders import note_on_ties
 from llamaherd.coding.frames import numbers_for
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import note
-from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.sample import GoldSample, majority_code
 from llamaherd.coding.statistics import sampling
-from llamaherd.coding.statistics.dsl import Drawing, Outside, join_outside
+from llamaherd.coding.statistics.dsl import CodedTexts, Drawing, Outside, join_outside
 from llamaherd.coding.statistics.intervals import normal_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
@@ -24,7 +24,7 @@ from llamaherd.engine.core.phrases import count_of, percents
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -38,69 +38,138 @@ _UNLIKELY = 0.05
 _LEAST_DRAWN = 5
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GoldUsed:
-    """Codes and their inclusion probabilities."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Codes(CodedTexts):
+    """Codes that m people gave to n of N texts, and how these texts were drawn."""
 
-    rows: Ints  # int64[n], indices of the coded texts
-    codes: list[str]  # Codes of these texts
-    probs: Floats  # float64[n], inclusion probabilities of these texts
-    # int64[n], strata of these texts; None if texts were drawn independently
-    strata: Ints | None
-    is_even: bool  # True if all texts had the same inclusion probability
-    design: str  # Description of the draw
+    columns: list[list[Any]]  # For each coder n codes; None if a code is missing
+    coders: tuple[str, ...] = ()  # Names of the m coders
+    # Record of the draw, see `GoldSample.design`; None if the texts were not drawn, so
+    # that their probabilities are unknown
+    design: Mapping[str, Any] | None = None
+    names: tuple[Hashable, ...] = ()  # Labels that the sample allows; () if unknown
+    several: bool = False  # True if a text may have several labels, which are joined
+    n_without: int = 0  # Number of drawn texts without a code
+    # True if response rates differ by the model's label
+    is_by_label: bool = False
     notes: list[str] = field(default_factory=list)  # Notes for the user
-    # float64[N], inclusion probabilities of all texts; None if unknown
-    all_probs: Floats | None = None
-    all_strata: Ints | None = None  # int64[N], strata of all texts; None if unknown
-    names: dict[int, str] = field(default_factory=dict)  # Names of the strata by number
-    # Terms of the draw's variance if the sample was drawn in several waves
-    drawing: Drawing | None = None
-    # Codes of the sample that do not belong to these texts
-    outside: Outside | None = None
-    # Codes of each text by all coders; () if there is one code of each text
-    by_coders: list[tuple[str, ...]] = field(default_factory=list)
-    # Notes on ties of coders, which are among `notes`
-    tie_notes: list[str] = field(default_factory=list)
 
     @property
-    def notes_without_ties(self) -> list[str]:
-        """Notes for a sample whose codes are not those of the majority."""
-        return [note for note in self.notes if note not in self.tie_notes]
+    def decided(self) -> list[str]:
+        """The code of each text: that of the majority of its coders."""
+        if len(self.columns) == 1:
+            return [code or "" for code in self.columns[0]]
+        return [code or "" for code, _ in self._majorities]
 
-    def among(self, kept: Ints, n_texts: int) -> GoldUsed:
-        """Return the sample for a subset of texts, with indices into the subset."""
-        new_rows = np.full(n_texts, -1, dtype=np.int64)
-        new_rows[kept] = np.arange(len(kept))
-        here = np.flatnonzero(new_rows[self.rows] >= 0)
-        gone = np.setdiff1d(np.arange(len(self.rows)), here)
-        left = 1 - self.probs if self.drawing is None else self.drawing.left
-        other = None
-        if self.strata is not None:
-            other = Outside(strata=self.strata[gone], left=left[gone])
+    @property
+    def notes_on_ties(self) -> list[str]:
+        """A note on texts on which coders tie."""
+        n_ties = sum(is_tie for _, is_tie in self._majorities)
+        return note_on_ties(n_ties, len(self.rows), self.coders)
+
+    @property
+    def _majorities(self) -> list[tuple[str | None, bool]]:
+        names = tuple(map(str, self.names))
+        return [
+            majority_code(codes, names, several=self.several)
+            for codes in zip(*self.columns, strict=True)
+        ]
+
+    @property
+    def is_even(self) -> bool:
+        """True if all texts had the same inclusion probability."""
+        probs = self.probs if self.all_probs is None else self.all_probs
+        is_equal = bool(np.ptp(probs) == 0)
+        return is_equal and self.drawing is None and not self.is_by_label
+
+    @property
+    def kind(self) -> str:
+        """Kind of the draw."""
+        return "" if self.design is None else str(self.design["kind"])
+
+    @property
+    def strata_names(self) -> dict[int, str]:
+        """Names of the strata by number; {} if they are unknown."""
+        names = (self.design or {}).get("strata") or {}
+        return {h: str(name) for h, name in enumerate(names)}
+
+    def at(self, texts: Ints) -> Codes:
+        """Return the codes of some of the n texts."""
         return replace(
             self,
-            rows=new_rows[self.rows[here]],
-            codes=[self.codes[i] for i in here],
-            probs=self.probs[here],
-            strata=None if self.strata is None else self.strata[here],
-            all_probs=None if self.all_probs is None else self.all_probs[kept],
-            all_strata=None if self.all_strata is None else self.all_strata[kept],
-            drawing=None if self.drawing is None else self.drawing.of(here),
-            outside=join_outside([self.outside, other]),
-            by_coders=[self.by_coders[i] for i in here] if self.by_coders else [],
+            rows=self.rows[texts],
+            probs=self.probs[texts],
+            strata=None if self.strata is None else self.strata[texts],
+            drawing=None if self.drawing is None else self.drawing.of(texts),
+            columns=[[column[i] for i in texts] for column in self.columns],
         )
 
+    def among(self, kept: Ints, n_texts: int) -> Codes:
+        """Return the codes for a subset of the N texts, with rows of the subset."""
+        new_rows = np.full(n_texts, -1, dtype=np.int64)
+        new_rows[kept] = np.arange(len(kept))
+        is_here = new_rows[self.rows] >= 0
+        others = None
+        if self.strata is not None:
+            left = self.drawn_terms[1]
+            others = Outside(strata=self.strata[~is_here], left=left[~is_here])
+        part = self.at(np.flatnonzero(is_here))
+        return replace(
+            part,
+            rows=new_rows[part.rows],
+            all_probs=None if self.all_probs is None else self.all_probs[kept],
+            all_strata=None if self.all_strata is None else self.all_strata[kept],
+            outside=join_outside([self.outside, others]),
+        )
 
-def used_gold(
+    def with_columns(self, columns: list[list[Any]]) -> Codes:
+        """Return the texts with these codes, without texts that nobody coded."""
+        coded = texts_with_code(columns)
+        n_lost = 0 if self.design is None else len(self.rows) - len(coded)
+        with_codes = replace(self, columns=columns, n_without=self.n_without + n_lost)
+        return with_codes.at(coded)
+
+
+def texts_with_code(columns: Sequence[Sequence[Any]]) -> Ints:
+    """Return the indices of the texts that somebody coded."""
+    coded = [
+        any(code is not None for code in codes) for codes in zip(*columns, strict=True)
+    ]
+    return np.flatnonzero(coded)
+
+
+def codes_of_sample(gold: GoldSample, *, has_empty_strata: bool = False) -> Codes:
+    """Return the codes of a sample; see `response_of`."""
+    coded = texts_with_code(gold.codes)
+    response = response_of(gold, coded, has_empty_strata=has_empty_strata)
+    return Codes(
+        rows=np.array(gold.rows, dtype=np.int64)[coded],
+        probs=response.probs,
+        strata=gold.draw_strata[coded],
+        all_probs=response.all_probs,
+        all_strata=gold.strata,
+        drawing=_drawing(gold, coded, response.probs),
+        outside=waves.combine(gold.waves).outside if gold.waves else gold.outside,
+        columns=[[column[i] for i in coded] for column in gold.codes],
+        coders=tuple(gold.coders),
+        design=gold.design,
+        names=gold.names,
+        several=gold.several,
+        n_without=len(gold) - len(coded),
+        is_by_label=response.is_by_label,
+        notes=response.notes,
+    )
+
+
+def codes_of_texts(
     gold: GoldSample | Sequence[Any],
     prob: object,
     n_texts: int,
     kept: Ints,
     *,
     is_clustered: bool = False,
-) -> GoldUsed:
-    """Read a gold sample, or codes with probabilities from `prob`."""
+) -> Codes:
+    """Read a gold sample, or codes with probabilities from `prob`, for the kept texts."""
     if isinstance(gold, GoldSample):
         if prob is not None:
             raise ArgumentError("must not be given: gold has a design", argument="prob")
@@ -111,7 +180,19 @@ def used_gold(
                 code="missing",
                 form="{name}: {problem}",
             )
-        return _of_sample(gold, n_texts, kept)
+        codes = _of_sample(gold, n_texts, kept)
+    else:
+        codes = _of_list(gold, prob, n_texts, kept, is_clustered=is_clustered)
+    warn_notes(codes.notes)
+    n_open = len(gold) - len(codes.rows) - codes.n_without
+    if isinstance(gold, GoldSample) and n_open:
+        codes = replace(codes, notes=[*codes.notes, note("open_wave", n=n_open)])
+    return codes.among(kept, n_texts)
+
+
+def _of_list(
+    gold: Sequence[Any], prob: object, n_texts: int, kept: Ints, *, is_clustered: bool
+) -> Codes:
     if prob is None:
         raise ArgumentError(
             note("unknown_probabilities", simple=setting("prob", "simple")),
@@ -128,7 +209,7 @@ def used_gold(
             argument="gold",
             code="wrong_length",
         )
-    rows = np.flatnonzero([code is not None for code in codes])
+    rows = texts_with_code([codes])
     is_simple = isinstance(prob, str)
     if is_simple:
         checks.choice("prob", prob, ("simple",))
@@ -142,59 +223,26 @@ def used_gold(
     _check_some(len(rows))
     # The number of codes varies more if whole clusters are drawn.
     is_known = is_simple or is_clustered
-    notes = [] if is_known else unlikely_number(probs[kept], rows[np.isin(rows, kept)])
-    warn_notes(notes)
-    return GoldUsed(
+    by = "simple, as the caller says" if is_simple else "probabilities by the caller"
+    return Codes(
         rows=rows,
-        notes=notes,
-        codes=[codes[i] or "" for i in rows],
         probs=probs[rows],
         strata=np.zeros(len(rows), dtype=np.int64) if is_simple else None,
-        is_even=bool(np.ptp(probs[kept]) == 0),
-        design="simple, as the caller says"
-        if is_simple
-        else "probabilities by the caller",
         all_probs=probs,
+        columns=[[codes[i] for i in rows]],
+        design={"kind": by},
+        notes=[] if is_known else unlikely_number(probs[kept], rows[np.isin(rows, kept)]),
     )
 
 
-def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
+def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> Codes:
     ids = dict(zip(gold.rows, gold.ids, strict=True))
     _check_positive(
         gold.all_probs, kept, [ids.get(i, str(i + 1)) for i in range(n_texts)]
     )
-    n_drawn = len(gold)
     gold = gold.coded_waves()
-    codes = gold.gold
-    coded = np.flatnonzero([code is not None for code in codes])
-    _check_some(len(coded))
-    n_open = n_drawn - len(gold)
-    open_wave = [note("open_wave", n=n_open)] if n_open else []
-    rows = np.array(gold.rows, dtype=np.int64)[coded]
-    answers = probs_of_codes(gold, coded)
-    warn_notes(answers.notes)
-    names, ties = gold.design.get("strata") or {}, ties_note(gold)
-    return GoldUsed(
-        rows=rows,
-        codes=[codes[i] or "" for i in coded],
-        probs=answers.probs,
-        strata=gold.draw_strata[coded],
-        is_even=not gold.waves
-        and bool(np.ptp(gold.all_probs[kept]) == 0)
-        and answers.is_even,
-        design=str(gold.design["kind"]),
-        notes=[*answers.notes, *open_wave, *ties],
-        tie_notes=ties,
-        by_coders=[
-            tuple(column[i] or "" for column in gold.codes if column[i] is not None)
-            for i in coded.tolist()
-        ],
-        all_probs=answers.all_probs,
-        all_strata=gold.strata,
-        names={h: str(name) for h, name in enumerate(names)},
-        drawing=_drawing(gold, coded, answers.probs),
-        outside=waves.combine(gold.waves).outside if gold.waves else gold.outside,
-    )
+    _check_some(len(texts_with_code(gold.codes)))
+    return codes_of_sample(gold)
 
 
 def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
@@ -229,13 +277,6 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
     return [note("unlikely_number", expected=expected, n=len(rows))]
 
 
-def ties_note(gold: GoldSample) -> list[str]:
-    """Return a note on the number of texts with ties among coders."""
-    decided = [gold.decided(each) for each in zip(*gold.codes, strict=True)]
-    n_coded = sum(code is not None for code, _ in decided)
-    return note_on_ties(sum(is_tie for _, is_tie in decided), n_coded, gold.coders)
-
-
 def _check_some(n_coded: int) -> None:
     if n_coded < 2:
         raise ArgumentError(
@@ -262,19 +303,18 @@ def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answered:
+class Response:
     """Probabilities that texts are both drawn and coded."""
 
     probs: Floats  # float64[n], these probabilities for the coded texts
     all_probs: Floats  # float64[N], these probabilities for all texts
-    is_even: bool = True  # True if one response rate was assumed for the whole sample
     is_by_label: bool = False  # True if response rates differ by the model's label
     notes: list[str] = field(default_factory=list)  # Notes for the user
 
 
-def probs_of_codes(
+def response_of(
     gold: GoldSample, coded: Ints, *, has_empty_strata: bool = False
-) -> Answered:
+) -> Response:
     """Return the probabilities that texts are drawn and coded, if some codes are missing.
 
     Coded texts are assumed to be a random part of the drawn texts in their stratum. If
@@ -287,8 +327,8 @@ def probs_of_codes(
     rows = np.array(gold.rows, dtype=np.int64)
     probs = gold.all_probs[rows[coded]]
     n = len(rows)
-    if len(coded) == n:
-        return Answered(probs=probs, all_probs=gold.all_probs)
+    if len(coded) in (0, n):
+        return Response(probs=probs, all_probs=gold.all_probs)
     strata = gold.draw_strata
     rates = _rates(strata, coded)
     empty = np.unique(strata[rates[strata] == 0])
@@ -312,12 +352,10 @@ def probs_of_codes(
     has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
     by_label = bool(uneven) and has_all
     used, by = (of_cell, cells) if by_label else (rates, strata)
-    is_even = not uneven and bool(np.ptp(rates[np.unique(strata)]) == 0)
     head = note("without_code", n=n_without, n_drawn=n, uneven=uneven, by_label=by_label)
-    return Answered(
+    return Response(
         probs=np.asarray(probs * used[by[coded]]),
         all_probs=np.asarray(gold.all_probs * of_all),
-        is_even=is_even,
         is_by_label=bool(uneven),
         notes=[head, *more],
     )
