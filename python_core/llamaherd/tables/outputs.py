@@ -176,7 +176,7 @@ class TextWriter:
         """Write rows."""
         lines = []
         for row, *own in zip(block.rows, *new, strict=True):
-            old = [row.values.get(name) for name in self._columns]
+            old = [row.get(name) for name in self._columns]
             lines.append(
                 self._line([*old, *own]) if self._delimiter else self._object(old, own)
             )

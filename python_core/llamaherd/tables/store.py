@@ -33,7 +33,6 @@ ON CONFLICT (id) DO UPDATE SET record = excluded.record, started = excluded.star
 """
 _ROWS = "SELECT place, value, vector, digest FROM run_row WHERE run = ?"
 Stored = tuple[int, str, "bytes | None"]
-PERIOD_S = 10.0  # seconds between two transactions of a running call
 
 
 class Store:
@@ -82,26 +81,6 @@ class Store:
         for statement in RUN_TABLES.split(";\n"):
             db.execute(statement)
         return db
-
-
-class RowKeeper:
-    """Stores rows of a running call every few seconds, so that a crash loses few rows."""
-
-    def __init__(self, store: Store, positions: Sequence[int]) -> None:
-        self._store = store
-        self._positions = positions
-        self._next_s = time.monotonic() + PERIOD_S
-        self.stored: set[int] = set()  # positions of rows
-
-    def __call__(self, take: Callable[[], Mapping[int, Values]]) -> None:
-        """Store the rows that `take` returns, unless rows were stored recently."""
-        if time.monotonic() < self._next_s:
-            return
-        rows = {self._positions[i]: own for i, own in take().items()}
-        if rows:
-            self._store.add(list(rows), list(rows.values()))
-            self.stored |= rows.keys()
-        self._next_s = time.monotonic() + PERIOD_S
 
 
 def read_run(

