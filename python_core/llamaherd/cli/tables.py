@@ -19,7 +19,6 @@ from llamaherd.cli.conventions import (
     warn,
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
-from llamaherd.cli.streams import is_of_stdout
 from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.phrases import count_of
@@ -86,12 +85,9 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
         except EXPECTED as error:
-            # `main` reports errors of stdout, which may have been closed from the start.
-            if has_begun and not (
-                isinstance(error, BadArgumentError) or is_of_stdout(error)
-            ):
-                return failed(error)
-            raise
+            if isinstance(error, (BadArgumentError, BrokenPipeError)) or not has_begun:
+                raise  # `main` knows the status
+            return failed(error)
     return ended(outcome)
 
 

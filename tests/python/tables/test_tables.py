@@ -164,7 +164,9 @@ def test_parquet_whose_texts_are_damaged_is_refused(tmp_path: Path) -> None:
     raw = pa.array([b"good", b"caf\xe9", None])
     text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
     pq.write_table(pa.table({"text": text}), path)
-    with pytest.raises(ArgumentError, match="row 2: column 'text' is not valid") as caught:
+    with pytest.raises(
+        ArgumentError, match="row 2: column 'text' is not valid"
+    ) as caught:
         read(path)
     assert (caught.value.place, caught.value.file) == ((1,), "in.parquet")
 
