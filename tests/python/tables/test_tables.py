@@ -3,10 +3,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,7 +116,7 @@ def test_an_encoding_is_that_of_the_option(tmp_path: Path) -> None:
 def test_a_huge_cell_is_read_and_one_without_an_end_refused(tmp_path: Path) -> None:
     rows, _ = read(made(tmp_path, b"text\n" + b"x" * 1_000_000 + b"\n"))
     assert len(str(rows[0]["text"])) == 1_000_000
-    with pytest.raises(ValueError, match="line 2: .* a quote is not closed"):
+    with pytest.raises(ValueError, match=r"line 2: .* a quote is not closed"):
         read(made(tmp_path, b'text\n"' + b"x" * (65 << 20)))
 
 
