@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +25,7 @@ from llamaherd.engine.core.progress import say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.model.model import Model
@@ -158,7 +157,6 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
                 f"{table} describes a run of task {spec.task!r}: `llamaherd run {table}` "
                 "executes it."
             )
-        given = {key: _absolute(key, value) for key, value in given.items()}
     else:
         run_fields: dict[str, Any] = {"task": task or "generate", "input": table}
         # Fields that every run needs.
@@ -166,29 +164,12 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
             run_fields["classify"] = {"labels": given.pop("classify.labels")}
         if "codebook" in given:
             run_fields["codebook"] = given.pop("codebook")
-        spec = spec_of(run_fields, Path.cwd())
+        spec = spec_of(run_fields)
     for name in ("n_threads", "deterministic"):  # in a table that depends on the task
         if name in given:
             where = "embed" if spec.task == "embed" else "context"
             given[f"{where}.{name}"] = given.pop(name)
     return changed(spec, {**given, **settings})
-
-
-def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
-    """Return an option's value; if it is a path, make the path absolute."""
-    is_path = key in (
-        "output",
-        "journal",
-        "sampling.schema",
-        "codebook",
-        "chat_template",
-    ) and value not in ("", "-")
-    if key == "codebook" and str(value).startswith("ready:"):
-        return value
-    is_model = key in ("model.path", "annotate.embeddings", "annotate.larger")
-    if is_path or (is_model and os.path.isfile(value)):  # noqa: PTH113
-        return os.path.abspath(value)  # noqa: PTH100
-    return value
 
 
 @contextmanager

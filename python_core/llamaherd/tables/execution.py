@@ -225,7 +225,7 @@ def check_shardable(spec: RunSpec) -> None:
 def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     """Return the path of the journal of a run; None without a journal."""
     if spec.journal:
-        return str(spec.folder / spec.journal)
+        return spec.journal
     if shard is not None and (spec.journal == "" or spec.output == STREAM):
         raise ArgumentError(
             "a shard stores its answers in a journal: set one (--journal)",
@@ -236,7 +236,7 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     if spec.journal == "" or spec.output == STREAM:
         return None
     which = "" if shard is None else f".{shard[0]}-of-{shard[1]}"
-    return f"{spec.at('output')}{which}.journal"
+    return f"{spec.output}{which}.journal"
 
 
 @dataclass

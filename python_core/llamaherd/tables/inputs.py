@@ -63,7 +63,7 @@ def opened(spec: RunSpec) -> Iterator[Input]:
 
     A stream or a compressed file is copied, because the input is read twice.
     """
-    path = spec.input if spec.input == STREAM else str(spec.at("input"))
+    path = spec.input
     with ExitStack() as stack:
         try:
             source = stack.enter_context(readable(path))

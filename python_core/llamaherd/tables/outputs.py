@@ -287,7 +287,7 @@ def writing(
 
 def checked_output(spec: RunSpec) -> Path:
     """Return the path of the output."""
-    path = Path(os.path.realpath(spec.at("output")))
+    path = Path(os.path.realpath(spec.output))
     shown = checks.shown(spec.output)
     if not path.parent.is_dir():
         raise ArgumentError(
@@ -297,7 +297,7 @@ def checked_output(spec: RunSpec) -> Path:
         )
     if not os.access(path.parent, os.W_OK) or path.is_dir():
         raise ArgumentError(f"{shown} cannot be written", argument="output")
-    if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
+    if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
         raise ArgumentError(
             f"{shown} is the input: choose another name", argument="output"
         )

@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal.file import DamagedError
@@ -169,7 +170,7 @@ def record_of(
         n_rows=source.table.n_rows,
         columns=[[name, _written_type(each)] for name, each in columns.items()],
         n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
-        path="" if is_stream(spec.input) else str(spec.at("input")),
+        path="" if is_stream(spec.input) else str(Path(spec.input).absolute()),
         n_own=source.table.n_rows,
         coding=json.dumps(coding, ensure_ascii=False) if coding else "",
     )

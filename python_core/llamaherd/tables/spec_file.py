@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tomli_w
 
@@ -15,19 +16,29 @@ from llamaherd.coding.annotation.codebook_file import is_ready
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.spec_keys import KEYS, checked_keys, is_template_file
+from llamaherd.tables.spec_keys import (
+    KEYS,
+    checked_keys,
+    is_schema_file,
+    is_template_file,
+)
 from llamaherd.tables.stored import STREAM
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MAX_BYTES = 16 << 20
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*([\w-]+|"[^"]*"|'[^']*')\s*[=.]""")
 _TABLES = (*KEYS, "thinking", "variables")
-_KNOWN: dict[str, object] = {
-    field.name: None for field in fields(RunSpec) if field.name != "folder"
+_KNOWN: dict[str, object] = {field.name: None for field in fields(RunSpec)}
+# Keys whose texts are paths of files under a condition; keys whose texts may be files.
+_FILES: dict[str, Callable[[str], bool]] = {
+    **dict.fromkeys(
+        ("input", "output", "journal"), lambda path: path not in {"", STREAM}
+    ),
+    "codebook": lambda codebook: not is_ready(codebook),
+    "chat_template": is_template_file,
+    "sampling.schema": is_schema_file,
 }
+_MODELS = ("model.path", "model.lora", "annotate.embeddings", "annotate.larger")
 
 
 def read_spec(path: str | os.PathLike[str]) -> RunSpec:
@@ -79,10 +90,16 @@ def _check_size(content: bytes) -> None:
         raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
 
 
-def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
-    """Create the run that the keys of a file describe."""
+def spec_of(found: Mapping[str, Any], folder: Path | None = None) -> RunSpec:
+    """Create the run that keys describe; relative paths refer to a folder, if given."""
     checked_keys("a run", found, _KNOWN)
-    return RunSpec(**found, folder=folder)
+    if folder is not None:
+        found = _with_paths(
+            found,
+            lambda file: str(folder / Path(file).expanduser()),
+            lambda model: str(folder / model) if (folder / model).is_file() else model,
+        )
+    return RunSpec(**found)
 
 
 def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
@@ -102,7 +119,7 @@ def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
             )
         own = found.get(table)
         found[table] = {**(own if isinstance(own, dict) else {}), name: value}
-    return spec_of(found, spec.folder)
+    return spec_of(found)
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
@@ -123,8 +140,12 @@ def parsed_setting(text: str) -> tuple[str, Any]:
 def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
     """Write the TOML file of a run, with paths relative to the file's folder."""
     file = Path(path).absolute()
-    found = _plain(spec)
-    _make_relative(found, spec, file.parent)
+    folder = file.parent
+    found = _with_paths(
+        _plain(spec),
+        lambda path: _relative(Path(path).absolute(), folder),
+        lambda model: _beside(Path(model), folder) if Path(model).is_file() else model,
+    )
     text = tomli_w.dumps(found, multiline_strings=False)
     try:
         with file.open("x", encoding="utf-8") as out:
@@ -147,32 +168,40 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
-    """Make the paths in a run's keys relative to a folder."""
-    for name in ("input", "output"):
-        if found.get(name, STREAM) != STREAM:
-            found[name] = _relative(spec.at(name), folder)
-    if found.get("journal"):
-        found["journal"] = _relative(spec.folder / found["journal"], folder)
-    schema = found.get("sampling", {}).get("schema")
-    if isinstance(schema, str) and schema.lstrip()[:1] != "{":
-        inside = {
-            **found["sampling"],
-            "schema": _relative(spec.folder / schema, folder),
-        }
-        found["sampling"] = inside
-    for name in ("codebook", "chat_template"):
-        own = found.get(name)
-        if isinstance(own, str) and is_ready(own):
-            continue
-        if isinstance(own, str) and (name == "codebook" or is_template_file(own)):
-            found[name] = _relative(spec.folder / own, folder)
-    model = found.get("model", {}).get("path")
-    if model is not None and (spec.folder / model).is_file():
-        absolute = (spec.folder / model).absolute()
-        is_beside = absolute.is_relative_to(folder)
-        near = _relative(absolute, folder) if is_beside else str(absolute)
-        found["model"] = {**found["model"], "path": near}
+def _with_paths(
+    found: Mapping[str, Any],
+    of_file: Callable[[str], str],
+    of_model: Callable[[str], str],
+) -> dict[str, Any]:
+    """Return the keys of a run with changed paths of its files, and of its models."""
+    keys = dict(found)
+    for key, is_path in _FILES.items():
+        _replace(keys, key, of_file, is_path)
+    for key in _MODELS:
+        _replace(keys, key, of_model)
+    return keys
+
+
+def _replace(
+    keys: dict[str, Any],
+    key: str,
+    change: Callable[[str], str],
+    is_path: Callable[[str], bool] = lambda _: True,
+) -> None:
+    """Change the texts of a key, such as "sampling.schema", that are paths."""
+    table, _, name = key.rpartition(".")
+    own = keys.get(table) if table else keys
+    if isinstance(own, Mapping) and name in own:
+        inner = {**own, name: _each(own[name], change, is_path)}
+        keys |= {table: inner} if table else inner
+
+
+def _each(
+    value: object, change: Callable[[str], str], is_path: Callable[[str], bool]
+) -> object:
+    if isinstance(value, (list, tuple)):
+        return [_each(inner, change, is_path) for inner in value]
+    return change(value) if isinstance(value, str) and is_path(value) else value
 
 
 def _plain(spec: RunSpec) -> dict[str, Any]:
@@ -184,9 +213,15 @@ def _plain(spec: RunSpec) -> dict[str, Any]:
             value = {key: inner for key, inner in value.items() if inner is not None}
             if value:
                 found[field.name] = value
-        elif field.name != "folder" and value not in (field.default, None):
+        elif value not in (field.default, None):
             found[field.name] = value
     return found
+
+
+def _beside(model: Path, folder: Path) -> str:
+    """Return the path of a model, relative if it is in a folder."""
+    path = model.absolute()
+    return _relative(path, folder) if path.is_relative_to(folder) else str(path)
 
 
 def _relative(path: Path, folder: Path) -> str:

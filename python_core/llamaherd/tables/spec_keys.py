@@ -106,6 +106,11 @@ def is_template_file(template: str) -> bool:
     return "{" not in template
 
 
+def is_schema_file(schema: str) -> bool:
+    """Return whether a text is the path of a schema; a schema begins with a brace."""
+    return schema.lstrip()[:1] != "{"
+
+
 def read_template(path: Path, name: str) -> str:
     """Return the chat template in a file."""
     try:

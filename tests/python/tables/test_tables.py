@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def read(path: Path, size: int = 2, **options: Any) -> tuple[list[Row], Any]:
-    spec = RunSpec(input=path.name, folder=path.parent, **options)
+    spec = RunSpec(input=str(path), **options)
     with opened(spec) as source:
         blocks = list(source.table.blocks(size))
         assert [block.start for block in blocks] == list(
@@ -180,7 +180,7 @@ def test_the_second_column_of_a_name_has_its_place(tmp_path: Path) -> None:
 
 def test_an_input_that_changes_while_it_is_read(tmp_path: Path) -> None:
     path = made(tmp_path, b"text\na\n")
-    with opened(RunSpec(input="in.csv", folder=tmp_path)) as source:
+    with opened(RunSpec(input=str(path))) as source:
         source.check_unchanged()
         path.write_bytes(b"text\na\nb\n")
         with pytest.raises(ValueError, match="changed while it was read"):
@@ -209,7 +209,8 @@ def test_csv_is_read_again_as_it_was(rows: list[list[str]]) -> None:
 def write(
     folder: Path, name: str, kinds: dict[str, Any], new: list[Any], **words: Any
 ) -> Path:
-    spec = RunSpec(input="in.csv", output=name, folder=folder, **words)
+    at = {"input": str(folder / "in.csv"), "output": str(folder / name)}
+    spec = RunSpec(**at, **words)
     with (
         opened(spec) as source,
         writing(spec, source, kinds, '{"run":1}') as writer,
