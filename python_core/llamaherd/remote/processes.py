@@ -40,7 +40,6 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _LOG, _LOCK, _DATA = "server.json", "server.log", "start.lock", "data"
-_READY = re.compile(r"ready-[0-9a-f]{8}\.json(\.new)?")
 _LOOK_S = 0.05
 _LOG_LINES = 5
 _IS_WINDOWS = sys.platform == "win32"
@@ -102,7 +101,6 @@ def start_server(
     loras = lora_arguments(lora)
     if loras:
         shown = f"{shown}, {', '.join(loras[1::2])}"
-    _check_own(folder)
     files.make_private_folder(folder)
     start = _Start(folder, timeout_s, is_cancelled)
     command = [*models, *loras, "--port", str(port), *options]
@@ -200,7 +198,9 @@ class _Start:
                 options=options,
                 started=start_of_process(process.pid) or "",
             )
-            _write(self._folder / _INFO, json.dumps(asdict(server)))
+            description = self._folder / _INFO
+            description.touch(0o600)  # has the key; a replaced file keeps its permissions
+            files.write_whole(description, json.dumps(asdict(server)).encode())
         except BaseException:  # without its description no program could stop the server
             process.kill()
             _forget(process)
@@ -316,36 +316,11 @@ def _folder(name: str) -> Path:
     return servers_folder() / name
 
 
-def _check_own(folder: Path) -> None:
-    """Check that a folder contains nothing but the files of a server."""
-    if not folder.exists():
-        return
-    names = {path.name for path in folder.iterdir()}
-    other = sorted(names - {_INFO, _LOG, _LOCK, _DATA, Path(_INFO).stem + ".new"})
-    other = [each for each in other if not _READY.fullmatch(each)]
-    if other and _info(folder) is None:
-        raise ArgumentError(
-            f"names the folder {str(folder)!r}, which has other files, such as "
-            f"{other[0]!r}: choose another name",
-            argument="name",
-        )
-
-
 def _info(folder: Path) -> RemoteServer | None:
     with suppress(OSError, ValueError, TypeError):
         content = json.loads((folder / _INFO).read_text(encoding="utf-8"))
         return RemoteServer(**content)
     return None
-
-
-def _write(path: Path, text: str) -> None:
-    """Write or replace a file that only its owner may read."""
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "w", encoding="utf-8") as file:
-        file.write(text)
-    files.replace(draft, path)
 
 
 def _environment() -> dict[str, str]:
