@@ -40,6 +40,8 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _LOG, _LOCK, _DATA = "server.json", "server.log", "start.lock", "data"
+# Files that a start leaves behind if it is killed.
+_LEFT = re.compile(r"ready-[0-9a-f]{8}\.json|\.llamaherd-[0-9a-f-]+")
 _LOOK_S = 0.05
 _LOG_LINES = 5
 _IS_WINDOWS = sys.platform == "win32"
@@ -101,6 +103,7 @@ def start_server(
     loras = lora_arguments(lora)
     if loras:
         shown = f"{shown}, {', '.join(loras[1::2])}"
+    _check_own(folder)
     files.make_private_folder(folder)
     start = _Start(folder, timeout_s, is_cancelled)
     command = [*models, *loras, "--port", str(port), *options]
@@ -314,6 +317,20 @@ def _folder(name: str) -> Path:
         text = "must have 1 to 40 letters, digits, '_' and '-', not"
         raise ArgumentError(f"{text} {checks.shown(name)}", argument="name")
     return servers_folder() / name
+
+
+def _check_own(folder: Path) -> None:
+    """Check that a folder contains nothing but the files of a server."""
+    if not folder.exists():
+        return
+    names = {path.name for path in folder.iterdir()} - {_INFO, _LOG, _LOCK, _DATA}
+    other = sorted(name for name in names if not _LEFT.fullmatch(name))
+    if other and _info(folder) is None:
+        raise ArgumentError(
+            f"names the folder {str(folder)!r}, which has other files, such as "
+            f"{other[0]!r}: choose another name",
+            argument="name",
+        )
 
 
 def _info(folder: Path) -> RemoteServer | None:
