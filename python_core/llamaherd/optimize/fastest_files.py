@@ -67,8 +67,8 @@ def optimized_model(
         folder.mkdir(exist_ok=True)
         if name is not None:
             report.path.replace(folder / name)
-    found = {"file": name, "source": str(path.resolve()), "verdict": report.verdict}
-    write_whole(folder / _RESULT, json.dumps(found, indent=1).encode())
+    result = {"file": name, "source": str(path.resolve()), "verdict": report.verdict}
+    write_whole(folder / _RESULT, json.dumps(result, indent=1).encode())
     return path if name is None else folder / name
 
 

@@ -239,7 +239,7 @@ class OptimizeWork:
             with ExitStack() as this_file:
                 file = this_file.enter_context(new)
                 row = self._try(name, file)
-                if choose([row, *filter(None, [chosen])], self._max_kl) is row:
+                if choose([*filter(None, [chosen]), row], self._max_kl) is row:
                     best_file.close()
                     best, chosen = file, row
                     best_file.enter_context(this_file.pop_all())

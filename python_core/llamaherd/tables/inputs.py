@@ -93,9 +93,9 @@ def _looked_through(spec: RunSpec, source: Readable) -> Input:
             has_header=spec.header,
         )
     except OSError as error:
-        shown = checks.shown(spec.input)
+        name = checks.shown(spec.input)
         raise ArgumentError(
-            f"{shown} cannot be read: {error.strerror}", argument="input"
+            f"{name} cannot be read: {error.strerror}", argument="input"
         ) from None
     if spec.limit is not None:
         table = FirstRows(table, spec.limit)

@@ -144,9 +144,9 @@ class RunSpec:
 
     def _problems(self) -> Iterator[tuple[str, str, str]]:
         """Yield argument, problem and code of keys that cannot be used together."""
-        given = self.delimiter
-        if given is not None and (len(given) != 1 or given in '"\r\n\0'):
-            problem = f"must be one character, such as ';', not {checks.shown(given)}"
+        mark = self.delimiter
+        if mark is not None and (len(mark) != 1 or mark in '"\r\n\0'):
+            problem = f"must be one character, such as ';', not {checks.shown(mark)}"
             yield "delimiter", problem, "invalid_value"
         if not _is_encoding(self.encoding):
             problem = (
@@ -235,13 +235,13 @@ class RunSpec:
 
     def _check_schema(self, params: SamplingParams) -> None:
         """Check the schema before a model is loaded."""
-        given: Any = self.sampling.get("schema")
+        schema: Any = self.sampling.get("schema")
         strict = checks.flag("[sampling] strict", self.sampling.get("strict", False))
         try:
             Constraints({}, strict=strict).shape(params)
         except ValueError as error:
             is_file = self._is_schema_file
-            where = f"the schema {Path(given).name}" if is_file else "[sampling] schema"
+            where = f"the schema {Path(schema).name}" if is_file else "[sampling] schema"
             raise ArgumentError(
                 f"{where} cannot be used: {error}",
                 argument="[sampling] schema",
@@ -269,14 +269,14 @@ class RunSpec:
     @property
     def book(self) -> Codebook:
         """Codebook of the task "annotate"."""
-        given = self.codebook
-        if isinstance(given, Mapping):
+        book = self.codebook
+        if isinstance(book, Mapping):
             try:
-                return Codebook.from_dict(given)
+                return Codebook.from_dict(book)
             except BadArgumentError as error:
                 where = f"codebook.{error.argument}" if error.argument else "codebook"
                 raise error.moved(argument=where) from None
-        path = checks.text("codebook", given)
+        path = checks.text("codebook", book)
         try:
             return codebook_from(path)
         except OSError as error:
@@ -316,27 +316,26 @@ class RunSpec:
     def settings(self) -> dict[str, Any]:
         """Return the fields of `SamplingParams`, with the content of a schema file."""
         declared = SamplingParams.declared
-        own = {k: v for k, v in self.sampling.items() if k in declared}
-        if own.get("schema") is not None:
-            own["schema"] = self.schema
-        if isinstance(own.get("logit_bias"), Mapping):  # TOML keys are strings
-            own["logit_bias"] = {
-                _token(token): value for token, value in own["logit_bias"].items()
-            }
-        return own
+        settings = {k: v for k, v in self.sampling.items() if k in declared}
+        if settings.get("schema") is not None:
+            settings["schema"] = self.schema
+        if isinstance(settings.get("logit_bias"), Mapping):  # TOML keys are strings
+            biases = settings["logit_bias"].items()
+            settings["logit_bias"] = {_token(token): bias for token, bias in biases}
+        return settings
 
     @property
     def schema(self) -> str | None:
         """Schema as JSON; None without a schema."""
-        given = self.sampling.get("schema")
-        if given is None:
+        schema = self.sampling.get("schema")
+        if schema is None:
             return None
-        return schema_text(Path(given) if self._is_schema_file else given)[0]
+        return schema_text(Path(schema) if self._is_schema_file else schema)[0]
 
     @property
     def _is_schema_file(self) -> bool:
-        given = self.sampling.get("schema")
-        return isinstance(given, str) and is_schema_file(given)
+        schema = self.sampling.get("schema")
+        return isinstance(schema, str) and is_schema_file(schema)
 
     @property
     def path(self) -> str:
@@ -353,8 +352,10 @@ class RunSpec:
     @property
     def loading(self) -> dict[str, Any]:
         """Arguments of `Model` except the path."""
-        own = {key: value for key, value in self.model.items() if key != "path"}
-        return {**own, "lora": _with_pairs(own["lora"])} if "lora" in own else own
+        options = {key: value for key, value in self.model.items() if key != "path"}
+        if "lora" in options:
+            options["lora"] = _with_pairs(options["lora"])
+        return options
 
     def canonical(self) -> dict[str, Any]:
         """Settings that, with model file and input, determine the answers.
@@ -362,38 +363,40 @@ class RunSpec:
         Keys with default values are omitted. A key that a later version adds therefore
         does not change the hash of existing runs.
         """
-        found: dict[str, Any] = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in (*_OF_PLACE, *KEYS, *_SAID_OTHERWISE)
-            and getattr(self, each.name) != each.default
+        description: dict[str, Any] = {
+            key.name: getattr(self, key.name)
+            for key in fields(self)
+            if key.name not in (*_OF_PLACE, *KEYS, *_SAID_OTHERWISE)
+            and getattr(self, key.name) != key.default
         }
-        found["task"] = self.task
-        found["prompt"] = self.template.canonical()
+        description["task"] = self.task
+        description["prompt"] = self.template.canonical()
         if self.chat_template is not None:
-            found["chat_template"] = self.template_text
+            description["chat_template"] = self.template_text
         used = "sampling" if self.task == "generate" else self.task
         if self.task == "annotate":
             book = self.book
-            found["codebook"] = {**book.to_dict(), "hash": book.hash}
+            description["codebook"] = {**book.to_dict(), "hash": book.hash}
         contexts = () if self.task == "embed" else ("context",)
         for name in ("model", *contexts, used):
-            own = {**getattr(self, name)}
-            if name == "sampling" and own.get("schema") is not None:
-                own["schema"] = self.schema
+            settings = {**getattr(self, name)}
+            if name == "sampling" and settings.get("schema") is not None:
+                settings["schema"] = self.schema
             for step in ("embeddings", "larger"):  # a run file makes paths absolute
-                if isinstance(own.get(step), str) and Path(own[step]).is_absolute():
-                    own[step] = Path(own[step]).name
-            if isinstance(own.get("labels"), Mapping):
-                own["labels"] = list(own["labels"].items())  # the order of labels matters
+                model = settings.get(step)
+                if isinstance(model, str) and Path(model).is_absolute():
+                    settings[step] = Path(model).name
+            labels = settings.get("labels")
+            if isinstance(labels, Mapping):  # their order matters
+                settings["labels"] = list(labels.items())
             changed = {
                 key: value
-                for key, value in own.items()
+                for key, value in settings.items()
                 if key not in _OF_MACHINE and value != KEYS[name][key]
             }
             if changed:
-                found[name] = changed
-        return found
+                description[name] = changed
+        return description
 
     def hash(self) -> str:
         """SHA-256 of `canonical`, in hexadecimal."""
@@ -405,7 +408,7 @@ def _with_pairs(lora: object) -> object:
     if not isinstance(lora, list):
         return lora
     is_pair = len(lora) == 2 and isinstance(lora[1], (int, float))
-    return tuple(lora) if is_pair else [_with_pairs(each) for each in lora]
+    return tuple(lora) if is_pair else [_with_pairs(adapter) for adapter in lora]
 
 
 def _is_encoding(name: str) -> bool:
@@ -425,9 +428,9 @@ def canonical_json(value: object) -> str:
 def _check_several(name: str, labels: Collection[object]) -> None:
     """Check that there are at least two labels; with one, all answers would be equal."""
     if len(labels) < 2:
-        found = checks.shown(next(iter(labels)))
+        label = checks.shown(next(iter(labels)))
         raise ArgumentError(
-            f"must be at least two different labels, not only {found}",
+            f"must be at least two different labels, not only {label}",
             argument=name,
             code="out_of_range",
         )

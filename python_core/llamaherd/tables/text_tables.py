@@ -213,18 +213,18 @@ def _common(kind: Column | None, value: object) -> Column | None:
     if value is None:
         return kind
     if isinstance(value, str):
-        own = STRING
+        column = STRING
     elif isinstance(value, bool):
-        own = BOOLEAN
+        column = BOOLEAN
     elif isinstance(value, float):
-        own = NUMBER
+        column = NUMBER
     elif isinstance(value, int) and value in INT64:
-        own = INTEGER
+        column = INTEGER
     else:
-        own = JSON
-    if kind is None or kind == own:
-        return own
-    return NUMBER if {kind, own} == {INTEGER, NUMBER} else JSON
+        column = JSON
+    if kind is None or kind == column:
+        return column
+    return NUMBER if {kind, column} == {INTEGER, NUMBER} else JSON
 
 
 def _no_constant(name: str) -> object:
