@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import webbrowser
 from contextlib import closing
 from typing import Any
 
@@ -90,9 +89,9 @@ def code(sample: str, codebook: str | None, ties: str | None, **options: Any) ->
             level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr
         )
         started = start_coding(sample, book, coders, ties, path=store, **options)
-        click.echo("\n".join(started.lines))
-        click.echo("The same command with --export FILE writes the codes.")
-        sys.stdout.flush()
-        if not no_browser:
-            webbrowser.open(started.link)
-        started.codes()
+        started.codes(_tell, browser=not no_browser)
+
+
+def _tell(links: str) -> None:
+    click.echo(f"{links}\nThe same command with --export FILE writes the codes.")
+    sys.stdout.flush()

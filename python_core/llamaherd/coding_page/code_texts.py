@@ -18,7 +18,7 @@ from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding_page.results import CodingResult
@@ -85,6 +85,7 @@ def code_texts(
             has codes of other texts.
         ImportError: The extra "server" is not installed.
     """
+    checks.flag("browser", browser)
     started = start_coding(
         data,
         codebook,
@@ -99,10 +100,7 @@ def code_texts(
         allowed_hosts=allowed_hosts,
         keys=keys,
     )
-    say("\n".join(started.lines), sys.stdout)
-    if checks.flag("browser", browser):
-        webbrowser.open(started.link)
-    return started.codes()
+    return started.codes(lambda text: say(text, sys.stdout), browser=browser)
 
 
 class StartedCoding(NamedTuple):
@@ -118,9 +116,12 @@ class StartedCoding(NamedTuple):
     lines: list[str]
     link: str
 
-    def codes(self) -> Any:  # noqa: ANN401 - see code_texts
-        """Wait until the page ends, also by Ctrl-C, and return the codes."""
+    def codes(self, tell: Callable[[str], object], *, browser: bool) -> Any:  # noqa: ANN401 - see code_texts
+        """Tell the links, and return the codes when the page ends, also by Ctrl-C."""
         try:
+            tell("\n".join(self.lines))
+            if browser:
+                webbrowser.open(self.link)
             self.job.wait()
         except KeyboardInterrupt:
             self.job.cancel()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import QuantizeError
-from llamaherd.engine.core.files import write_whole
+from llamaherd.engine.core.files import replace, write_whole
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.engine.hub.fetch import download_model
@@ -66,7 +66,7 @@ def optimized_model(
         name = None if is_original else report.path.name
         folder.mkdir(exist_ok=True)
         if name is not None:
-            report.path.replace(folder / name)
+            replace(report.path, folder / name)
     result = {"file": name, "source": str(path.resolve()), "verdict": report.verdict}
     write_whole(folder / _RESULT, json.dumps(result, indent=1).encode())
     return path if name is None else folder / name

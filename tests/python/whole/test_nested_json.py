@@ -44,9 +44,7 @@ def test_files_of_users_are_refused(tmp_path: Path, read: Callable[[Path], Any])
         read(path)
 
 
-def test_damaged_records_count_as_missing(
-    tmp_path: Path
-) -> None:
+def test_damaged_records_count_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.touch()
     note_path(path).write_text(DEEP)
