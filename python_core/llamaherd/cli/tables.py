@@ -46,16 +46,16 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     )
     from llamaherd.tables.spec_file import changed, write_spec  # noqa: PLC0415
 
-    given = {
+    keys = {
         key.replace("__", "."): value
         for key, value in options.items()
         if value is not None
     }
-    shard, save = given.pop("shard", None), given.pop("save", None)
-    overwrite = given.pop("overwrite", False)
-    is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
-    is_shown = given.pop("show_prompt", False)
-    spec = _spec(task, given.pop("input"), given)
+    shard, save = keys.pop("shard", None), keys.pop("save", None)
+    overwrite = keys.pop("overwrite", False)
+    is_quiet, cluster = keys.pop("quiet", False), keys.pop("cluster", None)
+    is_shown = keys.pop("show_prompt", False)
+    spec = _spec(task, keys.pop("input"), keys)
     if is_shown and ("path" in spec.model or not spec.made.chat):
         return _show_prompt(spec)
     if "path" not in spec.model:
@@ -139,7 +139,7 @@ def _cluster(address: str, spec: RunSpec) -> Cluster:
         return Cluster(config, address=None if address == "local" else address)
 
 
-def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
+def _spec(task: Kind | None, table: str, keys: dict[str, Any]) -> RunSpec:
     """Return the run that a TOML file or the options describe."""
     from llamaherd.tables.spec_file import (  # noqa: PLC0415
         changed,
@@ -148,7 +148,7 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
         spec_of,
     )
 
-    settings = dict(map(parsed_setting, given.pop("settings", ())))
+    settings = dict(map(parsed_setting, keys.pop("settings", ())))
     is_file = table.lower().endswith(".toml")
     if is_file:
         spec = read_spec(table)
@@ -160,16 +160,16 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
     else:
         run_fields: dict[str, Any] = {"task": task or "generate", "input": table}
         # Fields that every run needs.
-        if "classify.labels" in given:
-            run_fields["classify"] = {"labels": given.pop("classify.labels")}
-        if "codebook" in given:
-            run_fields["codebook"] = given.pop("codebook")
+        if "classify.labels" in keys:
+            run_fields["classify"] = {"labels": keys.pop("classify.labels")}
+        if "codebook" in keys:
+            run_fields["codebook"] = keys.pop("codebook")
         spec = spec_of(run_fields)
     for name in ("n_threads", "deterministic"):  # in a table that depends on the task
-        if name in given:
+        if name in keys:
             where = "embed" if spec.task == "embed" else "context"
-            given[f"{where}.{name}"] = given.pop(name)
-    return changed(spec, {**given, **settings})
+            keys[f"{where}.{name}"] = keys.pop(name)
+    return changed(spec, {**keys, **settings})
 
 
 @contextmanager

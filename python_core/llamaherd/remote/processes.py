@@ -52,8 +52,8 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 def servers_folder() -> Path:
     """Return the folder of all servers: `LLAMAHERD_SERVERS`, or a folder in the home."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return Path(folder) if folder else Path.home() / ".local" / "state" / "llamaherd"
 
 
 def start_server(
@@ -108,24 +108,24 @@ def start_server(
     start = _Start(folder, timeout_s, is_cancelled)
     command = [*models, *loras, "--port", str(port), *options]
     with start.alone():
-        found = _info(folder)
-        if found is not None and found.is_ending:
-            start.wait_for_end(found)
-        if found is None or not found.is_running:
+        running = _info(folder)
+        if running is not None and running.is_ending:
+            start.wait_for_end(running)
+        if running is None or not running.is_running:
             return start.run(command, shown, stay=stay, options=list(options))
-    if found.model != shown:
+    if running.model != shown:
         raise ArgumentError(
-            f"is the name of a running server with {quoted(found.model)}: stop it, or "
+            f"is the name of a running server with {quoted(running.model)}: stop it, or "
             "choose another name",
             argument="name",
         )
-    if options and list(options) != found.options:
+    if options and list(options) != running.options:
         raise ArgumentError(
             "is the name of a running server that was started with other settings: stop "
             "it, choose another name, or leave out the settings to use it",
             argument="name",
         )
-    return found
+    return running
 
 
 class _Start:
@@ -291,8 +291,8 @@ def server_named(name: str) -> RemoteServer:
     Raises:
         ArgumentError: There is no server of this name.
     """
-    found = _info(_folder(name))
-    if found is None:
+    server = _info(_folder(name))
+    if server is None:
         known = ", ".join(server.name for server in list_servers())
         there = f"there are {known}" if known else "no server was started yet"
         raise ArgumentError(
@@ -301,15 +301,15 @@ def server_named(name: str) -> RemoteServer:
             argument="name",
             form="{problem}",
         )
-    return found
+    return server
 
 
 def list_servers() -> list[RemoteServer]:
     """Return all servers that were ever started, sorted by name."""
     folder = servers_folder()
     names = sorted(path.parent.name for path in folder.glob(f"*/{_INFO}"))
-    found = [_info(folder / name) for name in names if _NAME.fullmatch(name)]
-    return [each for each in found if each is not None]
+    servers = [_info(folder / name) for name in names if _NAME.fullmatch(name)]
+    return [server for server in servers if server is not None]
 
 
 def _folder(name: str) -> Path:
@@ -346,13 +346,14 @@ def _environment() -> dict[str, str]:
     R adds its own folders to the search path of libraries. They are removed, because
     Python would load R's libraries from them.
     """
-    found = {**os.environ, LANGUAGE_VARIABLE: words().language}
-    home = found.get("R_HOME")
+    variables = {**os.environ, LANGUAGE_VARIABLE: words().language}
+    home = variables.get("R_HOME")
     if home:
-        folders = found.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        own = [folder for folder in folders if not folder.startswith((home, "/usr/lib"))]
-        found["LD_LIBRARY_PATH"] = os.pathsep.join(own)
-    return found
+        folders = variables.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        of_r = (home, "/usr/lib")
+        others = [folder for folder in folders if not folder.startswith(of_r)]
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(others)
+    return variables
 
 
 def _tail(log: Path) -> str:

@@ -333,8 +333,8 @@ def _remove_drafts(path: Path) -> None:
     """Remove temporary files of processes that ended before they finished writing."""
     pattern = re.compile(re.escape(path.name) + r"\.([0-9]+)\.part")
     with suppress(PermissionError):
-        for each in path.parent.iterdir():
-            match = pattern.fullmatch(each.name)
+        for file in path.parent.iterdir():
+            match = pattern.fullmatch(file.name)
             if match and not psutil.pid_exists(int(match[1])):
                 with suppress(OSError):
-                    each.unlink()
+                    file.unlink()

@@ -95,10 +95,10 @@ class ParquetWriter:
         metadata: str = "",
     ) -> None:
         if schema is None:
-            schema = pa.schema([(n, arrow_type(each)) for n, each in columns.items()])
+            schema = pa.schema([(n, arrow_type(column)) for n, column in columns.items()])
         self._columns = columns
         self._new = new
-        fields = [pa.field(n, arrow_type(each)) for n, each in new.items()]
+        fields = [pa.field(n, arrow_type(column)) for n, column in new.items()]
         self._schema = pa.schema([*schema, *fields], {METADATA_KEY: metadata.encode()})
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
@@ -160,7 +160,7 @@ def _values(column: pa.Array) -> list[object]:
         column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
         texts = column.cast(pa.string()).to_pylist()  # Python has no nanoseconds
-        return [None if each is None else clock_text(each) for each in texts]
+        return [None if text is None else clock_text(text) for text in texts]
     if pa.types.is_duration(column.type):
         return list(column.to_numpy(zero_copy_only=False))
     return list(column.to_pylist())

@@ -28,9 +28,9 @@ def _names(function: object, without: str = "") -> dict[str, object]:
     """Return the defaults of a function's optional arguments, by name."""
     parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {
-        name: each.default
-        for name, each in parameters.items()
-        if each.default is not inspect.Parameter.empty and name != without
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty and name != without
     }
 
 
@@ -56,8 +56,8 @@ def _options(table: str) -> dict[str, object]:
     """Return the keys of a task's table with their defaults."""
     taken = options_of(TASK_TABLES[table], "rows")
     return {
-        name: None if each.default is REQUIRED else each.default
-        for name, each in taken.items()
+        name: None if option.default is REQUIRED else option.default
+        for name, option in taken.items()
         if name not in AT_TOP
     }
 

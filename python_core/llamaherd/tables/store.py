@@ -64,8 +64,8 @@ class Store:
         with refusals("journal", self.path), closing(self._connect()) as db:
             query = f"{_ROWS} AND place BETWEEN ? AND ?"
             rows = db.execute(query, (self._id, first, last)).fetchall()
-            found = {row[0]: values_of(_checked(row)) for row in rows}
-        return {i: own for i, own in found.items() if own[-1] is None}
+            stored = {row[0]: values_of(_checked(row)) for row in rows}
+        return {i: values for i, values in stored.items() if values[-1] is None}
 
     @property
     def n_rows(self) -> int:
@@ -94,14 +94,14 @@ def read_run(
     def read(db: sqlite3.Connection) -> None:
         tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
         latest = "SELECT id, record FROM run ORDER BY started DESC LIMIT 1"
-        found = db.execute(latest).fetchone() if "run_row" in tables else None
-        if found is None:
+        run = db.execute(latest).fetchone() if "run_row" in tables else None
+        if run is None:
             raise JournalError(
                 f"{name}: {quoted(file)} has no rows to merge: it is not the journal of "
                 "a run with --shard i/n"
             )
-        rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
-        use(Record.of_json(found[1]), map(_checked, rows))
+        rows = db.execute(f"{_ROWS} ORDER BY place", (run[0],))
+        use(Record.of_json(run[1]), map(_checked, rows))
 
     with refusals(name, file):
         if not file.is_file():

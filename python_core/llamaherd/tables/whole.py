@@ -51,7 +51,7 @@ def _columns(table: Table, numbers: Sequence[str] | None) -> dict[str, list[Any]
         for name, values in columns.items():
             is_number = any(_matches(name, number) for number in numbers)
             columns[name] = [
-                _cell(name, i, each, is_number) for i, each in enumerate(values)
+                _cell(name, i, value, is_number) for i, value in enumerate(values)
             ]
     return columns
 
@@ -68,8 +68,8 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
             import pyarrow as pa  # noqa: PLC0415 - optional dependency
             import pyarrow.parquet as pq  # noqa: PLC0415
 
-            made = frame if isinstance(frame, pa.Table) else pa.table(frame)
-            pq.write_table(made, draft, compression="zstd")
+            table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+            pq.write_table(table, draft, compression="zstd")
             return
         delimiter = "" if kind == "jsonl" else delimiter_of(path, None)
         with draft.open("wb") as out, compressed_to(path, out) as stream:

@@ -132,8 +132,8 @@ def free_name(name: str, taken: object) -> str:
 
 def numbers(values: ArrayLike) -> list[float | None]:
     """Return a list of numbers, with None for NaN."""
-    found = np.asarray(values, dtype=np.float64)
-    listed: list[float | None] = found.tolist()
-    for i in np.flatnonzero(np.isnan(found)):
-        listed[i] = None
-    return listed
+    array = np.asarray(values, dtype=np.float64)
+    cells: list[float | None] = array.tolist()
+    for i in np.flatnonzero(np.isnan(array)):
+        cells[i] = None
+    return cells
