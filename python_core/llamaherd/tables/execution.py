@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 # Rows per block. At this size, idle slots at the end of a block and the preparation of
 # the block take less than one percent of the block's time.
 BLOCK = 8192
-_STORED = 1024  # rows after which results are stored that calls do not journal
+_STORED = 256  # rows after which results are stored that calls do not journal
 _FINISH = "finish_reason"  # column of a task that generates
 
 
