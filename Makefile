@@ -109,7 +109,8 @@ docs: system-docs setup $(DOCS) $(SMOLLM2) ## build the sites of the R and the P
 test: system-dev setup $(DEV) models ## run the tests that a change must pass: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme // python
 
-quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/engine/core/sampling.py" [ARGS="-k name"]
+# Tools that a new .venv lacks are installed; tools that are there are not looked at.
+quick: $(if $(wildcard $(DEV)),,$(DEV)) ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/engine/core/sampling.py" [ARGS="-k name"]
 	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
 
 BASE ?= HEAD

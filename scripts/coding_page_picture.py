@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import Thread
 
 import llamaherd as lh
-from llamaherd.coding_page.code_texts import make_page, opened
+from llamaherd.coding_page.desk import Desk
+from llamaherd.coding_page.serving import CodingPage
 from llamaherd.coding_page.sheet import make_sheet
 from playwright.sync_api import sync_playwright
 
@@ -37,12 +38,9 @@ def draw() -> None:
     sheet = make_sheet({"text": _TEXTS}, _TOPICS, ["anna"], None)
     with (
         tempfile.TemporaryDirectory() as folder,
-        opened(sheet, Path(folder) / "codes.sqlite") as (desk, store),
         sync_playwright() as playwright,
     ):
-        page = make_page(
-            desk, store, host="127.0.0.1", port=0, allowed_hosts=(), keys=False
-        )
+        page = CodingPage(Desk(sheet, Path(folder) / "codes.sqlite"))
         thread = Thread(target=page.run)
         thread.start()
         try:

@@ -13,6 +13,11 @@ LLAMA_PIN=llama-cpp-python==$LLAMA_VERSION
 
 install_llama() {
   local python
+  # A newer script alone is no reason to remove .venv with all tools.
+  if .venv/bin/pip show llama-cpp-python 2>/dev/null | grep -qx "Version: $LLAMA_VERSION"; then
+    say "keeping .venv, which has $LLAMA_PIN"
+    return
+  fi
   python=$(scripts/setup_system.sh python) || die 'no Python 3.11 or later that R can load'
   say "making .venv with $("$python" --version) ($python)"
   logged venv "$python" -m venv --clear .venv

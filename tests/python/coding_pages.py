@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from threading import Event, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd.coding_page.code_texts import make_page, opened
+from llamaherd.coding_page.desk import Desk
+from llamaherd.coding_page.serving import CodingPage
 from llamaherd.coding_page.sheet import make_sheet
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from llamaherd.coding_page.desk import Desk
-    from llamaherd.coding_page.serving import CodingPage
 
 TOPICS = lh.Codebook(
     "What is the topic?", {"Sports": "Matches.", "Money": "Prices.", "War": ""}
@@ -75,15 +74,13 @@ def coding_page(
 ) -> Iterator[Served]:
     data = {"text": TEXTS} if data is None else data
     sheet = make_sheet(data, codebook, coders, tie_coder)
-    with opened(sheet, path) as (desk, store):
-        given = {"host": "127.0.0.1", "port": 0, "allowed_hosts": (), "keys": False}
-        page = make_page(desk, store, **{**given, **where})
-        ready = Event()
-        thread = Thread(target=page.run, args=(ready.set,))
-        thread.start()
-        try:
-            assert ready.wait(_LIMIT_S)
-            yield Served(page, desk)
-        finally:
-            page.cancel()
-            thread.join()
+    desk = Desk(sheet, path)
+    page = CodingPage(desk, data, **where)
+    thread = Thread(target=page.run)
+    thread.start()
+    try:
+        wait_until(lambda: page.is_ready)
+        yield Served(page, desk)
+    finally:
+        page.cancel()
+        thread.join()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import Part, parts, table, vector
-from llamaherd.coding_page.code_texts import CodingResult, start_coding
+from llamaherd.coding_page.code_texts import start_coding
+from llamaherd.coding_page.results import CodingResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ def code_start(data: Any, codebook: Any, options: Mapping[str, Any]) -> dict[str
     return start_coding(data, codebook, **options)._asdict()
 
 
-@form_of.register
+@form_of.register(CodingResult)
 def _(found: CodingResult) -> Part:
     """Return `codes`: a sample, passages, or samples by field; or `columns` by name."""
     codes, notes = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-import webbrowser
+from contextlib import closing
 from typing import Any
 
 import click
@@ -12,8 +12,7 @@ import click
 from llamaherd.cli.page import command
 from llamaherd.cli.tables import shown_warnings
 
-_OF_SHEET = ("coders", "text", "id", "seed")
-_OF_PAGE = ("host", "port", "allowed_hosts", "keys")
+_OF_SHEET = ("text", "id", "seed")
 
 
 @command(
@@ -64,38 +63,35 @@ Ctrl-C ends the page. Exit status: 0 success; 1 failed while running; 2 invalid
 arguments; 130 Ctrl-C; 143 SIGTERM.
 """,
 )
-def code(sample: str, codebook: str | None, ties: str | None, **options: Any) -> int:  # noqa: ANN401 - of click
-    """Serve the page, or write the codes; return the exit status."""
+def code(sample: str, codebook: str | None, ties: str | None, **options: Any) -> None:  # noqa: ANN401 - of click
+    """Serve the page, or write the codes."""
     from llamaherd.coding.annotation.codebook_file import read_codebook  # noqa: PLC0415
     from llamaherd.coding_page.code_texts import (  # noqa: PLC0415 - keeps the help fast
-        first_link,
-        make_page,
-        opened,
         path_for,
+        start_coding,
     )
+    from llamaherd.coding_page.desk import Desk  # noqa: PLC0415
     from llamaherd.coding_page.results import write_codes  # noqa: PLC0415
     from llamaherd.coding_page.sheet import make_sheet  # noqa: PLC0415
 
     book = None if codebook is None else read_codebook(codebook)
-    of_sheet = {name: options[name] for name in _OF_SHEET}
-    sheet = make_sheet(sample, book, of_sheet.pop("coders"), ties, **of_sheet)
-    path = path_for(sample, sheet, options["store"])
-    with opened(sheet, path) as (desk, file), shown_warnings():
-        if options["export"] is not None:
-            overwrite = options["overwrite"]
-            for written in write_codes(desk, options["export"], overwrite=overwrite):
-                click.echo(written)
-            return 0
-        page = make_page(desk, file, **{name: options[name] for name in _OF_PAGE})
+    store, file, overwrite = map(options.pop, ("store", "export", "overwrite"))
+    no_browser, coders = options.pop("no_browser"), options.pop("coders")
+    with shown_warnings():
+        if file is not None:
+            of_sheet = {name: options[name] for name in _OF_SHEET}
+            sheet = make_sheet(sample, book, coders, ties, **of_sheet)
+            with closing(Desk(sheet, path_for(sample, sheet, store))) as desk:
+                for written in write_codes(desk, file, overwrite=overwrite):
+                    click.echo(written)
+            return
         logging.basicConfig(
             level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr
         )
+        started = start_coding(sample, book, coders, ties, path=store, **options)
+        started.codes(_tell, browser=not no_browser)
 
-        def ready() -> None:
-            click.echo("\n".join(page.lines()))
-            click.echo("The same command with --export FILE writes the codes.")
-            sys.stdout.flush()
-            if not options["no_browser"]:
-                webbrowser.open(first_link(page))
 
-        return page.run(ready)
+def _tell(links: str) -> None:
+    click.echo(f"{links}\nThe same command with --export FILE writes the codes.")
+    sys.stdout.flush()

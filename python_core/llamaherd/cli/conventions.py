@@ -6,10 +6,14 @@ and errors always go to stderr.
 
 from __future__ import annotations
 
+import io
+import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core.errors import BadArgumentError, JournalError, LlamaHerdError
@@ -64,15 +68,42 @@ def warn(message: str) -> None:
 
 def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
-    if isinstance(message, OSError) and message.filename is not None and message.strerror:
-        advice = "; free space and run the command again" if is_full(message) else ""
-        message = f"{message.filename!r} cannot be used: {message.strerror}{advice}"
-    elif isinstance(message, FileNotFoundError) and not has_working_folder():
+    if isinstance(message, FileNotFoundError) and not has_working_folder():
         message = "the working directory was deleted: change to another folder"
+    elif isinstance(message, OSError) and message.strerror:
+        name = (
+            "" if message.filename is None else f"{message.filename!r} cannot be used: "
+        )
+        advice = "; free space and run the command again" if is_full(message) else ""
+        message = f"{name}{message.strerror}{advice}"
     elif isinstance(message, RuntimeError):
         message = f"{message}: end other programs, or raise the limit (ulimit -u)"
     say(f"llamaherd: {message}")
     return status
+
+
+def prepare_streams() -> None:
+    r"""Open closed streams, and print characters that stdout cannot encode as `\u2603`.
+
+    Windows encodes the output for a file or another program in a code page such as
+    cp1252, in which most characters do not exist.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the new file has the stream's number
+            null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - stays open
+            setattr(sys, name, null)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def drop_unwritable_output() -> None:
+    """Drop output that cannot be written: Python would end with status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):  # the stream may be closed
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 _entered: list[Termination] = []  # handlers of the running commands

@@ -13,17 +13,12 @@ from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
     Termination,
+    drop_unwritable_output,
     failed,
+    prepare_streams,
     status_of,
 )
 from llamaherd.cli.page import Commands
-from llamaherd.cli.streams import (
-    closed_streams,
-    drop_unwritable_output,
-    escape_unknown_characters,
-    fill_streams,
-    name_stdout,
-)
 from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.engine.core.process import end_by_interrupt, has_started
 from llamaherd.engine.core.words import spoken_in
@@ -155,16 +150,14 @@ click.version_option(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
-    missing = fill_streams()
-    name_stdout()
-    escape_unknown_characters()
+    prepare_streams()
     if "_LLAMAHERD_COMPLETE" in os.environ:  # a shell completes a command
         _complete_files()
     has_started()
     with Termination() as termination:
         try:
             with spoken_in(COMMAND_LINE):
-                return _run(arguments, missing)
+                return _run(arguments)
         except (KeyboardInterrupt, click.Abort):
             if arguments is None and termination.status == ExitStatus.INTERRUPTED:
                 end_by_interrupt()
@@ -173,17 +166,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             drop_unwritable_output()
 
 
-def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         status = _group.main(arguments, "llamaherd", standalone_mode=False)
-        sys.stdout.flush()
+        if not status:  # otherwise the reason is told already
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except BrokenPipeError:  # such as `llamaherd ... | head`
         return ExitStatus.FAILED
     except EXPECTED as error:
-        return failed(closed_streams(error, missing) or error, status_of(error))
+        return failed(error, status_of(error))
     except RuntimeError as error:  # Python has no class for a lack of threads
         if "can't start new thread" not in str(error):
             raise

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +17,6 @@ from llamaherd.cli.conventions import (
     warn,
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
-from llamaherd.cli.streams import is_of_stdout
 from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.phrases import count_of
@@ -28,6 +25,7 @@ from llamaherd.engine.core.progress import say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.model.model import Model
@@ -48,16 +46,16 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     )
     from llamaherd.tables.spec_file import changed, write_spec  # noqa: PLC0415
 
-    given = {
+    keys = {
         key.replace("__", "."): value
         for key, value in options.items()
         if value is not None
     }
-    shard, save = given.pop("shard", None), given.pop("save", None)
-    overwrite = given.pop("overwrite", False)
-    is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
-    is_shown = given.pop("show_prompt", False)
-    spec = _spec(task, given.pop("input"), given)
+    shard, save = keys.pop("shard", None), keys.pop("save", None)
+    overwrite = keys.pop("overwrite", False)
+    is_quiet, cluster = keys.pop("quiet", False), keys.pop("cluster", None)
+    is_shown = keys.pop("show_prompt", False)
+    spec = _spec(task, keys.pop("input"), keys)
     if is_shown and ("path" in spec.model or not spec.made.chat):
         return _show_prompt(spec)
     if "path" not in spec.model:
@@ -86,12 +84,9 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
         except EXPECTED as error:
-            # `main` reports errors of stdout, which may have been closed from the start.
-            if has_begun and not (
-                isinstance(error, BadArgumentError) or is_of_stdout(error)
-            ):
-                return failed(error)
-            raise
+            if isinstance(error, (BadArgumentError, BrokenPipeError)) or not has_begun:
+                raise  # `main` knows the status
+            return failed(error)
     return ended(outcome)
 
 
@@ -144,7 +139,7 @@ def _cluster(address: str, spec: RunSpec) -> Cluster:
         return Cluster(config, address=None if address == "local" else address)
 
 
-def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
+def _spec(task: Kind | None, table: str, keys: dict[str, Any]) -> RunSpec:
     """Return the run that a TOML file or the options describe."""
     from llamaherd.tables.spec_file import (  # noqa: PLC0415
         changed,
@@ -153,7 +148,7 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
         spec_of,
     )
 
-    settings = dict(map(parsed_setting, given.pop("settings", ())))
+    settings = dict(map(parsed_setting, keys.pop("settings", ())))
     is_file = table.lower().endswith(".toml")
     if is_file:
         spec = read_spec(table)
@@ -162,37 +157,19 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
                 f"{table} describes a run of task {spec.task!r}: `llamaherd run {table}` "
                 "executes it."
             )
-        given = {key: _absolute(key, value) for key, value in given.items()}
     else:
         run_fields: dict[str, Any] = {"task": task or "generate", "input": table}
         # Fields that every run needs.
-        if "classify.labels" in given:
-            run_fields["classify"] = {"labels": given.pop("classify.labels")}
-        if "codebook" in given:
-            run_fields["codebook"] = given.pop("codebook")
-        spec = spec_of(run_fields, Path.cwd())
+        if "classify.labels" in keys:
+            run_fields["classify"] = {"labels": keys.pop("classify.labels")}
+        if "codebook" in keys:
+            run_fields["codebook"] = keys.pop("codebook")
+        spec = spec_of(run_fields)
     for name in ("n_threads", "deterministic"):  # in a table that depends on the task
-        if name in given:
+        if name in keys:
             where = "embed" if spec.task == "embed" else "context"
-            given[f"{where}.{name}"] = given.pop(name)
-    return changed(spec, {**given, **settings})
-
-
-def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
-    """Return an option's value; if it is a path, make the path absolute."""
-    is_path = key in (
-        "output",
-        "journal",
-        "sampling.schema",
-        "codebook",
-        "chat_template",
-    ) and value not in ("", "-")
-    if key == "codebook" and str(value).startswith("ready:"):
-        return value
-    is_model = key in ("model.path", "annotate.embeddings", "annotate.larger")
-    if is_path or (is_model and os.path.isfile(value)):  # noqa: PTH113
-        return os.path.abspath(value)  # noqa: PTH100
-    return value
+            keys[f"{where}.{name}"] = keys.pop(name)
+    return changed(spec, {**keys, **settings})
 
 
 @contextmanager

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.calls.run.job import Job
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.results import coded_notes, results_of
 from llamaherd.coding_page.sheet import make_sheet
-from llamaherd.coding_page.store import CodeStore
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import install_command
@@ -21,10 +18,10 @@ from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding_page.serving import CodingPage, CodingProgress
+    from llamaherd.coding_page.results import CodingResult
     from llamaherd.coding_page.sheet import Sheet
 
 DEFAULT_PORT = 8090
@@ -88,6 +85,7 @@ def code_texts(
             has codes of other texts.
         ImportError: The extra "server" is not installed.
     """
+    checks.flag("browser", browser)
     started = start_coding(
         data,
         codebook,
@@ -102,63 +100,7 @@ def code_texts(
         allowed_hosts=allowed_hosts,
         keys=keys,
     )
-    say("\n".join(started.lines), sys.stdout)
-    if checks.flag("browser", browser):
-        webbrowser.open(started.link)
-    try:
-        started.job.wait()
-    except KeyboardInterrupt:
-        started.job.cancel()
-    return started.job.results().codes
-
-
-class CodingResult(NamedTuple):
-    """Result of a coding page.
-
-    Attributes:
-        codes: Codes, as returned by `results_of`.
-        notes: Notes of the coders: columns `coder`, `id`, `note`.
-    """
-
-    codes: Any
-    notes: dict[str, list[str]]
-
-
-class CodingRun:
-    """Work of a `Job`: serves a coding page and returns its codes at the end.
-
-    Args:
-        data: See `code_texts`.
-        desk: Codes of all coders.
-        store: Store of the codes, closed at the end.
-        page: Page to serve.
-    """
-
-    problem = ""
-
-    def __init__(self, data: Any, desk: Desk, store: CodeStore, page: CodingPage) -> None:  # noqa: ANN401 - see code_texts
-        self._data = data
-        self._desk = desk
-        self._store = store
-        self._page = page
-
-    @property
-    def progress(self) -> CodingProgress:
-        """Number of codes so far."""
-        return self._page.progress
-
-    def cancel(self) -> None:
-        """Stop serving soon."""
-        self._page.cancel()
-
-    def run(self) -> CodingResult:
-        """Serve the page; return the codes and notes."""
-        try:
-            self._page.run()
-            codes = results_of(self._desk, self._data)
-            return CodingResult(codes, coded_notes(self._desk))
-        finally:
-            self._store.close()
+    return started.codes(lambda text: say(text, sys.stdout), browser=browser)
 
 
 class StartedCoding(NamedTuple):
@@ -174,6 +116,17 @@ class StartedCoding(NamedTuple):
     lines: list[str]
     link: str
 
+    def codes(self, tell: Callable[[str], object], *, browser: bool) -> Any:  # noqa: ANN401 - see code_texts
+        """Tell the links, and return the codes when the page ends, also by Ctrl-C."""
+        try:
+            tell("\n".join(self.lines))
+            if browser:
+                webbrowser.open(self.link)
+            self.job.wait()
+        except KeyboardInterrupt:
+            self.job.cancel()
+        return self.job.results().codes
+
 
 def start_coding(
     data: Any,  # noqa: ANN401 - see code_texts
@@ -185,65 +138,27 @@ def start_coding(
     text: str,
     id: str | None,  # noqa: A002 - name of the column
     seed: int,
-    **of_page: Any,  # noqa: ANN401 - see make_page
+    **of_page: Any,  # noqa: ANN401 - see CodingPage
 ) -> StartedCoding:
     """Serve a coding page; arguments as in `code_texts`."""
-    sheet = make_sheet(data, codebook, coders, tie_coder, text=text, id=id, seed=seed)
-    store = CodeStore(path_for(data, sheet, path), sheet)
-    try:
-        desk = Desk(sheet, store)
-        page = make_page(desk, store, **of_page)
-        job = Job(CodingRun(data, desk, store, page))
-    except BaseException:
-        store.close()
-        raise
-    while not page.is_ready and not job.wait(_LOOK_S):
-        pass
-    return StartedCoding(job, page.lines(), first_link(page))
-
-
-def make_page(
-    desk: Desk,
-    store: CodeStore,
-    *,
-    host: str,
-    port: int,
-    allowed_hosts: Sequence[str],
-    keys: bool,
-) -> CodingPage:
-    """Create the page of a desk, with a socket that already listens."""
     try:
         from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
-        from llamaherd.server.settings import allowed_host  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             f"{call('code_texts')} needs packages that are missing: "
             f"{install_command('server')}"
         ) from error
-    return CodingPage(
-        desk,
-        store.secret,
-        host=checks.text("host", host),
-        port=checks.integer("port", port, 0, 65535),
-        allowed_hosts=[allowed_host(name) for name in allowed_hosts],
-        keys=checks.flag("keys", keys),
-    )
-
-
-def first_link(page: CodingPage) -> str:
-    """Return the link of the only coder or, with several coders, of the owner."""
-    links = list(page.links.values())
-    return links[0] if len(links) == 1 else page.owner_link
-
-
-@contextmanager
-def opened(sheet: Sheet, path: Path) -> Iterator[tuple[Desk, CodeStore]]:
-    """Open the file of codes, and close it after the block."""
-    store = CodeStore(path, sheet)
+    sheet = make_sheet(data, codebook, coders, tie_coder, text=text, id=id, seed=seed)
+    desk = Desk(sheet, path_for(data, sheet, path))
     try:
-        yield Desk(sheet, store), store
-    finally:
-        store.close()
+        page = CodingPage(desk, data, **of_page)
+        job = Job(page)
+    except BaseException:
+        desk.close()
+        raise
+    while not page.is_ready and not job.wait(_LOOK_S):
+        pass
+    return StartedCoding(job, page.lines(), page.link)
 
 
 def path_for(data: object, sheet: Sheet, path: object) -> Path:

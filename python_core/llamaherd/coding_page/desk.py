@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.coding_page.sheet import with_coders_of
-from llamaherd.coding_page.store import NewAct
+from llamaherd.coding_page.store import CodeStore, NewAct
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding_page.form import Code
     from llamaherd.coding_page.sheet import Sheet
-    from llamaherd.coding_page.store import CodeStore, Entry
+    from llamaherd.coding_page.store import Entry
 
 _LONGEST_NOTE = 10_000
 CHANGED = "changed"  # code of the error of a page that shows earlier codes
@@ -57,11 +57,27 @@ def order_of(sheet: Sheet, coder: str) -> list[int]:
 
 
 class Desk:
-    """Codes of all coders for a sheet, stored in a store."""
+    """Codes of all coders for a sheet, stored in a file until `close`.
 
-    def __init__(self, sheet: Sheet, store: CodeStore) -> None:
-        self.sheet = sheet = with_coders_of(sheet, store.coders)
-        self._store = store
+    Attributes:
+        sheet: Texts and coders.
+        store: File of the codes.
+    """
+
+    def __init__(self, sheet: Sheet, path: Path) -> None:
+        self.store = CodeStore(path, sheet)
+        try:
+            self._open(sheet)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self.store.close()
+
+    def _open(self, sheet: Sheet) -> None:
+        self.sheet = sheet = with_coders_of(sheet, self.store.coders)
         self._lock = threading.RLock()
         self._index = {key: i for i, key in enumerate(sheet.ids)}
         self._orders = {coder: order_of(sheet, coder) for coder in sheet.people}
@@ -70,16 +86,6 @@ class Desk:
         self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
         self._ties: set[int] = set()  # texts without a majority of the other coders
         self._read()
-
-    @property
-    def path(self) -> Path:
-        """Path of the file that stores the codes."""
-        return self._store.path
-
-    @property
-    def stored_coders(self) -> tuple[str, ...]:
-        """Names of all coders in the store, also of those who are not in the sheet."""
-        return self._store.coders
 
     @property
     def version(self) -> int:
@@ -177,7 +183,7 @@ class Desk:
             if not self._acts[coder]:
                 return None
             at = self._acts[coder][-1]
-            self._store.add(NewAct(coder, self.sheet.ids[at], "undo"))
+            self.store.add(NewAct(coder, self.sheet.ids[at], "undo"))
             self._read()
             return at
 
@@ -200,7 +206,7 @@ class Desk:
             if not is_again:
                 _check_seen(seen, self.entry_of(new.coder, at))
             if not is_again or self._acts[new.coder][-1] != at:
-                self._store.add(new)
+                self.store.add(new)
                 self._read()
         return at
 
@@ -225,7 +231,7 @@ class Desk:
     def _read(self) -> None:
         """Read new entries from the store."""
         with self._lock:
-            for entry in self._store.entries(self._n_entries):
+            for entry in self.store.entries(self._n_entries):
                 self._apply(entry)
                 self._n_entries = entry.n
 

@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes.span_files import MarkedText
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from llamaherd.coding_page.form import Form, FormField
 
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
+
+
+class CodingResult(NamedTuple):
+    """Result of a coding page.
+
+    Attributes:
+        codes: Codes, as returned by `results_of`.
+        notes: Notes of the coders: columns `coder`, `id`, `note`.
+    """
+
+    codes: Any
+    notes: dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,22 +218,22 @@ def write_codes(
 
 def _check_coders(desk: Desk) -> None:
     """Refuse a misspelt name of a coder; warn of columns without codes, and left out."""
-    sheet, stored = desk.sheet, desk.stored_coders
+    sheet, stored, path = desk.sheet, desk.store.coders, desk.store.path
     known = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
     without = [name for name in sheet.coders if name not in known]
     for name in without if sheet.are_named else ():
         if name.casefold() in map(str.casefold, known):
             raise ArgumentError(
-                f"has the name {checks.quoted(name)}, but the codes in {desk.path} are "
+                f"has the name {checks.quoted(name)}, but the codes in {path} are "
                 f"of {', '.join(known)}{checks.meant(name, known)}",
                 argument="coders",
                 code="unknown_choice",
             )
     if without:
-        warn_caller(f"there is no code of {', '.join(without)} in {desk.path}")
+        warn_caller(f"there is no code of {', '.join(without)} in {path}")
     left_out = [name for name in stored if name not in sheet.people]
     if left_out:
-        warn_caller(f"the codes of {', '.join(left_out)} in {desk.path} are left out")
+        warn_caller(f"the codes of {', '.join(left_out)} in {path} are left out")
 
 
 def _notes(desk: Desk, coder: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Serves a coding page, from opening the socket to the end."""
+"""A coding page as the work of a job: socket, links, codes at the end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.coding_page.app import CoderKeys, create_app
+from llamaherd.coding_page.results import CodingResult, coded_notes, results_of
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.server import serving
-from llamaherd.server.settings import bound_address, hosts_of, is_local
+from llamaherd.server.settings import allowed_host, bound_address, hosts_of, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.coding_page.desk import Desk
 
@@ -37,20 +39,30 @@ class CodingProgress(JobProgress):
 
 
 class CodingPage:
-    """Serves a coding page until it is stopped, as the work of a `Job`."""
+    """Serves a desk until it is stopped, as the work of a `Job`.
+
+    Args:
+        desk: Codes of all coders, closed at the end.
+        data: Data of the texts, whose kind the result has; see `code_texts`.
+    """
+
+    problem = ""  # browsers already show an error if a code is not stored
 
     def __init__(
         self,
         desk: Desk,
-        secret: str,
+        data: object = None,
         *,
-        host: str,
-        port: int,
+        host: str = "127.0.0.1",
+        port: int = 0,
         allowed_hosts: Sequence[str] = (),
         keys: bool = False,
     ) -> None:
-        self._desk = desk
-        self._ready = threading.Event()
+        self._desk, self._data = desk, data
+        checks.text("host", host)
+        checks.integer("port", port, 0, 65535)
+        names = [allowed_host(name) for name in allowed_hosts]
+        are_needed = checks.flag("keys", keys)
         try:
             self._bound = serving.bind(host, port)
         except OSError as error:
@@ -59,14 +71,13 @@ class CodingPage:
                 argument="host",
                 code="unusable",
             ) from error
-        self._is_local = is_local(self._bound)
-        are_needed = keys or not self._is_local
-        self._keys = CoderKeys(secret, desk.sheet.people, are_needed=are_needed)
-        hosts = hosts_of(self._bound, host, allowed_hosts)
-        app = create_app(desk, self._keys, hosts)
-        self._server = serving.Server(app, grace_s=_GRACE_S, when_ready=self._tell_ready)
+        are_needed = are_needed or not is_local(self._bound)
+        people = desk.sheet.people
+        self._keys = CoderKeys(desk.store.secret, people, are_needed=are_needed)
+        app = create_app(desk, self._keys, hosts_of(self._bound, host, names))
         app.state.shared.stop_server = self.cancel
-        self._when_ready: Callable[[], None] = lambda: None
+        self._ready = threading.Event()
+        self._server = serving.Server(app, grace_s=_GRACE_S, when_ready=self._ready.set)
 
     @property
     def url(self) -> str:
@@ -90,6 +101,12 @@ class CodingPage:
         return f"{self.url}/owner#{self._keys.of_owner}"
 
     @property
+    def link(self) -> str:
+        """Link of the only coder or, with several coders, of the owner."""
+        links = list(self.links.values())
+        return links[0] if len(links) == 1 else self.owner_link
+
+    @property
     def is_ready(self) -> bool:
         """Whether browsers can connect."""
         return self._ready.is_set()
@@ -103,23 +120,19 @@ class CodingPage:
             n_total=sum(progress.n_texts for progress in every),
         )
 
-    @property
-    def problem(self) -> str:
-        """Return "", because browsers already show an error if a code is not stored."""
-        return ""
-
     def cancel(self) -> None:
         """Make the page stop soon; return at once."""
         self._server.should_exit = True
 
-    def run(self, when_ready: Callable[[], None] = lambda: None) -> int:
-        """Serve until a signal or `cancel`; return the exit status."""
-        self._when_ready = when_ready
+    def run(self) -> CodingResult:
+        """Serve until a signal or `cancel`; return the codes and notes."""
         try:
             self._server.run([self._bound])
+            codes = results_of(self._desk, self._data)
+            return CodingResult(codes, coded_notes(self._desk))
         finally:
             self._bound.close()
-        return self._server.status
+            self._desk.close()
 
     def lines(self) -> list[str]:
         """Return lines for the person who runs the coding: links, and the file."""
@@ -128,9 +141,6 @@ class CodingPage:
         lines = [f"{name:<{wide}}  {link}" for name, link in links]
         if not self._keys.are_needed:
             lines.append(f"On this machine, {self.url} asks for the coder's name.")
-        lines.append(f"Codes are stored in {self._desk.path}. Ctrl-C ends the page.")
+        path = self._desk.store.path
+        lines.append(f"Codes are stored in {path}. Ctrl-C ends the page.")
         return lines
-
-    def _tell_ready(self) -> None:
-        self._ready.set()
-        self._when_ready()

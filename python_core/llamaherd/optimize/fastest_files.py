@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import QuantizeError
+from llamaherd.engine.core.files import replace, write_whole
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.engine.hub.fetch import download_model
@@ -19,6 +20,7 @@ from llamaherd.optimize.optimize import model_optimize
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from llamaherd.optimize.optimize import ProgressOption
 
@@ -54,61 +56,47 @@ def optimized_model(
         QuantizeError: There is no disk space, or no permission to write.
     """
     path = download_model(source, cache_dir=cache_dir, progress=progress is True)
-    folder = cache_folder(cache_dir)
+    folder = _result_folder(path, cache_folder(cache_dir))
     known = look(path, folder)
     if known is not None:
         return known
-    work = work_folder(folder)
-    try:
+    with _work_folder(folder.parent) as work:
         report = model_optimize(path, work, progress=progress)
-        return keep(path, work, report.path, report.verdict, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        is_original = report.path.resolve() == path.resolve()
+        name = None if is_original else report.path.name
+        folder.mkdir(exist_ok=True)
+        if name is not None:
+            replace(report.path, folder / name)
+    result = {"file": name, "source": str(path.resolve()), "verdict": report.verdict}
+    write_whole(folder / _RESULT, json.dumps(result, indent=1).encode())
+    return path if name is None else folder / name
 
 
-def look(path: Path, cache: Path) -> Path | None:
+def look(path: Path, folder: Path) -> Path | None:
     """Return the file found by an earlier search; None if there is none."""
-    result_folder = _result_folder(path, cache)
     try:
-        result = json.loads((result_folder / _RESULT).read_text(encoding="utf-8"))
-        best = path if result["file"] is None else result_folder / result["file"]
+        name = json.loads((folder / _RESULT).read_text(encoding="utf-8"))["file"]
+        best = path if name is None else folder / name
     except (OSError, *DAMAGED):
         return None
     return best if best.is_file() else None
 
 
-def work_folder(cache: Path) -> Path:
-    """Create a new hidden folder for files under test."""
+@contextmanager
+def _work_folder(parent: Path) -> Iterator[Path]:
+    """Create a hidden folder for files under test, and remove it after the block."""
     try:
-        folder = cache / OPTIMIZED
-        folder.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(
+            prefix=".new-", dir=parent, ignore_cleanup_errors=True
+        )
     except OSError as error:
         raise QuantizeError(
-            f'"{cache}" cannot be written to: {error}; name another folder with '
+            f'"{parent.parent}" cannot be written to: {error}; name another folder with '
             "cache_dir, or the environment variable LLAMAHERD_CACHE_DIR"
         ) from error
-
-
-def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
-    """Move the result of a search to the cache."""
-    is_original = best.resolve() == path.resolve()
-    result = {
-        "file": None if is_original else best.name,
-        "source": str(path.resolve()),
-        "verdict": verdict,
-    }
-    (work / _RESULT).write_text(json.dumps(result, indent=1), encoding="utf-8")
-    result_folder = _result_folder(path, cache)
-    try:
-        work.rename(result_folder)
-    except OSError:  # another process has created this folder
-        known = look(path, cache)
-        if known is not None:
-            return known
-        shutil.rmtree(result_folder, ignore_errors=True)
-        work.rename(result_folder)
-    return path if is_original else result_folder / best.name
+    with folder as work:
+        yield Path(work)
 
 
 def _result_folder(path: Path, cache: Path) -> Path:

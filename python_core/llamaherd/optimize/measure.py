@@ -125,7 +125,6 @@ class Speeds:
     base: Speed
     other: Speed
     same_answers: float  # share of greedy answers that are equal, in [0, 1]
-    n_answers: int  # number of compared answers
 
 
 def sample_of(model: Model, text: str | None) -> Sample:
@@ -180,7 +179,6 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
         base=_median(of_base),
         other=_median(of_other),
         same_answers=sum(same) / len(same),
-        n_answers=len(same),
     )
 
 

@@ -19,7 +19,13 @@ from llamaherd.engine.model.model import Model
 from llamaherd.engine.native.models import Comparison
 from llamaherd.optimize import requantize
 from llamaherd.optimize.measure import Sample, Stop, Stopped, compare, race, sample_of
-from llamaherd.optimize.report import Candidate, OptimizeReport, choose
+from llamaherd.optimize.report import (
+    FileRow,
+    OptimizeReport,
+    choose,
+    row_of_copy,
+    row_of_original,
+)
 from llamaherd.optimize.requantize import Requantized
 
 if TYPE_CHECKING:
@@ -197,6 +203,7 @@ class OptimizeWork:
         self._stop = Stop()
         self._start = monotonic()
         self._step, self._n_done = "", 0
+        self._rows: list[FileRow] = []
 
     @property
     def progress(self) -> OptimizeProgress:
@@ -223,47 +230,45 @@ class OptimizeWork:
     def _search(self, best_file: ExitStack) -> OptimizeReport:
         """Try all types; at any time, keep only the best file so far."""
         source = self._model.path
-        candidates: list[Candidate] = []
         best: Requantized | None = None
+        chosen: FileRow | None = None
         for name in self._types:
             self._stop.check()
             n_params = self._model.info.n_params
             new = Requantized(source, self._folder, name, n_params, self._n_threads)
             with ExitStack() as this_file:
                 file = this_file.enter_context(new)
-                candidates.append(self._try(name, file))
-                if choose(tuple(candidates), self._max_kl) is candidates[-1]:
+                row = self._try(name, file)
+                if choose([*filter(None, [chosen]), row], self._max_kl) is row:
                     best_file.close()
-                    best = file
+                    best, chosen = file, row
                     best_file.enter_context(this_file.pop_all())
-        winner = choose(tuple(candidates), self._max_kl)
         return OptimizeReport(
             path=source if best is None else best.keep(),
             original=source,
-            original_type=requantize.type_of(self._model.metadata),
-            chosen=None if winner is None else winner.type,
+            chosen=None if chosen is None else chosen.type,
             max_kl=self._max_kl,
-            original_size_bytes=source.stat().st_size,
-            candidates=tuple(candidates),
+            rows=tuple(self._rows),
         )
 
-    def _try(self, name: str, file: Requantized) -> Candidate:
+    def _try(self, name: str, file: Requantized) -> FileRow:
+        """Write and measure a file, and return its row."""
         writing, comparing, timing = (f"{step} {name}" for step in _STEPS)
         self._step = writing
         file.quantize()
         measured = self._sample, self._n_threads, self._stop
         with Model(file.path) as other:
             self._next(comparing)
-            closeness = compare(self._model, other, *measured)
+            near = compare(self._model, other, *measured)
             self._next(timing)
             speeds = race(self._model, other, *measured)
         self._n_done += 1
-        return Candidate(
-            type=name,
-            size_bytes=file.path.stat().st_size,
-            closeness=closeness,
-            speeds=speeds,
-        )
+        if not self._rows:
+            kind = requantize.type_of(self._model.metadata) or "original"
+            size = self._model.path.stat().st_size
+            self._rows.append(row_of_original(kind, size, near, speeds))
+        self._rows.append(row_of_copy(name, file.path.stat().st_size, near, speeds))
+        return self._rows[-1]
 
     def _next(self, step: str) -> None:
         self._step = step

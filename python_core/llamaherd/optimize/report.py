@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from llamaherd.engine.native.models import Closeness
@@ -32,61 +32,17 @@ _COLUMNS: dict[str, Callable[[Any], str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A requantized file, compared with the original.
-
-    Attributes:
-        type: Type of the file, such as "Q8_0".
-        size_bytes: Size of the file.
-        closeness: Comparison of its predictions with the predictions of the original.
-        speeds: Speeds of the file and of the original (`speeds.base`), measured at the
-            same time.
-    """
-
-    type: str
-    size_bytes: int
-    closeness: Closeness
-    speeds: Speeds
-
-    @property
-    def prefill_speedup(self) -> float:
-        """Prefill speed, as a multiple of the original's."""
-        return self.speeds.other.prefill / self.speeds.base.prefill
-
-    @property
-    def decode_speedup(self) -> float:
-        """Decode speed, as a multiple of the original's."""
-        return self.speeds.other.decode / self.speeds.base.decode
-
-    @property
-    def speedup(self) -> float:
-        """Geometric mean of both speedups, by which candidates are ranked."""
-        return sqrt(self.prefill_speedup * self.decode_speedup)
-
-    @property
-    def row(self) -> FileRow:
-        """Row of the report's table."""
-        return FileRow(
-            type=self.type,
-            size_bytes=float(self.size_bytes),
-            prefill_tokens_per_s=self.speeds.other.prefill,
-            decode_tokens_per_s=self.speeds.other.decode,
-            speedup=self.speedup,
-            perplexity=self.closeness.other_perplexity,
-            mean_kl=self.closeness.mean_kl,
-            p99_kl=self.closeness.p99_kl,
-            same_top=self.closeness.same_top,
-            same_answers=self.speeds.same_answers,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
-    """A row of the report's table.
+    """A measured file: a row of the report's table.
 
     Attributes:
+        type: Type of the file, such as "Q8_0"; "original" for one without a known type.
         size_bytes: Size of the file.
-        speedup: See `Candidate.speedup`.
+        prefill_tokens_per_s: Tokens per second of a long prompt.
+        decode_tokens_per_s: Tokens per second of 8 answers generated together.
+        speedup: Geometric mean of the prefill and the decode speed as multiples of the
+            original's, measured at the same time; files are ranked by it.
+        perplexity: Perplexity of the sample text.
         mean_kl: Mean KL divergence (original || this file) of the predictions, in nats.
         p99_kl: 99th percentile of the KL divergence.
         same_top: Share of predictions with the same most likely token, in [0, 1].
@@ -105,6 +61,34 @@ class FileRow:
     same_answers: float = 1.0
 
 
+def row_of_original(kind: str, size: int, near: Closeness, speeds: Speeds) -> FileRow:
+    """Return the row of the original, as measured together with another file."""
+    return FileRow(
+        type=kind,
+        size_bytes=float(size),
+        prefill_tokens_per_s=speeds.base.prefill,
+        decode_tokens_per_s=speeds.base.decode,
+        perplexity=near.base_perplexity,
+    )
+
+
+def row_of_copy(kind: str, size: int, near: Closeness, speeds: Speeds) -> FileRow:
+    """Return the row of a requantized file."""
+    base, other = speeds.base, speeds.other
+    return FileRow(
+        type=kind,
+        size_bytes=float(size),
+        prefill_tokens_per_s=other.prefill,
+        decode_tokens_per_s=other.decode,
+        speedup=sqrt(other.prefill / base.prefill * other.decode / base.decode),
+        perplexity=near.other_perplexity,
+        mean_kl=near.mean_kl,
+        p99_kl=near.p99_kl,
+        same_top=near.same_top,
+        same_answers=speeds.same_answers,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeReport:
     """Result of `model_optimize`. `str(report)` is a readable table.
@@ -112,35 +96,17 @@ class OptimizeReport:
     Attributes:
         path: File to use: the new file, or the original if no file was better.
         original: Original file, unchanged.
-        original_type: Type of the original; None if its metadata names no known type.
         chosen: Type of the kept file; None if no file was kept.
         max_kl: Maximum KL divergence, as requested.
-        original_size_bytes: Size of the original.
-        candidates: All measured files, in the order of `types`.
+        rows: All measured files: the original, with its speed beside the first copy, and
+            the copies in the order of `types`.
     """
 
     path: Path
     original: Path
-    original_type: str | None
     chosen: str | None
     max_kl: float
-    original_size_bytes: int
-    candidates: tuple[Candidate, ...]
-
-    @property
-    def rows(self) -> list[FileRow]:
-        """Rows of the table: one per file, the original first."""
-        # The original was measured again with each candidate, to compute the speedups.
-        # The row shows its speed in the measurement with the first candidate.
-        first = self.candidates[0]
-        original = FileRow(
-            type=self.original_type or "original",
-            size_bytes=float(self.original_size_bytes),
-            prefill_tokens_per_s=first.speeds.base.prefill,
-            decode_tokens_per_s=first.speeds.base.decode,
-            perplexity=first.closeness.base_perplexity,
-        )
-        return [original, *(candidate.row for candidate in self.candidates)]
+    rows: tuple[FileRow, ...]
 
     def __str__(self) -> str:
         table = [list(_COLUMNS)]
@@ -166,11 +132,7 @@ class OptimizeReport:
         return f"Kept {self.chosen}, the fastest with {close}: {self.path}"
 
 
-def choose(candidates: tuple[Candidate, ...], max_kl: float) -> Candidate | None:
-    """Return the fastest candidate that is close and fast enough, or None."""
-    good = [
-        candidate
-        for candidate in candidates
-        if candidate.closeness.mean_kl <= max_kl and candidate.speedup >= LEAST_SPEEDUP
-    ]
-    return max(good, key=lambda candidate: candidate.speedup, default=None)
+def choose(rows: Sequence[FileRow], max_kl: float) -> FileRow | None:
+    """Return the fastest requantized file that is close and fast enough, or None."""
+    good = [row for row in rows if row.mean_kl <= max_kl and row.speedup >= LEAST_SPEEDUP]
+    return max(good, key=lambda row: row.speedup, default=None)

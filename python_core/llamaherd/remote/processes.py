@@ -40,7 +40,8 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _LOG, _LOCK, _DATA = "server.json", "server.log", "start.lock", "data"
-_READY = re.compile(r"ready-[0-9a-f]{8}\.json(\.new)?")
+# Files that a start leaves behind if it is killed.
+_LEFT = re.compile(r"ready-[0-9a-f]{8}\.json|\.llamaherd-[0-9a-f-]+")
 _LOOK_S = 0.05
 _LOG_LINES = 5
 _IS_WINDOWS = sys.platform == "win32"
@@ -51,8 +52,8 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 def servers_folder() -> Path:
     """Return the folder of all servers: `LLAMAHERD_SERVERS`, or a folder in the home."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return Path(folder) if folder else Path.home() / ".local" / "state" / "llamaherd"
 
 
 def start_server(
@@ -107,24 +108,24 @@ def start_server(
     start = _Start(folder, timeout_s, is_cancelled)
     command = [*models, *loras, "--port", str(port), *options]
     with start.alone():
-        found = _info(folder)
-        if found is not None and found.is_ending:
-            start.wait_for_end(found)
-        if found is None or not found.is_running:
+        running = _info(folder)
+        if running is not None and running.is_ending:
+            start.wait_for_end(running)
+        if running is None or not running.is_running:
             return start.run(command, shown, stay=stay, options=list(options))
-    if found.model != shown:
+    if running.model != shown:
         raise ArgumentError(
-            f"is the name of a running server with {quoted(found.model)}: stop it, or "
+            f"is the name of a running server with {quoted(running.model)}: stop it, or "
             "choose another name",
             argument="name",
         )
-    if options and list(options) != found.options:
+    if options and list(options) != running.options:
         raise ArgumentError(
             "is the name of a running server that was started with other settings: stop "
             "it, choose another name, or leave out the settings to use it",
             argument="name",
         )
-    return found
+    return running
 
 
 class _Start:
@@ -200,7 +201,9 @@ class _Start:
                 options=options,
                 started=start_of_process(process.pid) or "",
             )
-            _write(self._folder / _INFO, json.dumps(asdict(server)))
+            description = self._folder / _INFO
+            description.touch(0o600)  # has the key; a replaced file keeps its permissions
+            files.write_whole(description, json.dumps(asdict(server)).encode())
         except BaseException:  # without its description no program could stop the server
             process.kill()
             _forget(process)
@@ -288,8 +291,8 @@ def server_named(name: str) -> RemoteServer:
     Raises:
         ArgumentError: There is no server of this name.
     """
-    found = _info(_folder(name))
-    if found is None:
+    server = _info(_folder(name))
+    if server is None:
         known = ", ".join(server.name for server in list_servers())
         there = f"there are {known}" if known else "no server was started yet"
         raise ArgumentError(
@@ -298,15 +301,15 @@ def server_named(name: str) -> RemoteServer:
             argument="name",
             form="{problem}",
         )
-    return found
+    return server
 
 
 def list_servers() -> list[RemoteServer]:
     """Return all servers that were ever started, sorted by name."""
     folder = servers_folder()
     names = sorted(path.parent.name for path in folder.glob(f"*/{_INFO}"))
-    found = [_info(folder / name) for name in names if _NAME.fullmatch(name)]
-    return [each for each in found if each is not None]
+    servers = [_info(folder / name) for name in names if _NAME.fullmatch(name)]
+    return [server for server in servers if server is not None]
 
 
 def _folder(name: str) -> Path:
@@ -320,9 +323,8 @@ def _check_own(folder: Path) -> None:
     """Check that a folder contains nothing but the files of a server."""
     if not folder.exists():
         return
-    names = {path.name for path in folder.iterdir()}
-    other = sorted(names - {_INFO, _LOG, _LOCK, _DATA, Path(_INFO).stem + ".new"})
-    other = [each for each in other if not _READY.fullmatch(each)]
+    names = {path.name for path in folder.iterdir()} - {_INFO, _LOG, _LOCK, _DATA}
+    other = sorted(name for name in names if not _LEFT.fullmatch(name))
     if other and _info(folder) is None:
         raise ArgumentError(
             f"names the folder {str(folder)!r}, which has other files, such as "
@@ -338,29 +340,20 @@ def _info(folder: Path) -> RemoteServer | None:
     return None
 
 
-def _write(path: Path, text: str) -> None:
-    """Write or replace a file that only its owner may read."""
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "w", encoding="utf-8") as file:
-        file.write(text)
-    files.replace(draft, path)
-
-
 def _environment() -> dict[str, str]:
     """Return the environment variables for a server.
 
     R adds its own folders to the search path of libraries. They are removed, because
     Python would load R's libraries from them.
     """
-    found = {**os.environ, LANGUAGE_VARIABLE: words().language}
-    home = found.get("R_HOME")
+    variables = {**os.environ, LANGUAGE_VARIABLE: words().language}
+    home = variables.get("R_HOME")
     if home:
-        folders = found.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        own = [folder for folder in folders if not folder.startswith((home, "/usr/lib"))]
-        found["LD_LIBRARY_PATH"] = os.pathsep.join(own)
-    return found
+        folders = variables.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        of_r = (home, "/usr/lib")
+        others = [folder for folder in folders if not folder.startswith(of_r)]
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(others)
+    return variables
 
 
 def _tail(log: Path) -> str:

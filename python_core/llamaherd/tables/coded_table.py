@@ -33,8 +33,8 @@ PROMPT = "text of the prompt"  # column of prompts that are made from several co
 
 def read_coded(path: str) -> Coded:
     """Read an output of `llamaherd annotate`, with the record of the run."""
-    found = record_in(Path(path))
-    if found is None or not found.get("coding"):
+    record = record_in(Path(path))
+    if record is None or not record.get("coding"):
         raise ArgumentError(
             f"{checks.shown(path)} has no record of a coding, or was edited since: give "
             "an output of `llamaherd annotate` with its file .meta.json beside it",
@@ -42,7 +42,7 @@ def read_coded(path: str) -> Coded:
             code="missing",
             form="{problem}",
         )
-    run: dict[str, Any] = json.loads(found["coding"])
+    run: dict[str, Any] = json.loads(record["coding"])
     book = Codebook.from_dict(run["codebook"]["content"])
     if book.kind.is_generated:
         raise ArgumentError(
@@ -51,10 +51,10 @@ def read_coded(path: str) -> Coded:
             argument="table",
             code="conflict",
         )
-    prefix = str(found["run"].get("prefix", ""))
+    prefix = str(record["run"].get("prefix", ""))
     numbers = [f"{prefix}{role}" for role in (*_NUMBERS, "p_*")]
     data = read_whole(path, numbers)
-    text, data, texts = _with_texts(data, found["run"]["prompt"])
+    text, data, texts = _with_texts(data, record["run"]["prompt"])
     there = frames.names(data)
     roles = {
         name.removeprefix(prefix): name
@@ -68,17 +68,17 @@ def read_coded(path: str) -> Coded:
             "" if label is None and error is None and words else label
             for label, error, words in zip(labels, errors, texts, strict=True)
         ]
-    each = [roles.get(f"p_{name}") for name in book.names]
+    probabilities = [roles.get(f"p_{name}") for name in book.names]
     probs = None
-    if all(each):
-        columns = [_floats(data, str(name)) for name in each]
+    if all(probabilities):
+        columns = [_floats(data, str(name)) for name in probabilities]
         probs = np.column_stack(columns) if columns else None
     coverage = _floats(data, roles["coverage"]) if "coverage" in roles else None
     modified = datetime.fromtimestamp(Path(path).stat().st_mtime, UTC)
     run |= {
         "started": modified.isoformat(timespec="seconds"),
         "n_rows": len(texts),
-        "n_texts": len({each for each in texts if each}),
+        "n_texts": len({text for text in texts if text}),
         "texts_sha256": hash_of_texts(texts),
         "notes": notes_of(labels, coverage, book, run["settings"], "", probs),
     }
@@ -181,7 +181,7 @@ def write_spans(
             spans = spans_of_cell(cell)
         except ArgumentError as error:
             raise error.moved(argument=f"row {i}, column {column}") from None
-        rows += [(name, *(span[each] for each in COLUMNS)) for span in spans]
+        rows += [(name, *(span[column] for column in COLUMNS)) for span in spans]
     columns = {
         name: [row[j] for row in rows] for j, name in enumerate((id or ROW, *COLUMNS))
     }

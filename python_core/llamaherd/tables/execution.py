@@ -32,7 +32,7 @@ from llamaherd.tables.outputs import (
 from llamaherd.tables.progress import Meter
 from llamaherd.tables.record import record_of
 from llamaherd.tables.spec_keys import KEYS
-from llamaherd.tables.store import RowKeeper, Store
+from llamaherd.tables.store import Store
 from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 # Rows per block. At this size, idle slots at the end of a block and the preparation of
 # the block take less than one percent of the block's time.
 BLOCK = 8192
+_STORED = 256  # rows after which results are stored that calls do not journal
 _FINISH = "finish_reason"  # column of a task that generates
 
 
@@ -162,6 +163,7 @@ def do_run(
         if output is not None:
             warn_of_other_run(output, old_record, record, path)
         run = _Run(spec, task, source, record, host, journal)
+        block = block if task.is_journalled else min(block, _STORED)
         is_stream = shard is None and spec.output == STREAM
         meter = Meter(progress, check_reader) if is_stream else Meter(progress)
         stack.enter_context(meter)
@@ -189,10 +191,9 @@ def first_prompt(spec: RunSpec) -> str:
         source = stack.enter_context(opened(spec))
         spec.template.check(list(source.table.columns))
         block = next(source.table.blocks(1), None)
-        problem = "has no row" if block is None else block.rows[0].problem
-        text = ""
-        if block is not None and not problem:
-            text, problem = spec.template.filled(block.rows[0].values)
+        text, problem = "", "has no row"
+        if block is not None:
+            text, problem = spec.template.filled(block.rows[0])
         if problem:
             raise ArgumentError(problem, argument="input")
         model = None
@@ -224,7 +225,7 @@ def check_shardable(spec: RunSpec) -> None:
 def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     """Return the path of the journal of a run; None without a journal."""
     if spec.journal:
-        return str(spec.folder / spec.journal)
+        return spec.journal
     if shard is not None and (spec.journal == "" or spec.output == STREAM):
         raise ArgumentError(
             "a shard stores its answers in a journal: set one (--journal)",
@@ -235,7 +236,7 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     if spec.journal == "" or spec.output == STREAM:
         return None
     which = "" if shard is None else f".{shard[0]}-of-{shard[1]}"
-    return f"{spec.at('output')}{which}.journal"
+    return f"{spec.output}{which}.journal"
 
 
 @dataclass
@@ -307,8 +308,7 @@ class _Run:
     ) -> list[Values]:
         """Return the new values of rows after the store has saved them."""
         known: dict[int, Values] = {}
-        keeps_rows = store is not None and not self.task.is_journalled
-        if keeps_rows and store is not None and rows:
+        if store is not None and not self.task.is_journalled and rows:
             known = store.find(positions[0], positions[-1])
         stored, template = set(known), self.spec.template
         asked: list[int] = []
@@ -316,9 +316,7 @@ class _Run:
         for i, row in zip(positions, rows, strict=True):
             if i in known:
                 continue
-            prompt, problem = "", row.problem
-            if not problem:
-                prompt, problem = template.filled(row.values)
+            prompt, problem = template.filled(row)
             if problem:
                 known[i] = list(self.task.failed(problem).values())
             else:
@@ -326,12 +324,10 @@ class _Run:
                 prompts.append(prompt)
         n_bad = sum(own[-1] is not None for own in known.values())
         report = meter.block(len(known), n_bad)
-        keeper = RowKeeper(store, asked) if keeps_rows and store else None
         if prompts:
-            known |= self._asked(prompts, asked, report, store, keeper)
+            known |= self._asked(prompts, asked, report, store)
         values = [known[i] for i in positions]
         if store is not None:
-            stored |= set() if keeper is None else keeper.stored
             new = [i for i in positions if i not in stored]
             store.add(new, [known[i] for i in new])
         n_failed = sum(own[-1] is not None for own in values)
@@ -347,18 +343,12 @@ class _Run:
         positions: Sequence[int],
         report: Callable[[object], object],
         store: Store | None,
-        keeper: RowKeeper | None,
     ) -> dict[int, Values]:
         """Return the new cells of rows; if the call ends early, store finished rows."""
         task = self.task
         try:
             cells = task.answer(
-                self.host,
-                prompts,
-                positions,
-                journal=self.journal,
-                report=report,
-                keep=keeper,
+                self.host, prompts, positions, journal=self.journal, report=report
             )
         except (Interrupted, Exception) as error:
             results = error.results if isinstance(error, Interrupted) else kept(error)

@@ -63,7 +63,7 @@ def opened(spec: RunSpec) -> Iterator[Input]:
 
     A stream or a compressed file is copied, because the input is read twice.
     """
-    path = spec.input if spec.input == STREAM else str(spec.at("input"))
+    path = spec.input
     with ExitStack() as stack:
         try:
             source = stack.enter_context(readable(path))
@@ -77,42 +77,56 @@ def opened(spec: RunSpec) -> Iterator[Input]:
 
 
 def _looked_through(spec: RunSpec, source: Readable) -> Input:
-    file, kind, name = source
-    if kind != "csv" and not spec.header:
+    if source.format != "csv" and not spec.header:
         raise ArgumentError(
             "= false (--no-header) is for CSV: other files name their columns",
             argument="header",
             code="not_together",
         )
     try:
-        state = _state_of(file)
-        sha256 = sha256_of(file)
-        table: Table
-        if kind == "parquet":
-            from llamaherd.tables.parquet import ParquetTable  # noqa: PLC0415 - optional dependency
-
-            table = ParquetTable(file)
-        elif kind == "jsonl":
-            table = JsonlTable(file, spec.encoding)
-        else:
-            delimiter = delimiter_of(spec.input, spec.delimiter)
-            table = CsvTable(file, spec.encoding, delimiter, has_header=spec.header)
+        state = _state_of(source.file)
+        sha256 = sha256_of(source.file)
+        table = table_in(
+            source,
+            encoding=spec.encoding,
+            delimiter=delimiter_of(spec.input, spec.delimiter),
+            has_header=spec.header,
+        )
     except OSError as error:
-        shown = checks.shown(spec.input)
+        name = checks.shown(spec.input)
         raise ArgumentError(
-            f"{shown} cannot be read: {error.strerror}", argument="input"
-        ) from None
-    except ArgumentError as error:
-        raise error.moved(file=name) from None
-    except ValueError as error:
-        raise ArgumentError(
-            str(error), argument="input", form="{problem}", file=name
+            f"{name} cannot be read: {error.strerror}", argument="input"
         ) from None
     if spec.limit is not None:
         table = FirstRows(table, spec.limit)
     return Input(
-        table=table, format=kind, sha256=sha256, name=name, _file=file, _state=state
+        table=table,
+        format=source.format,
+        sha256=sha256,
+        name=source.name,
+        _file=source.file,
+        _state=state,
     )
+
+
+def table_in(
+    source: Readable, *, encoding: str, delimiter: str, has_header: bool = True
+) -> Table:
+    """Return the table in a file, after it was read to its end."""
+    try:
+        if source.format == "parquet":
+            from llamaherd.tables.parquet import ParquetTable  # noqa: PLC0415 - optional dependency
+
+            return ParquetTable(source.file)
+        if source.format == "jsonl":
+            return JsonlTable(source.file, encoding)
+        return CsvTable(source.file, encoding, delimiter, has_header=has_header)
+    except ArgumentError as error:
+        raise error.moved(file=source.name) from None
+    except ValueError as error:
+        raise ArgumentError(
+            str(error), argument="input", form="{problem}", file=source.name
+        ) from None
 
 
 def _state_of(file: Path) -> tuple[int, ...]:
@@ -155,12 +169,10 @@ def shard_of(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
 
 def _prompts(spec: RunSpec, table: Table, size: int) -> Iterator[list[str]]:
-    """Yield the prompts of all rows; an invalid row has an empty prompt."""
+    """Yield the prompts of all rows; a row without a text has an empty prompt."""
     template = spec.template
     for block in table.blocks(size):
-        yield [
-            "" if row.problem else template.filled(row.values)[0] for row in block.rows
-        ]
+        yield [template.filled(row)[0] for row in block.rows]
 
 
 def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[array[int]]:

@@ -86,7 +86,7 @@ def _read(
     db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
 ) -> _Shard:
     """Check that a journal belongs to the same run as the others, and copy its rows."""
-    found: list[tuple[Record, int]] = []
+    runs: list[tuple[Record, int]] = []
 
     def use(record: Record, rows: Iterator[Stored]) -> None:
         if before:
@@ -98,11 +98,11 @@ def _read(
         for row in rows:
             n_rows += 1
             _add(db, row, before, path)
-        found[:] = [(record, n_rows)]
+        runs[:] = [(record, n_rows)]
 
     read_run(path, "journals", use)
     db.execute("COMMIT")
-    return _Shard(os.fspath(path), *found[0])
+    return _Shard(os.fspath(path), *runs[0])
 
 
 def _add(
@@ -139,7 +139,7 @@ def _brief(value: object) -> str:
 
 def _difference(one: Record, other: Record) -> str:
     """Describe the differing keys of two run descriptions."""
-    flat = [_flat(each.run) for each in (one, other)]
+    flat = [_flat(record.run) for record in (one, other)]
     names = [
         name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)
     ]
@@ -150,17 +150,17 @@ def _difference(one: Record, other: Record) -> str:
     return f": {differences}"
 
 
-def _value(found: dict[str, object], name: str) -> str:
-    return checks.shown(found[name]) if name in found else "not set"
+def _value(settings: dict[str, object], name: str) -> str:
+    return checks.shown(settings[name]) if name in settings else "not set"
 
 
 def _flat(run: object, prefix: str = "") -> dict[str, object]:
     if not hasattr(run, "items"):
         return {prefix: run}
-    found: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for name, value in run.items():
-        found |= _flat(value, f"{prefix}.{name}" if prefix else name)
-    return found
+        settings |= _flat(value, f"{prefix}.{name}" if prefix else name)
+    return settings
 
 
 def _check_complete(shards: Sequence[_Shard]) -> None:
@@ -218,11 +218,11 @@ def _write(
     db: sqlite3.Connection, record: Record, output: str, source: str | None, block: int
 ) -> Outcome:
     spec = _spec(record, output, source)
-    with opened(spec) as found:
-        if found.sha256 != record.input_sha256:
+    with opened(spec) as table_input:
+        if table_input.sha256 != record.input_sha256:
             raise ArgumentError(
                 f"{spec.input} differs from the input of the shards: its SHA-256 is "
-                f"{found.sha256}, not {record.input_sha256}; --input FILE names "
+                f"{table_input.sha256}, not {record.input_sha256}; --input FILE names "
                 "another file",
                 argument="input",
                 code="changed",
@@ -231,8 +231,8 @@ def _write(
         n_failed = 0
         rows = db.execute("SELECT place, value, vector FROM row ORDER BY place")
         meta, types = record.meta(), record.types
-        with writing(spec, found, types, meta) as writer:
-            for part in found.table.blocks(block):
+        with writing(spec, table_input, types, meta) as writer:
+            for part in table_input.table.blocks(block):
                 values = [values_of(row) for row in rows.fetchmany(len(part.rows))]
                 n_failed += sum(own[-1] is not None for own in values)
                 writer.write(part, list(zip(*values, strict=True)))

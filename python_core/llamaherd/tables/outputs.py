@@ -176,7 +176,7 @@ class TextWriter:
         """Write rows."""
         lines = []
         for row, *own in zip(block.rows, *new, strict=True):
-            old = [row.values.get(name) for name in self._columns]
+            old = [row.get(name) for name in self._columns]
             lines.append(
                 self._line([*old, *own]) if self._delimiter else self._object(old, own)
             )
@@ -287,7 +287,7 @@ def writing(
 
 def checked_output(spec: RunSpec) -> Path:
     """Return the path of the output."""
-    path = Path(os.path.realpath(spec.at("output")))
+    path = Path(os.path.realpath(spec.output))
     shown = checks.shown(spec.output)
     if not path.parent.is_dir():
         raise ArgumentError(
@@ -297,7 +297,7 @@ def checked_output(spec: RunSpec) -> Path:
         )
     if not os.access(path.parent, os.W_OK) or path.is_dir():
         raise ArgumentError(f"{shown} cannot be written", argument="output")
-    if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
+    if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
         raise ArgumentError(
             f"{shown} is the input: choose another name", argument="output"
         )
@@ -333,8 +333,8 @@ def _remove_drafts(path: Path) -> None:
     """Remove temporary files of processes that ended before they finished writing."""
     pattern = re.compile(re.escape(path.name) + r"\.([0-9]+)\.part")
     with suppress(PermissionError):
-        for each in path.parent.iterdir():
-            match = pattern.fullmatch(each.name)
+        for file in path.parent.iterdir():
+            match = pattern.fullmatch(file.name)
             if match and not psutil.pid_exists(int(match[1])):
                 with suppress(OSError):
-                    each.unlink()
+                    file.unlink()

@@ -9,7 +9,7 @@ from llamaherd.calls.structured.schema_columns import array, arrow_type
 from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import clock_text
-from llamaherd.tables.table import METADATA_KEY, Block, Row
+from llamaherd.tables.table import METADATA_KEY, Block
 
 try:
     import pyarrow as pa
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.calls.structured.columns import Column
+    from llamaherd.tables.table import Row
 
 
 class ParquetTable:
@@ -47,6 +48,7 @@ class ParquetTable:
         self.columns: dict[str, Column] = {
             field.name: _column(field.type) for field in self.schema
         }
+        self._check_texts()
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Yield all rows in order, in blocks of at most `size`."""
@@ -55,23 +57,29 @@ class ParquetTable:
             with pq.ParquetFile(self._file) as parquet:
                 for batch in parquet.iter_batches(batch_size=size):
                     if batch.num_rows:
-                        yield Block(start, self._rows(batch), batch)
+                        yield Block(start, _rows(batch), batch)
                     start += batch.num_rows
         except pa.ArrowException as error:
             problem = f"the input is damaged after row {start}: {_short(error)}"
             raise _unusable(problem, place=(start,), code="damaged") from None
 
-    def _rows(self, batch: pa.RecordBatch) -> list[Row]:
-        problems = [""] * batch.num_rows
-        columns = [
-            _values(name, batch.column(i), problems)
-            for i, name in enumerate(self.schema.names)
-        ]
-        names = self.schema.names
-        return [
-            Row(dict(zip(names, values, strict=True)), problem)
-            for *values, problem in zip(*columns, problems, strict=True)
-        ]
+    def _check_texts(self) -> None:
+        """Check that texts are UTF-8, which files of other programs may break."""
+        names = [name for name, column in self.columns.items() if column == STRING]
+        start = 0
+        with pq.ParquetFile(self._file) as parquet:
+            for batch in parquet.iter_batches(columns=names):
+                for name, column in zip(names, batch.columns, strict=True):
+                    try:
+                        column.validate(full=True)
+                    except pa.ArrowInvalid:
+                        row = start + _first_damaged(column)
+                        raise _unusable(
+                            f"row {row + 1}: column {name!r} is not valid UTF-8",
+                            place=(row,),
+                            code="wrong_encoding",
+                        ) from None
+                start += batch.num_rows
 
 
 class ParquetWriter:
@@ -87,10 +95,10 @@ class ParquetWriter:
         metadata: str = "",
     ) -> None:
         if schema is None:
-            schema = pa.schema([(n, arrow_type(each)) for n, each in columns.items()])
+            schema = pa.schema([(n, arrow_type(column)) for n, column in columns.items()])
         self._columns = columns
         self._new = new
-        fields = [pa.field(n, arrow_type(each)) for n, each in new.items()]
+        fields = [pa.field(n, arrow_type(column)) for n, column in new.items()]
         self._schema = pa.schema([*schema, *fields], {METADATA_KEY: metadata.encode()})
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
@@ -100,7 +108,7 @@ class ParquetWriter:
             arrays = list(block.arrow.columns)
         else:
             arrays = [
-                array([row.values.get(name) for row in block.rows], column)
+                array([row.get(name) for row in block.rows], column)
                 for name, column in self._columns.items()
             ]
         arrays += [
@@ -132,26 +140,30 @@ def _column(kind: pa.DataType) -> Column:
     return NUMBER if pa.types.is_floating(kind) else JSON
 
 
-def _values(name: str, column: pa.Array, problems: list[str]) -> list[object]:
-    """Return a column as Python values; invalid text is recorded as the row's problem."""
+def _first_damaged(texts: pa.Array) -> int:
+    """Return the index of the first text that is not UTF-8."""
+    for i, raw in enumerate(texts.cast(pa.large_binary()).to_pylist()):
+        if raw is not None and raw.decode("utf-8", "replace").encode() != raw:
+            return i
+    return 0
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    names = batch.schema.names
+    columns = [_values(column) for column in batch.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.Array) -> list[object]:
+    """Return a column as Python values."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
         texts = column.cast(pa.string()).to_pylist()  # Python has no nanoseconds
-        return [None if each is None else clock_text(each) for each in texts]
+        return [None if text is None else clock_text(text) for text in texts]
     if pa.types.is_duration(column.type):
         return list(column.to_numpy(zero_copy_only=False))
-    try:
-        values: list[object] = column.to_pylist()
-    except UnicodeDecodeError:
-        raw = column.cast(pa.large_binary()).to_pylist()
-        values = []
-        for i, each in enumerate(raw):
-            text = None if each is None else each.decode("utf-8", "replace")
-            if each is not None and text is not None and text.encode() != each:
-                problems[i] = problems[i] or f"column {name!r} is not valid UTF-8"
-            values.append(text)
-    return values
+    return list(column.to_pylist())
 
 
 def _short(error: Exception) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal.file import DamagedError
@@ -114,11 +115,11 @@ class Record:
     def of_json(cls, text: str) -> Record:
         """Parse the JSON of `to_json`."""
         try:
-            found = cls(**json.loads(text))
-            found._check()
+            record = cls(**json.loads(text))
+            record._check()
         except (TypeError, ValueError, RecursionError) as error:
             raise DamagedError(f"its record of the run cannot be read: {error}") from None
-        return found
+        return record
 
     def _check(self) -> None:
         """Check the types and ranges of all fields, because a journal may be forged."""
@@ -163,13 +164,13 @@ def record_of(
         run_sha256=spec.hash(),
         model=model.file.name,
         model_sha256=sha256,
-        lora=[list(each) for each in lora],
+        lora=[list(adapter) for adapter in lora],
         input=source.name,
         input_sha256=source.sha256,
         n_rows=source.table.n_rows,
-        columns=[[name, _written_type(each)] for name, each in columns.items()],
+        columns=[[name, _written_type(column)] for name, column in columns.items()],
         n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
-        path="" if is_stream(spec.input) else str(spec.at("input")),
+        path="" if is_stream(spec.input) else str(Path(spec.input).absolute()),
         n_own=source.table.n_rows,
         coding=json.dumps(coding, ensure_ascii=False) if coding else "",
     )
@@ -180,7 +181,7 @@ def _written_type(column: Column) -> object:
     if column.items is not None:
         return {"list": _written_type(column.items)}
     if column.fields:
-        return {"struct": [[name, _written_type(each)] for name, each in column.fields]}
+        return {"struct": [[name, _written_type(field)] for name, field in column.fields]}
     return _NAMES[column.kind]
 
 
@@ -191,6 +192,6 @@ def _read_type(kind: object) -> Column:
     if isinstance(kind, dict) and list(kind) == ["list"]:
         return Column("array", items=_read_type(kind["list"]), is_closed=True)
     if isinstance(kind, dict) and list(kind) == ["struct"]:
-        fields = tuple((str(name), _read_type(each)) for name, each in kind["struct"])
+        fields = tuple((str(name), _read_type(field)) for name, field in kind["struct"])
         return Column("object", fields=fields, is_closed=True)
     raise ValueError(f"it has a column of type {kind!r:.60}")

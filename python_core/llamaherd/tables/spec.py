@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.constraints import Constraints
@@ -17,7 +16,7 @@ from llamaherd.calls.asks.options import PromptOptions
 from llamaherd.calls.asks.scores import NORMALIZE
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.coding.annotation.codebook import Codebook
-from llamaherd.coding.annotation.codebook_file import codebook_from, is_ready
+from llamaherd.coding.annotation.codebook_file import codebook_from
 from llamaherd.coding.annotation.settings import idle_settings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
@@ -26,6 +25,7 @@ from llamaherd.tables.spec_keys import (
     CHAT_KEYS,
     KEYS,
     checked_keys,
+    is_schema_file,
     is_template_file,
     read_template,
 )
@@ -43,7 +43,7 @@ _OF_MACHINE = {
     "path", "lora", "n_threads", "n_threads_batch",
     "use_mmap", "use_mlock", "check_tensors", "check_memory",
 }  # fmt: skip
-_SAID_OTHERWISE = ("folder", "prompt", "column", "codebook")
+_SAID_OTHERWISE = ("prompt", "column", "codebook")
 _OF_PLACE = ("input", "output", "journal")
 
 
@@ -87,7 +87,6 @@ class RunSpec:
             "ready:name" for a ready codebook, or its content.
         annotate: Further arguments of `annotate`.
         embed: Arguments of `embed_parallel`.
-        folder: Folder to which relative paths refer.
     """
 
     task: Kind = "generate"
@@ -116,7 +115,6 @@ class RunSpec:
     codebook: str | Mapping[str, Any] | None = None
     annotate: Mapping[str, Any] = field(default_factory=dict)
     embed: Mapping[str, Any] = field(default_factory=dict)
-    folder: Path = field(default_factory=Path.cwd, compare=False)
 
     @property
     def error_column(self) -> str:
@@ -146,9 +144,9 @@ class RunSpec:
 
     def _problems(self) -> Iterator[tuple[str, str, str]]:
         """Yield argument, problem and code of keys that cannot be used together."""
-        given = self.delimiter
-        if given is not None and (len(given) != 1 or given in '"\r\n\0'):
-            problem = f"must be one character, such as ';', not {checks.shown(given)}"
+        mark = self.delimiter
+        if mark is not None and (len(mark) != 1 or mark in '"\r\n\0'):
+            problem = f"must be one character, such as ';', not {checks.shown(mark)}"
             yield "delimiter", problem, "invalid_value"
         if not _is_encoding(self.encoding):
             problem = (
@@ -237,12 +235,13 @@ class RunSpec:
 
     def _check_schema(self, params: SamplingParams) -> None:
         """Check the schema before a model is loaded."""
-        given = self.sampling.get("schema")
+        schema: Any = self.sampling.get("schema")
         strict = checks.flag("[sampling] strict", self.sampling.get("strict", False))
         try:
             Constraints({}, strict=strict).shape(params)
         except ValueError as error:
-            where = f"the schema {given}" if self._is_schema_file else "[sampling] schema"
+            is_file = self._is_schema_file
+            where = f"the schema {Path(schema).name}" if is_file else "[sampling] schema"
             raise ArgumentError(
                 f"{where} cannot be used: {error}",
                 argument="[sampling] schema",
@@ -260,7 +259,7 @@ class RunSpec:
         settings: dict[str, Any] = {
             "generate": {**self.sampling, **self.settings, **words},
             "classify": {**self.classify, **words},
-            "annotate": {**self.annotate, **self._models_near(), **rendering},
+            "annotate": {**self.annotate, **rendering},
             "embed": {**self.embed},
         }[self.task]
         if book is not None:
@@ -270,16 +269,16 @@ class RunSpec:
     @property
     def book(self) -> Codebook:
         """Codebook of the task "annotate"."""
-        given = self.codebook
-        if isinstance(given, Mapping):
+        book = self.codebook
+        if isinstance(book, Mapping):
             try:
-                return Codebook.from_dict(given)
+                return Codebook.from_dict(book)
             except BadArgumentError as error:
                 where = f"codebook.{error.argument}" if error.argument else "codebook"
                 raise error.moved(argument=where) from None
-        path = checks.text("codebook", given)
+        path = checks.text("codebook", book)
         try:
-            return codebook_from(path if is_ready(path) else self.folder / path)
+            return codebook_from(path)
         except OSError as error:
             raise ArgumentError(
                 f"codebook {checks.shown(path)} cannot be read: {error.strerror}",
@@ -311,37 +310,36 @@ class RunSpec:
         """Chat template of the run; None for the model's template."""
         if self.chat_template is None or not is_template_file(self.chat_template):
             return self.chat_template
-        return read_template(self.folder / self.chat_template, "chat_template")
+        return read_template(Path(self.chat_template), "chat_template")
 
     @property
     def settings(self) -> dict[str, Any]:
         """Return the fields of `SamplingParams`, with the content of a schema file."""
         declared = SamplingParams.declared
-        own = {k: v for k, v in self.sampling.items() if k in declared}
-        if own.get("schema") is not None:
-            own["schema"] = self.schema
-        if isinstance(own.get("logit_bias"), Mapping):  # TOML keys are strings
-            own["logit_bias"] = {
-                _token(token): value for token, value in own["logit_bias"].items()
-            }
-        return own
+        settings = {k: v for k, v in self.sampling.items() if k in declared}
+        if settings.get("schema") is not None:
+            settings["schema"] = self.schema
+        if isinstance(settings.get("logit_bias"), Mapping):  # TOML keys are strings
+            biases = settings["logit_bias"].items()
+            settings["logit_bias"] = {_token(token): bias for token, bias in biases}
+        return settings
 
     @property
     def schema(self) -> str | None:
         """Schema as JSON; None without a schema."""
-        given = self.sampling.get("schema")
-        if given is None:
+        schema = self.sampling.get("schema")
+        if schema is None:
             return None
-        return schema_text(self.folder / given if self._is_schema_file else given)[0]
+        return schema_text(Path(schema) if self._is_schema_file else schema)[0]
 
     @property
     def _is_schema_file(self) -> bool:
-        given = self.sampling.get("schema")
-        return isinstance(given, str) and given.lstrip()[:1] != "{"
+        schema = self.sampling.get("schema")
+        return isinstance(schema, str) and is_schema_file(schema)
 
     @property
     def path(self) -> str:
-        """Source of the model; a file in the run file's folder has precedence."""
+        """Source of the model."""
         path = self.model.get("path")
         if path is None:
             raise ArgumentError(
@@ -349,37 +347,15 @@ class RunSpec:
                 argument="[model] path",
                 code="missing",
             )
-        return str(self._near(path))
+        return str(path)
 
     @property
     def loading(self) -> dict[str, Any]:
         """Arguments of `Model` except the path."""
-        own = {key: value for key, value in self.model.items() if key != "path"}
-        return {**own, "lora": self._near(own["lora"])} if "lora" in own else own
-
-    def _models_near(self) -> dict[str, Any]:
-        """Return the models of later steps of `annotate`, by key."""
-        names = ("embeddings", "larger")
-        return {
-            name: self._near(self.annotate[name])
-            for name in names
-            if name in self.annotate
-        }
-
-    def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
-        """Resolve paths, first in the folder of the run file."""
-        if isinstance(path, list):
-            found = [self._near(each) for each in path]
-            is_pair = len(found) == 2 and isinstance(found[1], (int, float))
-            return tuple(found) if is_pair else found  # TOML has no tuples
-        if not isinstance(path, (str, os.PathLike)):
-            return path
-        near = self.folder / path
-        return str(near) if near.is_file() else os.fspath(path)
-
-    def at(self, name: Literal["input", "output"]) -> Path:
-        """Return the absolute path of a file."""
-        return self.folder / Path(getattr(self, name)).expanduser()
+        options = {key: value for key, value in self.model.items() if key != "path"}
+        if "lora" in options:
+            options["lora"] = _with_pairs(options["lora"])
+        return options
 
     def canonical(self) -> dict[str, Any]:
         """Settings that, with model file and input, determine the answers.
@@ -387,39 +363,52 @@ class RunSpec:
         Keys with default values are omitted. A key that a later version adds therefore
         does not change the hash of existing runs.
         """
-        found: dict[str, Any] = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in (*_OF_PLACE, *KEYS, *_SAID_OTHERWISE)
-            and getattr(self, each.name) != each.default
+        description: dict[str, Any] = {
+            key.name: getattr(self, key.name)
+            for key in fields(self)
+            if key.name not in (*_OF_PLACE, *KEYS, *_SAID_OTHERWISE)
+            and getattr(self, key.name) != key.default
         }
-        found["task"] = self.task
-        found["prompt"] = self.template.canonical()
+        description["task"] = self.task
+        description["prompt"] = self.template.canonical()
         if self.chat_template is not None:
-            found["chat_template"] = self.template_text
+            description["chat_template"] = self.template_text
         used = "sampling" if self.task == "generate" else self.task
         if self.task == "annotate":
             book = self.book
-            found["codebook"] = {**book.to_dict(), "hash": book.hash}
+            description["codebook"] = {**book.to_dict(), "hash": book.hash}
         contexts = () if self.task == "embed" else ("context",)
         for name in ("model", *contexts, used):
-            own = {**getattr(self, name)}
-            if name == "sampling" and own.get("schema") is not None:
-                own["schema"] = self.schema
-            if isinstance(own.get("labels"), Mapping):
-                own["labels"] = list(own["labels"].items())  # the order of labels matters
+            settings = {**getattr(self, name)}
+            if name == "sampling" and settings.get("schema") is not None:
+                settings["schema"] = self.schema
+            for step in ("embeddings", "larger"):  # a run file makes paths absolute
+                model = settings.get(step)
+                if isinstance(model, str) and Path(model).is_absolute():
+                    settings[step] = Path(model).name
+            labels = settings.get("labels")
+            if isinstance(labels, Mapping):  # their order matters
+                settings["labels"] = list(labels.items())
             changed = {
                 key: value
-                for key, value in own.items()
+                for key, value in settings.items()
                 if key not in _OF_MACHINE and value != KEYS[name][key]
             }
             if changed:
-                found[name] = changed
-        return found
+                description[name] = changed
+        return description
 
     def hash(self) -> str:
         """SHA-256 of `canonical`, in hexadecimal."""
         return hashlib.sha256(canonical_json(self.canonical()).encode()).hexdigest()
+
+
+def _with_pairs(lora: object) -> object:
+    """Return adapters with their scales as pairs: TOML has no tuples."""
+    if not isinstance(lora, list):
+        return lora
+    is_pair = len(lora) == 2 and isinstance(lora[1], (int, float))
+    return tuple(lora) if is_pair else [_with_pairs(adapter) for adapter in lora]
 
 
 def _is_encoding(name: str) -> bool:
@@ -439,9 +428,9 @@ def canonical_json(value: object) -> str:
 def _check_several(name: str, labels: Collection[object]) -> None:
     """Check that there are at least two labels; with one, all answers would be equal."""
     if len(labels) < 2:
-        found = checks.shown(next(iter(labels)))
+        label = checks.shown(next(iter(labels)))
         raise ArgumentError(
-            f"must be at least two different labels, not only {found}",
+            f"must be at least two different labels, not only {label}",
             argument=name,
             code="out_of_range",
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tomli_w
 
@@ -15,19 +16,29 @@ from llamaherd.coding.annotation.codebook_file import is_ready
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.spec_keys import KEYS, checked_keys, is_template_file
+from llamaherd.tables.spec_keys import (
+    KEYS,
+    checked_keys,
+    is_schema_file,
+    is_template_file,
+)
 from llamaherd.tables.stored import STREAM
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MAX_BYTES = 16 << 20
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*([\w-]+|"[^"]*"|'[^']*')\s*[=.]""")
 _TABLES = (*KEYS, "thinking", "variables")
-_KNOWN: dict[str, object] = {
-    field.name: None for field in fields(RunSpec) if field.name != "folder"
+_KNOWN: dict[str, object] = {field.name: None for field in fields(RunSpec)}
+# Keys whose texts are paths of files under a condition; keys whose texts may be files.
+_FILES: dict[str, Callable[[str], bool]] = {
+    **dict.fromkeys(
+        ("input", "output", "journal"), lambda path: path not in {"", STREAM}
+    ),
+    "codebook": lambda codebook: not is_ready(codebook),
+    "chat_template": is_template_file,
+    "sampling.schema": is_schema_file,
 }
+_MODELS = ("model.path", "model.lora", "annotate.embeddings", "annotate.larger")
 
 
 def read_spec(path: str | os.PathLike[str]) -> RunSpec:
@@ -38,7 +49,7 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
             content = stream.read(_MAX_BYTES + 1)
         _check_size(content)
         # A tool of Windows may write a byte order mark.
-        found = tomllib.loads(content.decode("utf-8-sig"))
+        keys = tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise ArgumentError(
             error.strerror or str(error), code="unreadable", file=str(path)
@@ -48,7 +59,7 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
             f"not TOML: {error}", code="no_toml", file=str(path)
         ) from None
     try:
-        return spec_of(found, file.parent)
+        return spec_of(keys, file.parent)
     except BadArgumentError as error:
         line = line_of(content.decode("utf-8-sig"), error.argument)
         raise error.moved(file=str(path), line=line) from None
@@ -59,16 +70,16 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
 def line_of(text: str, argument: str) -> int | None:
     """Return the number of the line that sets a key; None if no line is found."""
     wanted, _, key = argument.rpartition(" ")
-    own = key.split(".", maxsplit=1)[0]
+    name = key.split(".", maxsplit=1)[0]
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         header = _HEADER.match(line)
         if header:
             table = header[1].strip()
-            if f"[{table.partition('.')[0]}]" == key or (not wanted and table == own):
+            if f"[{table.partition('.')[0]}]" == key or (not wanted and table == name):
                 return number
-        found = _KEY.match(line)
-        is_named = found is not None and found[1].strip("\"'") == own
+        match = _KEY.match(line)
+        is_named = match is not None and match[1].strip("\"'") == name
         if is_named and (not wanted or wanted == f"[{table}]"):
             return number
     return None
@@ -79,19 +90,25 @@ def _check_size(content: bytes) -> None:
         raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
 
 
-def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
-    """Create the run that the keys of a file describe."""
-    checked_keys("a run", found, _KNOWN)
-    return RunSpec(**found, folder=folder)
+def spec_of(keys: Mapping[str, Any], folder: Path | None = None) -> RunSpec:
+    """Create the run that keys describe; relative paths refer to a folder, if given."""
+    checked_keys("a run", keys, _KNOWN)
+    if folder is not None:
+        keys = _with_paths(
+            keys,
+            lambda file: str(folder / Path(file).expanduser()),
+            lambda model: str(folder / model) if (folder / model).is_file() else model,
+        )
+    return RunSpec(**keys)
 
 
 def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
     """Return a copy of a run with some keys changed, such as "sampling.seed"."""
-    found = _plain(spec)
+    keys = _plain(spec)
     for key, value in changes.items():
         table, dot, name = key.partition(".")
         if not dot:
-            found[key] = value
+            keys[key] = value
             continue
         if table not in _TABLES:
             raise ArgumentError(
@@ -100,9 +117,9 @@ def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
                 code="unknown_argument",
                 form="{problem}",
             )
-        own = found.get(table)
-        found[table] = {**(own if isinstance(own, dict) else {}), name: value}
-    return spec_of(found, spec.folder)
+        settings = keys.get(table)
+        keys[table] = {**(settings if isinstance(settings, dict) else {}), name: value}
+    return spec_of(keys)
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
@@ -123,9 +140,13 @@ def parsed_setting(text: str) -> tuple[str, Any]:
 def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
     """Write the TOML file of a run, with paths relative to the file's folder."""
     file = Path(path).absolute()
-    found = _plain(spec)
-    _make_relative(found, spec, file.parent)
-    text = tomli_w.dumps(found, multiline_strings=False)
+    folder = file.parent
+    keys = _with_paths(
+        _plain(spec),
+        lambda path: _relative(Path(path).absolute(), folder),
+        lambda model: _beside(Path(model), folder) if Path(model).is_file() else model,
+    )
+    text = tomli_w.dumps(keys, multiline_strings=False)
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
@@ -147,46 +168,60 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
-    """Make the paths in a run's keys relative to a folder."""
-    for name in ("input", "output"):
-        if found.get(name, STREAM) != STREAM:
-            found[name] = _relative(spec.at(name), folder)
-    if found.get("journal"):
-        found["journal"] = _relative(spec.folder / found["journal"], folder)
-    schema = found.get("sampling", {}).get("schema")
-    if isinstance(schema, str) and schema.lstrip()[:1] != "{":
-        inside = {
-            **found["sampling"],
-            "schema": _relative(spec.folder / schema, folder),
-        }
-        found["sampling"] = inside
-    for name in ("codebook", "chat_template"):
-        own = found.get(name)
-        if isinstance(own, str) and is_ready(own):
-            continue
-        if isinstance(own, str) and (name == "codebook" or is_template_file(own)):
-            found[name] = _relative(spec.folder / own, folder)
-    model = found.get("model", {}).get("path")
-    if model is not None and (spec.folder / model).is_file():
-        absolute = (spec.folder / model).absolute()
-        is_beside = absolute.is_relative_to(folder)
-        near = _relative(absolute, folder) if is_beside else str(absolute)
-        found["model"] = {**found["model"], "path": near}
+def _with_paths(
+    described: Mapping[str, Any],
+    of_file: Callable[[str], str],
+    of_model: Callable[[str], str],
+) -> dict[str, Any]:
+    """Return the keys of a run with changed paths of its files, and of its models."""
+    keys = dict(described)
+    for key, is_path in _FILES.items():
+        _replace(keys, key, of_file, is_path)
+    for key in _MODELS:
+        _replace(keys, key, of_model)
+    return keys
+
+
+def _replace(
+    keys: dict[str, Any],
+    key: str,
+    change: Callable[[str], str],
+    is_path: Callable[[str], bool] = lambda _: True,
+) -> None:
+    """Change the texts of a key, such as "sampling.schema", that are paths."""
+    table, _, name = key.rpartition(".")
+    settings = keys.get(table) if table else keys
+    if isinstance(settings, Mapping) and name in settings:
+        relocated = {**settings, name: _relocatedtexts(settings[name], change, is_path)}
+        keys |= {table: relocated} if table else relocated
+
+
+def _relocatedtexts(
+    value: object, change: Callable[[str], str], is_path: Callable[[str], bool]
+) -> object:
+    if isinstance(value, (list, tuple)):
+        return [_relocatedtexts(inner, change, is_path) for inner in value]
+    return change(value) if isinstance(value, str) and is_path(value) else value
 
 
 def _plain(spec: RunSpec) -> dict[str, Any]:
     """Return the keys that are not None, which TOML cannot represent."""
-    found: dict[str, Any] = {"task": spec.task}
+    keys: dict[str, Any] = {"task": spec.task}
     for field in fields(spec):
         value = getattr(spec, field.name)
         if field.name in KEYS:
             value = {key: inner for key, inner in value.items() if inner is not None}
             if value:
-                found[field.name] = value
-        elif field.name != "folder" and value not in (field.default, None):
-            found[field.name] = value
-    return found
+                keys[field.name] = value
+        elif value not in (field.default, None):
+            keys[field.name] = value
+    return keys
+
+
+def _beside(model: Path, folder: Path) -> str:
+    """Return the path of a model, relative if it is in a folder."""
+    path = model.absolute()
+    return _relative(path, folder) if path.is_relative_to(folder) else str(path)
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -28,9 +28,9 @@ def _names(function: object, without: str = "") -> dict[str, object]:
     """Return the defaults of a function's optional arguments, by name."""
     parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {
-        name: each.default
-        for name, each in parameters.items()
-        if each.default is not inspect.Parameter.empty and name != without
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty and name != without
     }
 
 
@@ -56,8 +56,8 @@ def _options(table: str) -> dict[str, object]:
     """Return the keys of a task's table with their defaults."""
     taken = options_of(TASK_TABLES[table], "rows")
     return {
-        name: None if each.default is REQUIRED else each.default
-        for name, each in taken.items()
+        name: None if option.default is REQUIRED else option.default
+        for name, option in taken.items()
         if name not in AT_TOP
     }
 
@@ -104,6 +104,11 @@ def _list(names: Mapping[str, object]) -> str:
 def is_template_file(template: str) -> bool:
     """Return whether a text is the path of a template file; a template has braces."""
     return "{" not in template
+
+
+def is_schema_file(schema: str) -> bool:
+    """Return whether a text is the path of a schema; a schema begins with a brace."""
+    return schema.lstrip()[:1] != "{"
 
 
 def read_template(path: Path, name: str) -> str:

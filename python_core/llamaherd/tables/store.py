@@ -33,7 +33,6 @@ ON CONFLICT (id) DO UPDATE SET record = excluded.record, started = excluded.star
 """
 _ROWS = "SELECT place, value, vector, digest FROM run_row WHERE run = ?"
 Stored = tuple[int, str, "bytes | None"]
-PERIOD_S = 10.0  # seconds between two transactions of a running call
 
 
 class Store:
@@ -65,8 +64,8 @@ class Store:
         with refusals("journal", self.path), closing(self._connect()) as db:
             query = f"{_ROWS} AND place BETWEEN ? AND ?"
             rows = db.execute(query, (self._id, first, last)).fetchall()
-            found = {row[0]: values_of(_checked(row)) for row in rows}
-        return {i: own for i, own in found.items() if own[-1] is None}
+            stored = {row[0]: values_of(_checked(row)) for row in rows}
+        return {i: values for i, values in stored.items() if values[-1] is None}
 
     @property
     def n_rows(self) -> int:
@@ -84,26 +83,6 @@ class Store:
         return db
 
 
-class RowKeeper:
-    """Stores rows of a running call every few seconds, so that a crash loses few rows."""
-
-    def __init__(self, store: Store, positions: Sequence[int]) -> None:
-        self._store = store
-        self._positions = positions
-        self._next_s = time.monotonic() + PERIOD_S
-        self.stored: set[int] = set()  # positions of rows
-
-    def __call__(self, take: Callable[[], Mapping[int, Values]]) -> None:
-        """Store the rows that `take` returns, unless rows were stored recently."""
-        if time.monotonic() < self._next_s:
-            return
-        rows = {self._positions[i]: own for i, own in take().items()}
-        if rows:
-            self._store.add(list(rows), list(rows.values()))
-            self.stored |= rows.keys()
-        self._next_s = time.monotonic() + PERIOD_S
-
-
 def read_run(
     path: str | os.PathLike[str],
     name: str,
@@ -115,14 +94,14 @@ def read_run(
     def read(db: sqlite3.Connection) -> None:
         tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
         latest = "SELECT id, record FROM run ORDER BY started DESC LIMIT 1"
-        found = db.execute(latest).fetchone() if "run_row" in tables else None
-        if found is None:
+        run = db.execute(latest).fetchone() if "run_row" in tables else None
+        if run is None:
             raise JournalError(
                 f"{name}: {quoted(file)} has no rows to merge: it is not the journal of "
                 "a run with --shard i/n"
             )
-        rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
-        use(Record.of_json(found[1]), map(_checked, rows))
+        rows = db.execute(f"{_ROWS} ORDER BY place", (run[0],))
+        use(Record.of_json(run[1]), map(_checked, rows))
 
     with refusals(name, file):
         if not file.is_file():

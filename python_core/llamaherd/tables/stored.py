@@ -77,11 +77,11 @@ def check_name(argument: str, path: str) -> None:
     )
 
 
-def delimiter_of(path: str, given: str | None) -> str:
-    """Return the delimiter of a CSV file: a tab for .tsv, else the given one or ","."""
+def delimiter_of(path: str, delimiter: str | None) -> str:
+    """Return the delimiter of a CSV file: a tab for .tsv, else as given or ","."""
     if _suffixes(path)[0] == ".tsv":
         return "\t"
-    return "," if given is None else given
+    return "," if delimiter is None else delimiter
 
 
 @contextmanager

@@ -12,20 +12,13 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.structured.columns import Column
 
+    # Values of a row by column. In JSON lines, a row has only the keys of its own object.
+    Row = Mapping[str, object]
     # Cells of a row's new columns; the last cell is the reason for a failure.
     Values = list[object]
 
 _FIRST_ROWS = 32  # rows of the first block of a stream
 METADATA_KEY = b"llamaherd"  # key of llamaherd's record in Parquet metadata
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of a table."""
-
-    # Values by column. In JSON lines, a row has only the keys of its own object.
-    values: Mapping[str, object]
-    problem: str = ""  # reason why the row cannot be used; "" if it is valid
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,14 +46,14 @@ class Template:
                     argument="prompt",
                 )
         parts.append((literal + text[end:], False))
-        found = cls(tuple(part for part in parts if part[0]))
-        if not found.columns:
+        template = cls(tuple(part for part in parts if part[0]))
+        if not template.columns:
             raise ArgumentError(
                 "names no column, so that all rows would have the same prompt: write "
                 f"{{text}} in place of a column's value, not {checks.shown(text)}",
                 argument="prompt",
             )
-        return found
+        return template
 
     @classmethod
     def of_column(cls, name: str) -> Template:

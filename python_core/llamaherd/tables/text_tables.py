@@ -1,12 +1,17 @@
-"""Tables in text files: CSV and JSON lines."""
+"""Tables in text files: CSV and JSON lines.
+
+A file is read to its end before a run begins. A line that cannot be read refuses the
+file, so that no row of a damaged table is answered.
+"""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 import math
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from llamaherd.calls.structured.columns import (
     BOOLEAN,
@@ -18,25 +23,22 @@ from llamaherd.calls.structured.columns import (
 )
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.plain import DuplicateKeyError, unique_keys
-from llamaherd.tables.csv_rows import CsvRow, csv_rows
-from llamaherd.tables.table import Block, Row
+from llamaherd.engine.core.files import separator_in
+from llamaherd.engine.core.plain import unique_keys
+from llamaherd.tables.table import Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from llamaherd.calls.structured.columns import Column
+    from llamaherd.tables.table import Row
 
-_MAX_COLUMNS = 10_000
-_MAX_TOLD = 200  # characters
-
-
-_ENCODING_HINT = "; set the file's encoding (--encoding)"
+_MAX_CELL = 64 << 20  # characters; a longer cell means an unclosed quote
 
 
 class CsvTable:
-    """A CSV file. A decoding error makes only its own row invalid."""
+    """A CSV file."""
 
     def __init__(
         self, file: Path, encoding: str, delimiter: str, *, has_header: bool = True
@@ -45,75 +47,71 @@ class CsvTable:
         self._encoding = encoding
         self._delimiter = delimiter
         self._has_header = has_header
-        self._header = self._read_header()
-        self.columns: dict[str, Column] = dict.fromkeys(self._header, STRING)
-        self.n_rows = sum(1 for _ in self._lines())
+        self._names = self._header()
+        self.columns: dict[str, Column] = dict.fromkeys(self._names, STRING)
+        self.n_rows = sum(1 for _ in self._rows())
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Yield all rows in order, in blocks of at most `size`."""
-        yield from _blocks(map(self._row, self._lines()), size)
+        yield from _blocks(self._rows(), size)
 
-    def _row(self, row: CsvRow) -> Row:
-        cells, line, problem = row
-        n = len(self._header)
-        if len(cells) != n:
-            left = _cut(self._delimiter.join(cells[n:]))
-            over = f"; beyond them: {left}" if len(cells) > n else ""
-            first = "header" if self._has_header else "first row"
-            problem = (
-                problem
-                or f"line {line}: the row has {len(cells)} cells, the {first} {n}{over}"
-            )
-            cells = [*cells[:n], *[""] * (n - len(cells))]
-        for name, cell in zip(self._header, cells, strict=True):
-            found = undecoded(cell)
-            if found:
-                where = f"line {line}: column {name!r} is not valid {self._encoding}"
-                problem = problem or f"{where}: {found}{_ENCODING_HINT}"
-                cells = [_readable(each) for each in cells]
-                break
-        return Row(dict(zip(self._header, cells, strict=True)), problem)
-
-    def _read_header(self) -> list[str]:
-        first = next(self._all(), None)
-        if first is None:
+    def _header(self) -> list[str]:
+        """Return the names of the columns."""
+        line, names = next(self._lines(), (1, []))
+        if not names:
             raise _unusable(
                 "it is empty: a CSV file begins with the names of its columns",
                 code="empty",
-                line=1,
+                line=line,
             )
-        header = first.cells
         if not self._has_header:
-            n = len(header)
-            header = ["text"] if n == 1 else [f"column_{i + 1}" for i in range(n)]
-            first = first._replace(problem="")
-        problem = ""
-        if first.problem:
-            problem = "the names of its columns cannot be read: a quote is not doubled"
-        if len(header) > _MAX_COLUMNS:
-            problem = f"it has {len(header)} columns, more than {_MAX_COLUMNS}"
-        for i, name in enumerate(header):
-            if name in header[:i]:
-                problem = problem or f"it has the column {checks.shown(name)} twice"
-            if undecoded(name):
-                what = f"the names of its columns are not valid {self._encoding}"
-                problem = problem or f"{what}: {undecoded(name)}"
-        if problem:
-            raise _unusable(problem, code="bad_header", line=first.line)
-        return header
+            n = len(names)
+            return ["text"] if n == 1 else [f"column_{i + 1}" for i in range(n)]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                problem = f"it has the column {checks.shown(name)} twice"
+                raise _unusable(problem, code="bad_header", line=line)
+        return names
 
-    def _lines(self) -> Iterator[CsvRow]:
-        return islice(self._all(), int(self._has_header), None)
+    def _rows(self) -> Iterator[Row]:
+        n = len(self._names)
+        first = "header" if self._has_header else "first row"
+        for line, cells in islice(self._lines(), int(self._has_header), None):
+            if len(cells) != n:
+                problem = f"the row has {len(cells)} cells, the {first} {n}"
+                raise _unusable(problem, line=line)
+            yield dict(zip(self._names, cells, strict=True))
 
-    def _all(self) -> Iterator[CsvRow]:
-        with self._file.open(
-            encoding=_tolerant(self._encoding), errors="surrogateescape", newline=""
-        ) as text:
-            yield from csv_rows(text, self._delimiter)
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the cells of each row that is not blank, and its first line's number."""
+        csv.field_size_limit(_MAX_CELL)
+        lines = _decoded(self._file, self._encoding, newline="")
+        first = next(lines, "")
+        separator = separator_in(first)
+        n_before = 0 if separator is None else 1
+        reader = csv.reader(
+            lines if n_before else chain([first], lines),
+            delimiter=separator or self._delimiter,
+            strict=True,
+        )
+        while True:
+            line = reader.line_num + n_before + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error:
+                raise _unusable(
+                    "in the row that begins here, a quote is not closed, or a quote "
+                    "within a text is not doubled",
+                    line=line,
+                ) from None
+            if cells:
+                yield line, cells
 
 
 class JsonlTable:
-    """A file with one JSON object per line. Any other line is an invalid row."""
+    """A file with one JSON object per line."""
 
     def __init__(self, file: Path, encoding: str) -> None:
         self._file = file
@@ -122,13 +120,8 @@ class JsonlTable:
         kinds: dict[str, Column | None] = {}
         for row in self._rows():
             self.n_rows += 1
-            for name, value in row.values.items():
+            for name, value in row.items():
                 kinds[name] = _common(kinds.get(name), value)
-            if len(kinds) > _MAX_COLUMNS:
-                problem = f"its objects have more than {_MAX_COLUMNS} keys"
-                raise _unusable(problem, code="too_many")
-        if self.n_rows and not kinds:
-            raise _unusable("no line of it has a JSON object", code="no_json")
         self.columns: dict[str, Column] = {
             name: kind or STRING for name, kind in kinds.items()
         }
@@ -138,53 +131,52 @@ class JsonlTable:
         yield from _blocks(self._rows(), size)
 
     def _rows(self) -> Iterator[Row]:
-        with self._file.open(
-            encoding=_tolerant(self._encoding), errors="surrogateescape", newline="\n"
-        ) as text:
-            for number, line in enumerate(text, 1):
-                if line.strip():
-                    yield self._row(line, f"line {number}")
-
-    def _row(self, line: str, where: str) -> Row:
-        problem = undecoded(line)
-        if problem:
-            problem = f"{where} is not valid {self._encoding}: {problem}{_ENCODING_HINT}"
-            line = _readable(line)
-        try:
-            found = _decoder.decode(line)
-        except DuplicateKeyError as error:
-            return Row({}, f"{problem or f'{where}: {error}'}: {_cut(line)}")
-        except (ValueError, RecursionError) as error:
-            reason = _reason(error)
-            problem = problem or f"{where} is not valid JSON ({reason})"
-            return Row({}, f"{problem}: {_cut(line)}")
-        if not isinstance(found, dict):
-            return Row({}, f"{where} is not a JSON object: {_cut(line)}")
-        if not _is_unicode(found):
-            problem = problem or f"{where} has escapes that are not valid Unicode"
-            found = _replaced(found)
-        return Row(found, problem)
+        lines = _decoded(self._file, self._encoding, newline="\n")
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield _object(line, number)
 
 
-def _unusable(problem: str, *, code: str, line: int | None = None) -> ArgumentError:
-    """Return the error of a file that is not a usable table."""
-    return ArgumentError(
-        problem, argument="input", code=code, form="{problem}", line=line
-    )
+def _object(text: str, line: int) -> Row:
+    """Return the JSON object in a line."""
+    problem = "it is nested too deep"
+    try:
+        row = _DECODER.decode(text)
+        if "\\u" in text:  # the rest is valid, because the line is
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        problem = "it has escapes that are not valid Unicode"
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at character {error.pos + 1}"
+    except ValueError as error:
+        problem = str(error)[:200]
+    except RecursionError:
+        pass
+    else:
+        if isinstance(row, dict):
+            return row
+        problem = "it is not an object"
+    raise _unusable(f"this is not a JSON object: {problem}", line=line)
 
 
-def _reason(error: Exception) -> str:
-    """Return an error's message without the parser's line number."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos + 1}"
-    is_deep = isinstance(error, RecursionError)
-    return "it is nested too deep" if is_deep else str(error)[:200]
-
-
-def _cut(text: str) -> str:
-    """Shorten the text of a row for a message."""
-    text = _readable(text.strip("\r\n"))
-    return text if len(text) <= _MAX_TOLD else f"{text[:_MAX_TOLD]}..."
+def _decoded(file: Path, encoding: str, newline: str) -> Iterator[str]:
+    """Yield the lines of a file; a byte order mark is optional."""
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    with file.open(
+        encoding="utf-8-sig" if is_utf8 else encoding,
+        errors="surrogateescape",
+        newline=newline,
+    ) as text:
+        for number, line in enumerate(text, 1):
+            problem = undecoded(line)
+            if problem:
+                raise _unusable(
+                    f"not valid {encoding}: {problem}; set the file's encoding "
+                    "(--encoding)",
+                    code="wrong_encoding",
+                    line=number,
+                )
+            yield line
 
 
 def undecoded(text: str) -> str:
@@ -202,9 +194,11 @@ def undecoded(text: str) -> str:
     return ""
 
 
-def _tolerant(encoding: str) -> str:
-    """Return the variant of an encoding that accepts an optional byte order mark."""
-    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+def _unusable(problem: str, *, line: int, code: str = "invalid_value") -> ArgumentError:
+    """Return the error of a file that is not a usable table."""
+    return ArgumentError(
+        problem, argument="input", code=code, form="{problem}", line=line
+    )
 
 
 def _blocks(rows: Iterator[Row], size: int) -> Iterator[Block]:
@@ -214,27 +208,23 @@ def _blocks(rows: Iterator[Row], size: int) -> Iterator[Block]:
         start += len(part)
 
 
-def _readable(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 def _common(kind: Column | None, value: object) -> Column | None:
     """Return the common type of a column and a value; None if unknown."""
     if value is None:
         return kind
     if isinstance(value, str):
-        own = STRING
+        column = STRING
     elif isinstance(value, bool):
-        own = BOOLEAN
+        column = BOOLEAN
     elif isinstance(value, float):
-        own = NUMBER
+        column = NUMBER
     elif isinstance(value, int) and value in INT64:
-        own = INTEGER
+        column = INTEGER
     else:
-        own = JSON
-    if kind is None or kind == own:
-        return own
-    return NUMBER if {kind, own} == {INTEGER, NUMBER} else JSON
+        column = JSON
+    if kind is None or kind == column:
+        return column
+    return NUMBER if {kind, column} == {INTEGER, NUMBER} else JSON
 
 
 def _no_constant(name: str) -> object:
@@ -248,21 +238,6 @@ def _finite_float(text: str) -> float:
     return number
 
 
-_decoder = json.JSONDecoder(
+_DECODER = json.JSONDecoder(
     object_pairs_hook=unique_keys, parse_constant=_no_constant, parse_float=_finite_float
 )
-
-
-def _is_unicode(value: object) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, ValueError):
-        return False
-    return True
-
-
-def _replaced(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with lone surrogates replaced."""
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-    found: dict[str, Any] = json.loads(text)
-    return found

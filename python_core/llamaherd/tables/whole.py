@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding import frames
 from llamaherd.engine.core import files
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.tables.inputs import table_in
 from llamaherd.tables.outputs import TextWriter, replacing
 from llamaherd.tables.stored import (
     STREAM,
@@ -18,8 +19,7 @@ from llamaherd.tables.stored import (
     format_of,
     readable,
 )
-from llamaherd.tables.table import Block, Row
-from llamaherd.tables.text_tables import CsvTable, JsonlTable
+from llamaherd.tables.table import Block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,31 +36,22 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
             import pyarrow.parquet as pq  # noqa: PLC0415 - optional dependency
 
             return pq.read_table(source.file)
-        if source.format == "jsonl":
-            return _columns(JsonlTable(source.file, "utf-8"), None)
-        delimiter = delimiter_of(path, None)
-        return _columns(CsvTable(source.file, "utf-8-sig", delimiter), numbers)
+        table = table_in(source, encoding="utf-8", delimiter=delimiter_of(path, None))
+        return _columns(table, numbers if source.format == "csv" else None)
 
 
 def _columns(table: Table, numbers: Sequence[str] | None) -> dict[str, list[Any]]:
     """Return the columns of a table of text; None for `numbers`: values have types."""
     columns: dict[str, list[Any]] = {name: [] for name in table.columns}
     for block in table.blocks(_BLOCK):
-        for i, row in enumerate(block.rows):
-            if row.problem:
-                raise ArgumentError(
-                    row.problem,
-                    argument="table",
-                    place=(block.start + i,),
-                    form="{name}: {problem}",
-                )
+        for row in block.rows:
             for name, values in columns.items():
-                values.append(row.values.get(name))
+                values.append(row.get(name))
     if numbers is not None:
         for name, values in columns.items():
             is_number = any(_matches(name, number) for number in numbers)
             columns[name] = [
-                _cell(name, i, each, is_number) for i, each in enumerate(values)
+                _cell(name, i, value, is_number) for i, value in enumerate(values)
             ]
     return columns
 
@@ -77,8 +68,8 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
             import pyarrow as pa  # noqa: PLC0415 - optional dependency
             import pyarrow.parquet as pq  # noqa: PLC0415
 
-            made = frame if isinstance(frame, pa.Table) else pa.table(frame)
-            pq.write_table(made, draft, compression="zstd")
+            table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+            pq.write_table(table, draft, compression="zstd")
             return
         delimiter = "" if kind == "jsonl" else delimiter_of(path, None)
         with draft.open("wb") as out, compressed_to(path, out) as stream:
@@ -95,10 +86,7 @@ def check_free(path: str, *, overwrite: bool) -> None:
 def _write_text(frame: Any, stream: Any, delimiter: str) -> None:  # noqa: ANN401
     names = frames.names(frame)
     columns = [frames.column(frame, name, "table") for name in names]
-    rows = [
-        Row(dict(zip(names, values, strict=True)))
-        for values in zip(*columns, strict=True)
-    ]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     writer = TextWriter(stream, names, {}, delimiter=delimiter)
     writer.write(Block(0, rows), [])
     writer.close()

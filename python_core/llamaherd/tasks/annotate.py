@@ -90,9 +90,9 @@ class Annotate(Task["Coded"]):
         if settings.chat and writes_date(host.model, settings.template):
             settings = replace(settings, date=template_date(None).date().isoformat())
         frame = frame_of(self.codebook, chat=settings.chat)
-        found = record_of(host, self.codebook, frame, settings)
-        del found["started"]
-        return found
+        record = record_of(host, self.codebook, frame, settings)
+        del record["started"]
+        return record
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -123,9 +123,9 @@ class Annotate(Task["Coded"]):
         self._steps.extend(
             filter(None, [(results.run.get("steps") or {}).get("methods")])
         )
-        found = {role: results.frame[name] for role, name in results.columns.items()}
+        columns = {role: results.frame[name] for role, name in results.columns.items()}
         return {
-            role: numbers(found[role]) if column in self._numbers else found[role]
+            role: numbers(columns[role]) if column in self._numbers else columns[role]
             for role, column in self.columns.items()
         }
 

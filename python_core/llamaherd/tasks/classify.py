@@ -52,7 +52,7 @@ class Classify(Task["ClassifyResults"]):
     @property
     def columns(self) -> dict[str, Column]:
         """Return the types of the columns by role."""
-        each = [f"p_{name}" for name in self._names]
+        probs = [f"p_{name}" for name in self._names]
         more: dict[str, Column] = {}
         if self.options.n_thoughts > 1:
             more["between"] = NUMBER
@@ -60,7 +60,7 @@ class Classify(Task["ClassifyResults"]):
             more |= dict(zip(THOUGHT_COLUMNS, (STRING, INTEGER, BOOLEAN), strict=True))
         return {
             "label": STRING,
-            **dict.fromkeys([*_NUMBERS, *each], NUMBER),
+            **dict.fromkeys([*_NUMBERS, *probs], NUMBER),
             **more,
             "error": STRING,
         }
@@ -82,11 +82,11 @@ class Classify(Task["ClassifyResults"]):
 
     def rows(self, results: ClassifyResults) -> Cells:
         """Return the cells of each column."""
-        each = {f"p_{name}": results.probs[:, j] for j, name in enumerate(self._names)}
+        probs = {f"p_{name}": results.probs[:, j] for j, name in enumerate(self._names)}
         known = {name: getattr(results, name) for name in _NUMBERS}
         return {
             "label": results.labels,
-            **{role: numbers(values) for role, values in {**known, **each}.items()},
+            **{role: numbers(values) for role, values in {**known, **probs}.items()},
             **{
                 role: numbers(values) if role == "between" else values
                 for role, values in results.further().items()

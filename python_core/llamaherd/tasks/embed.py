@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.calls.api.embed import prepare_embed
-from llamaherd.calls.api.running import run_to_end
 from llamaherd.calls.structured.columns import STRING, VECTOR, Column
 from llamaherd.tasks.task import Task
 
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.keywords import EmbedSettings
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.embedders import EmbedWork
     from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.model.model import Model
-    from llamaherd.tasks.task import Cells, Keep, Report
+    from llamaherd.tasks.task import Cells
 
 
 @dataclass(frozen=True)
@@ -44,36 +42,6 @@ class Embed(Task["Embeddings"]):
     ) -> Runnable[Embeddings]:
         """Create the call for some texts, for a `Job` to run."""
         return prepare_embed(host, texts, self.settings)
-
-    def answer(
-        self,
-        host: Host | Model,
-        texts: Sequence[str],
-        places: Sequence[int],
-        *,
-        journal: Journal | None = None,
-        report: Report = False,
-        keep: Keep | None = None,
-    ) -> Cells:
-        """Compute the vectors of some texts, see `Task.answer`."""
-        if keep is None:
-            return super().answer(host, texts, places, journal=journal, report=report)
-        store = keep
-        works: list[EmbedWork] = []
-
-        def prepare() -> EmbedWork:
-            works.append(prepare_embed(host, texts, self.settings))
-            return works[0]
-
-        def finished() -> dict[int, list[object]]:
-            return {i: [own, None] for i, own in works[0].take_new().items()}
-
-        def watch(progress: object) -> None:
-            store(finished)
-            if report:
-                report(progress)
-
-        return self.rows(run_to_end(prepare, watch))
 
     def rows(self, results: Embeddings) -> Cells:
         """Return the cells of each column."""

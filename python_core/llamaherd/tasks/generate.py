@@ -86,9 +86,9 @@ class Generate(Task["Results"]):
     @property
     def columns(self) -> dict[str, Column]:
         """Return the types of the columns by role."""
-        found = {self._role(name): column for name, column in self._fields.items()}
+        fields = {self._role(name): column for name, column in self._fields.items()}
         own = {role: _KINDS.get(what, STRING) for role, what in self._own.items()}
-        return {**found, **own}
+        return {**fields, **own}
 
     @property
     def n_answer(self) -> int:
@@ -111,7 +111,7 @@ class Generate(Task["Results"]):
         """Return the cells of each column."""
         answers = [_said(result) for result in results] if self._fields else []
         problems: dict[int, str] = {}
-        found: Cells = {
+        fields: Cells = {
             self._role(name): cells(
                 name, [answer.get(name) for answer in answers], column.hold, problems
             )
@@ -124,7 +124,7 @@ class Generate(Task["Results"]):
             "error": [error or problems.get(i) for i, error in enumerate(results.errors)],
             **thought_cells(results),
         }
-        return {**found, **{role: own[what] for role, what in self._own.items()}}
+        return {**fields, **{role: own[what] for role, what in self._own.items()}}
 
     def failed(self, reason: str) -> dict[str, object]:
         """Return the cells of a row without a prompt."""
@@ -143,8 +143,8 @@ class Generate(Task["Results"]):
 
     @cached_property
     def _params(self) -> SamplingParams:
-        given: dict[str, Any] = {**self.options.sampling, "schema": self._schema}
-        return SamplingParams(**given)
+        settings: dict[str, Any] = {**self.options.sampling, "schema": self._schema}
+        return SamplingParams(**settings)
 
     @cached_property
     def _own(self) -> dict[str, str]:
@@ -153,13 +153,13 @@ class Generate(Task["Results"]):
         if self.in_file:
             roles = ("answer", "finish_reason", *thoughts, "error")
             return {role: "text" if role == "answer" else role for role in roles}
-        found = {}
+        columns = {}
         if self._schema is None or has_others(self._schema):
-            found[free_name("text", self._fields)] = "text"
+            columns[free_name("text", self._fields)] = "text"
         if self._schema is None:
-            found["finish_reason"] = "finish_reason"
+            columns["finish_reason"] = "finish_reason"
         own = {free_name(name, self._fields): name for name in thoughts}
-        return {**found, **own, free_name("error", self._fields): "error"}
+        return {**columns, **own, free_name("error", self._fields): "error"}
 
     @property
     def _thinks(self) -> bool:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     # Function called with an object that has n_done and n_failed; False for no
     # callback.
     Report = Literal[False] | Callable[[Any], object]
-    # Function that stores finished rows of a running call from time to time. It is called
-    # repeatedly with a function that returns the cells of the rows that were finished
-    # since its last call, by index.
-    Keep = Callable[[Callable[[], dict[int, list[object]]]], object]
     # Cells of n rows by role.
     Cells = dict[str, Sequence[Any]]
     from numpy.typing import ArrayLike
@@ -108,7 +104,6 @@ class Task(ABC, Generic[_R]):
         *,
         journal: Journal | None = None,
         report: Report = False,
-        keep: Keep | None = None,  # noqa: ARG002 - used by tasks without a journal
     ) -> Cells:
         """Run the call for some texts."""
         return self.rows(
@@ -137,8 +132,8 @@ def free_name(name: str, taken: object) -> str:
 
 def numbers(values: ArrayLike) -> list[float | None]:
     """Return a list of numbers, with None for NaN."""
-    found = np.asarray(values, dtype=np.float64)
-    listed: list[float | None] = found.tolist()
-    for i in np.flatnonzero(np.isnan(found)):
-        listed[i] = None
-    return listed
+    array = np.asarray(values, dtype=np.float64)
+    cells: list[float | None] = array.tolist()
+    for i in np.flatnonzero(np.isnan(array)):
+        cells[i] = None
+    return cells

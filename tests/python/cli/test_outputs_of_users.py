@@ -142,6 +142,6 @@ def test_a_command_replaces_a_file_only_if_asked(
 
 def test_the_folder_of_a_server_is_used_again(tmp_path: Path) -> None:
     """Files that a killed start left behind are no files of others."""
-    for name in ("server.log", "start.lock", "data", "ready-01234567.json"):
+    for name in ("server.log", "data", "ready-01234567.json", ".llamaherd-7-0a1b2c3d"):
         (tmp_path / name).touch()
     processes._check_own(tmp_path)

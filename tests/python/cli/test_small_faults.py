@@ -33,7 +33,7 @@ def test_other_texts_than_digits_are_no_number(text: str) -> None:
 def test_a_byte_order_mark_is_no_part_of_a_run(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("\ufeffinput = 'a.csv'\noutput = 'b.csv'\nprompt = '{a}'\n", "utf-8")
-    assert read_spec(path).input == "a.csv"
+    assert read_spec(path).input == str(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("names", ["a=x a.gguf=y", "a.gguf=x a=y", "a=x x/a.gguf"])

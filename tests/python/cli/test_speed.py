@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.cli import main
-from llamaherd.engine.native.models import Closeness
-from llamaherd.optimize.measure import Speed, Speeds, measure_throughput
-from llamaherd.optimize.report import Candidate, OptimizeReport
+from llamaherd.optimize.measure import measure_throughput
+from llamaherd.optimize.report import FileRow, OptimizeReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,18 +66,13 @@ def test_optimize_hands_its_options_on(
 
     def model_optimize(path: Path, **options: Any) -> OptimizeReport:
         seen.update(options, path=path)
-        speed = Speed(prefill=500, decode=300)
-        speeds = Speeds(base=speed, other=speed, same_answers=1.0, n_answers=40)
-        near = Closeness(1000, 20.0, 20.5, 0.002, 0.01, 0.04, 0.97)
-        tried = Candidate(type="Q8_0", size_bytes=10, closeness=near, speeds=speeds)
+        speeds = {"prefill_tokens_per_s": 500, "decode_tokens_per_s": 300}
+        rows = [
+            FileRow(type=name, size_bytes=20, perplexity=20.0, **speeds)
+            for name in ("F16", "Q8_0")
+        ]
         return OptimizeReport(
-            path=path,
-            original=path,
-            original_type="F16",
-            chosen=None,
-            max_kl=0.05,
-            original_size_bytes=20,
-            candidates=(tried,),
+            path=path, original=path, chosen=None, max_kl=0.05, rows=tuple(rows)
         )
 
     monkeypatch.setattr("llamaherd.cli.speed.model_optimize", model_optimize)

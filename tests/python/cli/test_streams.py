@@ -23,28 +23,25 @@ LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
 
 @pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize(
-    ("redirected", "status", "told"),
+    ("redirected", "told"),
     [
-        ("-o out.csv >&-", 0, "answers ended at max_tokens"),
-        ("-o out.csv 2>&-", 0, ""),
-        ("-o out.csv <&- >&- 2>&-", 0, ""),
-        (">&-", 1, "stdout was closed when the command was started"),
-        (">&- 2>&-", 1, ""),
+        (">&-", "answers ended at max_tokens"),
+        ("2>&-", ""),
+        ("<&- >&- 2>&-", ""),
     ],
 )
 def test_a_run_with_a_closed_stream(
-    tiny_path: Tiny, tmp_path: Path, redirected: str, status: int, told: str
+    tiny_path: Tiny, tmp_path: Path, redirected: str, told: str
 ) -> None:
     (tmp_path / "in.csv").write_text("text\na\nb\n")
     run = f"run in.csv -m {tiny_path('llama')} --prompt '{{text}}' --max-tokens 3"
-    done = shell(f"{LLAMAHERD} {run} {redirected}", tmp_path)
-    assert done.returncode == status, done.stderr
+    done = shell(f"{LLAMAHERD} {run} -o out.csv {redirected}", tmp_path)
+    assert done.returncode == 0, done.stderr
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == bool(told)
-    if "-o" in redirected:
-        with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
-        assert [row[0] for row in rows] == ["text", "a", "b"]
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows] == ["text", "a", "b"]
 
 
 @pytest.mark.more(reason="a process for each case", cases=1)
@@ -119,7 +116,7 @@ def test_a_full_disk_behind_stdout_is_named(
         command = f"run in.csv -m {tiny_path('llama')} --prompt '{{text}}'"
     done = shell(f"{LLAMAHERD} {command} > /dev/full", tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("llamaherd: 'stdout' cannot be used: No space left on")
+    assert done.stderr.startswith("llamaherd: No space left on")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -144,8 +141,8 @@ def test_a_character_that_the_console_lacks_is_escaped(
 def test_a_table_from_a_closed_stdin(tiny_path: Tiny, tmp_path: Path) -> None:
     run = f"run - -m {tiny_path('llama')} --prompt '{{text}}' -o out.csv <&-"
     done = shell(f"{LLAMAHERD} {run}", tmp_path)
-    assert done.returncode == 1
-    assert "stdin was closed when the command was started" in done.stderr
+    assert done.returncode == 2
+    assert "stdin, line 1: it is empty" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out.csv").exists()
 
@@ -166,38 +163,3 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         line, shell=True, cwd=folder, capture_output=True, text=True, check=False
     )
-
-
-# Called in a process of its own, which has a stdout that no test framework replaced.
-OWN_FILE = """
-import sys
-from llamaherd.cli.streams import drop_unwritable_output, fill_streams, name_stdout
-if "replaced" in sys.argv:
-    sys.stdout = open("stdout", "w")
-print("before ", end="")
-fill_streams()
-name_stdout()
-with open("file", "w") as file:
-    try:
-        print("after", flush=True)
-    except OSError:
-        pass
-    file.write("data")
-drop_unwritable_output()
-"""
-
-
-@pytest.mark.more(reason="a process for each case", cases=1)
-@pytest.mark.parametrize(
-    ("shape", "printed"),
-    [(" >stdout", "before after\n"), (" replaced", "before after\n"), (" >&-", None)],
-)
-def test_what_is_printed_goes_to_stdout_alone(
-    tmp_path: Path, shape: str, printed: str | None
-) -> None:
-    (tmp_path / "program.py").write_text(OWN_FILE)
-    done = shell(f"env -u PYTHONUNBUFFERED {sys.executable} program.py {shape}", tmp_path)
-    assert done.stderr == ""
-    assert (tmp_path / "file").read_text() == "data"
-    if printed is not None:
-        assert (tmp_path / "stdout").read_text() == printed

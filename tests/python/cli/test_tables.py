@@ -154,35 +154,26 @@ def test_what_is_taken_from_the_cache_is_told_to_nobody(
 def test_rows_that_fail_are_in_the_status(
     tiny_path: Tiny, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    Path("in.csv").write_bytes(b"text\ngood\n\xff\n" + b"long " * 300 + b"\n" + b'" "\n')
+    Path("in.csv").write_bytes(b"text\ngood\n" + b"long " * 300 + b"\n" + b'" "\n')
     run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.jsonl"]
     assert main(run) == 3
     told = capfd.readouterr()
-    assert "3 of 4 rows failed; their column 'error' gives the reasons" in told.err
+    assert "2 of 3 rows failed; their column 'error' gives the reasons" in told.err
     assert main([*run[:-1], "prefixed.jsonl", "--prefix", "llm_"]) == 3
     assert "; their column 'llm_error' gives the reasons" in capfd.readouterr().err
     assert told.out == ""
     rows = [
         json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
     ]
-    assert [bool(row["error"]) for row in rows] == [False, True, True, True]
+    assert [bool(row["error"]) for row in rows] == [False, True, True]
 
 
-def test_a_wrong_quote_fails_its_row_or_says_where_it_opens(
-    tiny_path: Tiny, capfd: pytest.CaptureFixture[str]
+def test_a_damaged_line_refuses_the_file_before_a_model_is_loaded(
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    Path("in.csv").write_text('id,text\n1,one\n2,"a "b" c"\n3,"3"\n', encoding="utf-8")
-    run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.csv"]
-    assert main(run) == 3
-    assert "1 of 3 rows failed" in capfd.readouterr().err
-    with Path("out.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == ["1", "2", "3"]
-    reason = "line 3: a quote in a text is not doubled or closed"
-    assert [row["error"] for row in rows] == ["", reason, ""]
     Path("in.csv").write_text('id,text\n1,one\n2,"two\n3,three\n', encoding="utf-8")
-    assert main(run) == 2
-    assert "in.csv, line 3: the quote that opens here is not" in capfd.readouterr().err
+    assert main(["run", "in.csv", "-m", "no.gguf", "-o", "out.csv"]) == 2
+    assert "in.csv, line 3: in the row that begins here, a" in capfd.readouterr().err
 
 
 def test_flags_write_the_file_that_does_the_same(
@@ -284,7 +275,7 @@ def test_flags_say_how_the_chat_is_rendered(tiny_path: Tiny) -> None:
     run += ["--template", "own.jinja", "--answer-prefix", "It is", "--merge-system"]
     assert main([*run, "--save", "run.toml"]) == 0
     spec = read_spec("run.toml")
-    assert (spec.thinking, spec.chat_template) == (64, "own.jinja")
+    assert (spec.thinking, Path(spec.chat_template).name) == (64, "own.jinja")
     assert spec.variables == {"reasoning_effort": "low", "enable_thinking": True}
     assert (spec.answer_prefix, spec.merge_system) == ("It is", True)
     for word, value in (("off", False), ("on", True)):

@@ -157,7 +157,7 @@ def test_bad_bodies_get_an_error(
 
 def test_a_code_that_cannot_be_stored_is_reported(served: Callable[..., Any]) -> None:
     with served() as at:
-        at.desk._store.close()
+        at.desk.close()
         status, got = at.ask("POST", "/api/code", CODE, X_Coder="anna")
         assert (status, got["error"]["code"]) == (503, "not_saved")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from coding_pages import TEXTS, TOPICS
-from llamaherd.coding_page.code_texts import opened
+from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.form import Form
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.views import overview
@@ -19,7 +19,6 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llamaherd.coding_page.desk import Desk
 
 SPANS = lh.Codebook("Who?", {"a": "", "b": ""}, type="spans", max_spans=2)
 
@@ -36,7 +35,7 @@ def test_orders_differ_by_coder_and_seed_and_are_the_same_each_time(
     orders = []
     for seed in (1, 1, 2):
         sheet = sheet_of(seed=seed)
-        with opened(sheet, tmp_path / "codes") as (desk, _):
+        with closing(Desk(sheet, tmp_path / "codes")) as desk:
             orders.append([tuple(desk.texts_of(coder)) for coder in ("anna", "ben")])
     assert orders[0] == orders[1]
     assert len({*orders[0], *orders[2]}) == 4
@@ -44,7 +43,7 @@ def test_orders_differ_by_coder_and_seed_and_are_the_same_each_time(
 
 
 def test_skipped_texts_come_last(tmp_path: Path) -> None:
-    with opened(sheet_of(), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(), tmp_path / "codes")) as desk:
         first, second, *others = desk.texts_of("anna")
         assert desk.next_text("anna") == first
         desk.skip("anna", first)
@@ -62,7 +61,7 @@ def test_skipped_texts_come_last(tmp_path: Path) -> None:
 def test_the_coder_of_ties_has_the_texts_on_which_others_disagree(
     tmp_path: Path,
 ) -> None:
-    with opened(sheet_of(tie_coder="cleo"), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(tie_coder="cleo"), tmp_path / "codes")) as desk:
         assert desk.texts_of("cleo") == []
         desk.code("anna", 1, "War")
         assert desk.texts_of("cleo") == []
@@ -91,7 +90,7 @@ def test_ties_are_decided_once_for_each_act(
 
     is_tie = Form.is_tie
     monkeypatch.setattr(Form, "is_tie", counted)
-    with opened(sheet_of(tie_coder="cleo"), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(tie_coder="cleo"), tmp_path / "codes")) as desk:
         desk.code("anna", 1, "War")
         desk.code("ben", 1, "Money")
         desk.skip("ben", 2)
@@ -107,7 +106,7 @@ def test_ties_are_decided_once_for_each_act(
 
 def test_many_coders_are_compared_together_only(tmp_path: Path) -> None:
     coders = [f"c{i}" for i in range(11)]
-    with opened(sheet_of(coders), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(coders), tmp_path / "codes")) as desk:
         for coder in coders:
             desk.code(coder, 0, "War")
             desk.code(coder, 1, "Money")
@@ -116,7 +115,7 @@ def test_many_coders_are_compared_together_only(tmp_path: Path) -> None:
 
 def test_undo_goes_back_act_by_act(tmp_path: Path) -> None:
     path = tmp_path / "codes"
-    with opened(sheet_of(), path) as (desk, _):
+    with closing(Desk(sheet_of(), path)) as desk:
         assert desk.undo("anna") is None
         desk.code("anna", 0, "War", "first")
         desk.code("anna", 1, "War")
@@ -135,21 +134,21 @@ def test_undo_goes_back_act_by_act(tmp_path: Path) -> None:
 
 
 def test_an_act_that_is_sent_again_is_stored_once(tmp_path: Path) -> None:
-    with opened(sheet_of(), tmp_path / "codes") as (desk, store):
+    with closing(Desk(sheet_of(), tmp_path / "codes")) as desk:
         for _ in range(3):
             desk.code("anna", 4, "War", "note", 2.5)
         desk.skip("anna", 5)
         desk.skip("anna", 5)
-        assert len(store.entries()) == 2
+        assert len(desk.store.entries()) == 2
 
 
 def test_two_processes_see_the_same_codes(tmp_path: Path) -> None:
     path = tmp_path / "codes"
     with (
-        opened(sheet_of(), path) as (one, store),
-        opened(sheet_of(), path) as (other, second),
+        closing(Desk(sheet_of(), path)) as one,
+        closing(Desk(sheet_of(), path)) as other,
     ):
-        assert store.secret == second.secret
+        assert one.store.secret == other.store.secret
         one.code("anna", 3, "War")
         assert other.values("anna")[3] == "War"
         other.undo("anna")
@@ -158,13 +157,13 @@ def test_two_processes_see_the_same_codes(tmp_path: Path) -> None:
 
 def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
     path = tmp_path / "codes"
-    with opened(sheet_of(), path) as (desk, _):
+    with closing(Desk(sheet_of(), path)) as desk:
         desk.code("anna", 3, "War")
     assert path.stat().st_mode & 0o077 == 0  # the file contains the secret of the keys
     others = make_sheet({"text": ["x"]}, TOPICS, None, None)
     with (
         pytest.raises(ArgumentError, match="has codes of other texts"),
-        opened(others, path),
+        closing(Desk(others, path)),
     ):
         pass
     fewer = make_sheet(
@@ -173,31 +172,31 @@ def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
     with pytest.raises(
         ArgumentError, match="does not fit the stored code 'War'"
     ) as caught:
-        opened(fewer, path).__enter__()
+        Desk(fewer, path)
     assert caught.value.argument == "codebook"
     words = lh.Codebook("New words?", {**TOPICS.labels, "Other": "New."})
-    with opened(make_sheet({"text": TEXTS}, words, "anna", None), path) as (desk, _):
+    with closing(Desk(make_sheet({"text": TEXTS}, words, "anna", None), path)) as desk:
         assert desk.values("anna")[3] == "War"
     foreign = tmp_path / "foreign"
     foreign.write_bytes(b"no database, but long enough to be read as one " * 30)
     with pytest.raises(ArgumentError, match="cannot be used for codes"):
-        opened(sheet_of(), foreign).__enter__()
+        Desk(sheet_of(), foreign)
     journal = tmp_path / "journal"
     with sqlite3.connect(journal) as db:
         db.execute("CREATE TABLE result (x)")
     db.close()
     with pytest.raises(ArgumentError, match="is an SQLite file, but has no codes"):
-        opened(sheet_of(), journal).__enter__()
+        Desk(sheet_of(), journal)
 
 
 def test_a_page_that_shows_earlier_codes_stores_nothing(tmp_path: Path) -> None:
     """Two tabs of one coder: the stale one is told, in each order of acts."""
-    with opened(sheet_of("anna"), tmp_path / "codes") as (desk, store):
+    with closing(Desk(sheet_of("anna"), tmp_path / "codes")) as desk:
         desk.code("anna", 0, "War", seen=0)
         first = desk.entry_of("anna", 0)
         desk.code("anna", 0, "War", seen=0)  # sent again, because no answer arrived
         assert desk.entry_of("anna", 0) == first == desk.last_entry_of("anna")
-        n = len(store.entries())
+        n = len(desk.store.entries())
         stale: list[Any] = [
             lambda: desk.code("anna", 0, "Money", seen=0),
             lambda: desk.skip("anna", 0, seen=0),
@@ -212,7 +211,7 @@ def test_a_page_that_shows_earlier_codes_stores_nothing(tmp_path: Path) -> None:
         for wrong in (True, "1", [1]):
             with pytest.raises(ArgumentError, match="seen must be a number"):
                 desk.code("anna", 0, "Money", seen=wrong)
-        assert len(store.entries()) == n
+        assert len(desk.store.entries()) == n
         desk.code("anna", 0, "Money", seen=first)
         with pytest.raises(ArgumentError, match="not saved"):  # undone in the other tab
             desk.undo("anna", seen=first)
@@ -245,14 +244,14 @@ def test_a_crafted_file_of_codes_is_refused_and_left_as_it_is(
     tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "codes"
-    with opened(sheet_of(), path) as (desk, _):
+    with closing(Desk(sheet_of(), path)) as desk:
         desk.code("anna", 0, "War")
     sql, message = CRAFTED[kind]
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(sql)
     before = path.read_bytes()
     with pytest.raises(ArgumentError, match=message):
-        opened(sheet_of(), path).__enter__()
+        Desk(sheet_of(), path)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["codes"]
 
@@ -263,7 +262,7 @@ def test_only_the_owner_can_read_the_file_of_codes(tmp_path: Path) -> None:
     try:
         path = tmp_path / "codes"
         for _ in range(2):
-            with opened(sheet_of(), path) as (desk, _):
+            with closing(Desk(sheet_of(), path)) as desk:
                 desk.code("anna", 0, "War")
                 assert [each.stat().st_mode & 0o77 for each in tmp_path.iterdir()] == [0]
             path.chmod(0o644)  # a copy
@@ -293,24 +292,24 @@ def test_a_value_that_is_no_code_is_refused(
     tmp_path: Path, book: lh.Codebook, value: Any
 ) -> None:
     sheet = make_sheet({"text": TEXTS}, book, "anna", None)
-    with opened(sheet, tmp_path / "codes") as (desk, store):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         with pytest.raises(ArgumentError, match=r"^value must ") as caught:
             desk.code("anna", 0, value)
         assert caught.value.argument == "value"
-        assert store.entries() == []
+        assert desk.store.entries() == []
 
 
 @pytest.mark.parametrize("i", [-1, 6, True, "0", None, 1.0])
 def test_only_texts_of_the_coder_can_be_coded(tmp_path: Path, i: Any) -> None:
     with (
-        opened(sheet_of(), tmp_path / "codes") as (desk, _),
+        closing(Desk(sheet_of(), tmp_path / "codes")) as desk,
         pytest.raises(ArgumentError, match="i must be the index"),
     ):
         desk.code("anna", i, "War")
 
 
 def test_notes_and_seconds_have_limits(tmp_path: Path) -> None:
-    with opened(sheet_of(), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(), tmp_path / "codes")) as desk:
         with pytest.raises(ArgumentError, match="note must have at most 10000"):
             desk.code("anna", 0, "War", "x" * 10_001)
         with pytest.raises(ArgumentTypeError, match="note must be"):
@@ -331,7 +330,7 @@ def figures(desk: Desk) -> dict[tuple[str, str], Any]:
 
 
 def test_agreement_of_labels_is_that_of_the_library(tmp_path: Path) -> None:
-    with opened(sheet_of(("a", "b", "c")), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(("a", "b", "c")), tmp_path / "codes")) as desk:
         assert set(figures(desk).values()) == {None}
         codes = {"a": "SSMMW", "b": "SSMWW", "c": "SM"}
         names = {name[0]: name for name in TOPICS.names}
@@ -363,7 +362,7 @@ def test_agreement_of_other_types(tmp_path: Path) -> None:
     found = {}
     for book, codes in given:
         sheet = make_sheet({"text": TEXTS}, book, ("anna", "ben"), None)
-        with opened(sheet, tmp_path / book.type) as (desk, _):
+        with closing(Desk(sheet, tmp_path / book.type)) as desk:
             for i, pair in enumerate(codes):
                 for coder, value in zip(("anna", "ben"), pair, strict=True):
                     desk.code(coder, i, value)

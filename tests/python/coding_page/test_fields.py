@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -12,8 +13,8 @@ from accessible import check_accessible
 from browsing import seen, visited
 from coding_pages import TEXTS
 from llamaherd.calls.structured.quoting import type_quote
-from llamaherd.coding_page.code_texts import opened, results_of
-from llamaherd.coding_page.results import exports, write_codes
+from llamaherd.coding_page.desk import Desk
+from llamaherd.coding_page.results import exports, results_of, write_codes
 from llamaherd.coding_page.schema_form import schema_fields
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.views import overview
@@ -187,11 +188,11 @@ def test_schemas_of_other_kinds() -> None:
     ],
 )
 def test_a_wrong_answer_is_refused(tmp_path: Path, value: Any, match: str) -> None:
-    with opened(sheet_of("anna"), tmp_path / "codes") as (desk, store):
+    with closing(Desk(sheet_of("anna"), tmp_path / "codes")) as desk:
         with pytest.raises(ArgumentError, match=match) as caught:
             desk.code("anna", 0, value)
         assert caught.value.argument == "value"
-        assert store.entries() == []
+        assert desk.store.entries() == []
 
 
 def sheet_of(coders: Any = ("anna", "ben"), tie_coder: str | None = None) -> Any:
@@ -200,10 +201,10 @@ def sheet_of(coders: Any = ("anna", "ben"), tie_coder: str | None = None) -> Any
 
 def test_answers_are_stored_and_undone(tmp_path: Path) -> None:
     path = tmp_path / "codes"
-    with opened(sheet_of("anna"), path) as (desk, _):
+    with closing(Desk(sheet_of("anna"), path)) as desk:
         desk.code("anna", 0, NEEDED)
         desk.code("anna", 0, WHOLE)
-    with opened(sheet_of("anna"), path) as (desk, _):
+    with closing(Desk(sheet_of("anna"), path)) as desk:
         found = desk.values("anna")[0]
         quote = {"quote": "Text", "start": 0, "end": 4}
         assert found == {**WHOLE, "evidence": quote}
@@ -215,11 +216,11 @@ def test_answers_are_stored_and_undone(tmp_path: Path) -> None:
     )
     other = make_sheet({"text": TEXTS}, fewer, "anna", None)
     with pytest.raises(ArgumentError, match="does not fit the stored code"):
-        opened(other, path).__enter__()
+        Desk(other, path)
 
 
 def test_ties_and_disagreements_are_of_compared_fields(tmp_path: Path) -> None:
-    with opened(sheet_of(tie_coder="cleo"), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(tie_coder="cleo"), tmp_path / "codes")) as desk:
         desk.code("anna", 0, of(who="Ann", evidence={"start": 0, "end": 4}))
         desk.code("ben", 0, of(who="Bob"))  # free text and passages are no tie
         assert desk.texts_of("cleo") == []
@@ -238,7 +239,7 @@ def test_ties_and_disagreements_are_of_compared_fields(tmp_path: Path) -> None:
 
 
 def test_agreement_of_each_field_is_that_of_the_library(tmp_path: Path) -> None:
-    with opened(sheet_of(), tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet_of(), tmp_path / "codes")) as desk:
         anger = [(0, 1), (4, 3), (2, 2)]
         for i, (one, other) in enumerate(anger):
             span = {"start": 0, "end": 4}
@@ -275,7 +276,7 @@ def test_each_field_is_a_file_of_read_gold(tmp_path: Path) -> None:
     sample = drawn()
     sheet = make_sheet(sample, BOOK, ["anna", "ben"], None)
     path = tmp_path / "coded.csv"
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         for i in range(4):
             desk.code("anna", i, WHOLE if i else of(topic="Money", tags=[]), "a note")
             desk.code("ben", i, {**NEEDED, "year": 1990})
@@ -308,7 +309,7 @@ def test_a_field_can_be_validated(tmp_path: Path) -> None:
     frame = pd.DataFrame({"text": TEXTS, "topic": ["War", "Money"] * 3, "anger": [3] * 6})
     sample = lh.gold_sample(frame, 6, text="text", label="topic", seed=1)
     sheet = make_sheet(sample, BOOK, "anna", None)
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         for i, text in enumerate(sheet.texts):
             right = ["War", "Money"][TEXTS.index(text) % 2]
             desk.code("anna", i, of(topic="War" if i == 0 else right, anger=i % 5))
@@ -323,7 +324,7 @@ def test_a_field_can_be_validated(tmp_path: Path) -> None:
 def test_data_frames_get_a_column_for_each_field_and_coder(tmp_path: Path) -> None:
     frame = pd.DataFrame({"text": TEXTS})
     sheet = make_sheet(frame, BOOK, ["anna", "ben"], None)
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         desk.code("ben", 1, WHOLE)
         found = results_of(desk, frame)
     assert list(found.columns)[:3] == ["text", "topic.anna", "topic.ben"]

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,18 +19,11 @@ import pandas as pd
 import pytest
 from coding_pages import TEXTS, TOPICS
 from llamaherd.cli.main import main
-from llamaherd.coding_page.code_texts import (
-    CodingRun,
-    make_page,
-    opened,
-    path_for,
-    results_of,
-)
+from llamaherd.coding_page.code_texts import path_for
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.results import write_codes
+from llamaherd.coding_page.results import results_of, write_codes
 from llamaherd.coding_page.serving import CodingPage
 from llamaherd.coding_page.sheet import make_sheet
-from llamaherd.coding_page.store import CodeStore
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -53,7 +47,7 @@ def sample_of(**more: Any) -> lh.GoldSample:
 def coded(path: Path, data: Any, codes: dict[str, list[Any]], book: Any = TOPICS) -> Any:
     """Return the results after coders coded the first texts."""
     sheet = make_sheet(data, book, list(codes), None)
-    with opened(sheet, path) as (desk, _):
+    with closing(Desk(sheet, path)) as desk:
         for coder, values in codes.items():
             for i, value in enumerate(values):
                 if value is not None:
@@ -88,7 +82,7 @@ def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
     sample, path = sample_of(), tmp_path / "coded.csv"
     sheet = make_sheet(sample, None, ["anna", "ben"], None)
     assert sheet.codebook.names == sample.names
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         for i, value in enumerate(["War", "Money", "Sports"]):
             desk.code("anna", i, value, "Sports")  # a note, no code
         write_codes(desk, path)
@@ -107,17 +101,15 @@ def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
 
 def test_an_export_has_every_coder_of_the_store(tmp_path: Path) -> None:
     data = {"id": ["-1", "@b"], "text": ["'=a", "b"]}
-    with opened(make_sheet(data, TOPICS, ["anna", "ben"], None), tmp_path / "s") as (
-        desk,
-        _,
-    ):
+    sheet = make_sheet(data, TOPICS, ["anna", "ben"], None)
+    with closing(Desk(sheet, tmp_path / "s")) as desk:
         desk.code("anna", 0, "War")
         desk.code("ben", 1, "Money")
     out = tmp_path / "out.csv"
 
     def rows_of(coders: list[str] | None) -> list[list[str]]:
         sheet = make_sheet(data, TOPICS, coders, None)
-        with opened(sheet, tmp_path / "s") as (desk, _):
+        with closing(Desk(sheet, tmp_path / "s")) as desk:
             write_codes(desk, out, overwrite=True)
         with out.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.reader(file))
@@ -143,7 +135,7 @@ def test_exported_passages_are_read_by_read_spans(tmp_path: Path) -> None:
     text = "\U0001f600 Ann met Bob."
     path, span = tmp_path / "coded.jsonl", {"start": 2, "end": 5, "label": "a"}
     sheet = make_sheet({"text": [text, *TEXTS]}, SPANS, ["anna", "ben"], None)
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         desk.code("anna", 0, [span], "sure")
         desk.code("ben", 0, [])
         desk.code("ben", 1, [{"start": 0, "end": 4, "label": "b"}])
@@ -245,26 +237,22 @@ def test_code_texts_returns_what_was_coded_until_it_ends(
     assert found["anna"].count("War") == 1
 
 
-def made_page(path: Path) -> tuple[CodeStore, Desk, CodingPage]:
-    sheet = make_sheet(FRAME, TOPICS, ["anna"], None)
-    store = CodeStore(path, sheet)
-    desk = Desk(sheet, store)
-    page = make_page(desk, store, host="127.0.0.1", port=0, allowed_hosts=[], keys=False)
-    return store, desk, page
+def made_page(path: Path) -> tuple[Desk, CodingPage]:
+    desk = Desk(make_sheet(FRAME, TOPICS, ["anna"], None), path)
+    return desk, CodingPage(desk, FRAME)
 
 
 def test_r_gets_the_error_that_ended_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R reads the progress of a job also after an error, when the store is closed."""
-    store, desk, page = made_page(tmp_path / "codes")
+    _, page = made_page(tmp_path / "codes")
 
-    def fails(self: CodingPage) -> int:
-        self._bound.close()
+    def fails(_: object) -> None:
         raise OSError("a broken page")
 
-    monkeypatch.setattr(CodingPage, "run", fails)
-    job = lh.Job(CodingRun(FRAME, desk, store, page))
+    monkeypatch.setattr(page._server, "run", fails)
+    job = lh.Job(page)
     with pytest.raises(OSError, match="a broken page"):
         job.results()
     assert job.progress.n_total == len(FRAME["text"])
@@ -274,17 +262,16 @@ def test_progress_may_be_read_while_the_page_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job's thread closes the store at any moment while R reads the progress."""
-    store, desk, page = made_page(tmp_path / "codes")
-    run = CodingRun(FRAME, desk, store, page)
+    desk, page = made_page(tmp_path / "codes")
     desk.code("anna", 0, "War")
     texts_of = desk.texts_of
 
     def closes(coder: str) -> list[int]:
-        store.close()
+        desk.close()
         return texts_of(coder)
 
     monkeypatch.setattr(desk, "texts_of", closes)
-    progress = run.progress
+    progress = page.progress
     assert (progress.n_done, progress.n_total) == (1, len(FRAME["text"]))
     page._bound.close()
 
@@ -315,7 +302,7 @@ def test_coders_are_those_of_the_sheet(tmp_path: Path) -> None:
     assert make_sheet(sample, TOPICS, None, None).coders == ("code",)
     begun = sample.with_codes({"cleo": ["War"] * 5})
     assert make_sheet(begun, TOPICS, None, None).coders == ("cleo",)
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         desk.code("anna", 0, "War", "a note")
         write_codes(desk, tmp_path / "coded.csv")
     again = make_sheet(tmp_path / "coded.csv", TOPICS, None, None)
@@ -330,7 +317,7 @@ def test_codes_of_the_sheet_are_kept(tmp_path: Path) -> None:
         lines[i] = lines[i].removesuffix(b'""') + b'"War"'
     path.write_bytes(b"\r\n".join(lines))
     sheet = make_sheet(path, TOPICS, None, None)
-    with opened(sheet, tmp_path / "codes") as (desk, _):
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
         assert desk.values("anna") == [None] * 5
         desk.code("anna", 1, "Money")
         assert results_of(desk, path).codes == [["War", "Money", None, None, None]]
@@ -389,8 +376,8 @@ def test_kill_9_loses_no_code(sheet: Path, command: Callable[..., Any]) -> None:
         answered.append(str(n))
     process.wait()
     loaded = make_sheet(sheet, TOPICS, ["anna", "ben"], None)
-    with opened(loaded, sheet.with_suffix(".codes.sqlite")) as (desk, store):
-        notes = [entry.act.note for entry in store.entries()]
+    with closing(Desk(loaded, sheet.with_suffix(".codes.sqlite"))) as desk:
+        notes = [entry.act.note for entry in desk.store.entries()]
         assert notes[:39] == answered
         assert desk.values("anna")[3] in TOPICS.names
     out = sheet.with_name("coded.csv")
@@ -442,10 +429,10 @@ def test_wrong_use_of_the_command(
 def test_a_used_port_is_an_error(tmp_path: Path) -> None:
     sheet = make_sheet(FRAME, TOPICS, None, None)
     with (
-        opened(sheet, tmp_path / "codes") as (desk, _),
+        closing(Desk(sheet, tmp_path / "codes")) as desk,
         socket.create_server(("127.0.0.1", 0)) as other,
     ):
         port = other.getsockname()[1]
         with pytest.raises(ArgumentError, match="host cannot be listened") as caught:
-            CodingPage(desk, "secret", host="127.0.0.1", port=port)
+            CodingPage(desk, port=port)
     assert (caught.value.argument, caught.value.code) == ("host", "unusable")

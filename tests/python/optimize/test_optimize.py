@@ -16,7 +16,13 @@ import windows_rules
 from llamaherd.engine.native.models import Closeness
 from llamaherd.optimize import measure, requantize
 from llamaherd.optimize.measure import Sample, Speed, Speeds, Stop
-from llamaherd.optimize.report import Candidate, OptimizeReport, choose
+from llamaherd.optimize.report import (
+    FileRow,
+    OptimizeReport,
+    choose,
+    row_of_copy,
+    row_of_original,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,22 +30,21 @@ if TYPE_CHECKING:
 # ---- without a model ----
 
 
-def candidate(type_name: str, kl: float, prefill: float, decode: float) -> Candidate:
-    return Candidate(
-        type=type_name,
-        size_bytes=100_000_000,
-        closeness=Closeness(1000, 20.0, 20.5, kl, 5 * kl, 20 * kl, 0.97),
-        speeds=Speeds(
-            base=Speed(prefill=500, decode=300),
-            other=Speed(prefill=500 * prefill, decode=300 * decode),
-            same_answers=0.75,
-            n_answers=40,
-        ),
-    )
+BASE = Speed(prefill=500, decode=300)
 
 
-GOOD = candidate("Q8_0", 0.002, 2.0, 1.1)
-FAR = candidate("Q4_0", 0.03, 4.0, 1.5)
+def row(kind: str, kl: float, prefill: float, decode: float) -> FileRow:
+    other = Speed(prefill=500 * prefill, decode=300 * decode)
+    speeds = Speeds(base=BASE, other=other, same_answers=0.75)
+    return row_of_copy(kind, 100_000_000, near(kl), speeds)
+
+
+def near(kl: float) -> Closeness:
+    return Closeness(1000, 20.0, 20.5, kl, 5 * kl, 20 * kl, 0.97)
+
+
+GOOD = row("Q8_0", 0.002, 2.0, 1.1)
+FAR = row("Q4_0", 0.03, 4.0, 1.5)
 
 
 def test_the_fastest_that_is_close_enough_is_chosen() -> None:
@@ -50,25 +55,23 @@ def test_the_fastest_that_is_close_enough_is_chosen() -> None:
 
 
 def test_both_speeds_count() -> None:
-    assert candidate("Q6_K", 0, 4.0, 0.25).speedup == pytest.approx(1)
-    assert candidate("Q6_K", 0, 2.0, 0.5).prefill_speedup == pytest.approx(2)
-    assert candidate("Q6_K", 0, 2.0, 0.5).decode_speedup == pytest.approx(0.5)
+    assert row("Q6_K", 0, 4.0, 0.25).speedup == pytest.approx(1)
+    assert row("Q6_K", 0, 2.0, 2.0).speedup == pytest.approx(2)
 
 
 @pytest.mark.parametrize("speedup", [0.5, 1.0, 1.04])
 def test_a_file_must_be_worth_its_room(speedup: float) -> None:
-    assert choose((candidate("Q8_0", 0, speedup, speedup),), 0.01) is None
+    assert choose((row("Q8_0", 0, speedup, speedup),), 0.01) is None
 
 
 def report(chosen: str | None) -> OptimizeReport:
+    same = Speeds(base=BASE, other=BASE, same_answers=1.0)
     return OptimizeReport(
         path=Path("new.gguf"),
         original=Path("old.gguf"),
-        original_type=None,
         chosen=chosen,
         max_kl=0.01,
-        original_size_bytes=98_000_000,
-        candidates=(GOOD, FAR),
+        rows=(row_of_original("original", 98_000_000, near(0), same), GOOD, FAR),
     )
 
 
@@ -154,15 +157,14 @@ def test_a_model_is_requantized(smollm2_q4_1_path: Path, tmp_path: Path) -> None
         text=TEXT,
         progress=lambda progress: steps.append((progress.n_done, progress.step)),
     )
-    (tried,) = report.candidates
-    assert (report.original_type, tried.type) == ("Q4_1", "Q8_0")
-    assert 0 < tried.closeness.mean_kl < 0.01
-    assert tried.closeness.p99_kl < 0.1
-    assert tried.closeness.same_top > 0.9
-    assert 1 < tried.closeness.other_perplexity < 50
-    assert tried.speeds.n_answers == 8
-    assert tried.speeds.same_answers >= 0.25
-    assert tried.size_bytes > before.st_size
+    original, tried = report.rows
+    assert (original.type, tried.type) == ("Q4_1", "Q8_0")
+    assert 0 < tried.mean_kl < 0.01
+    assert tried.p99_kl < 0.1
+    assert tried.same_top > 0.9
+    assert 1 < tried.perplexity < 50
+    assert tried.same_answers >= 0.25
+    assert tried.size_bytes > before.st_size == original.size_bytes
     assert report.max_kl == 0.01
     # The faster file depends on the machine.
     kept = [] if report.chosen is None else [report.path]

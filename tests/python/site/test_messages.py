@@ -22,7 +22,7 @@ _ALLOWED = {
     ("calls/asks/constraints.py", "_with_text"): "a message of a chat",
     ("server/chats.py", "_message"): "a message of a chat",
     ("server/chats.py", "_content"): "a message of a chat",
-    ("cli/streams.py", "escape_unknown_characters"): "a handler of errors, no message",
+    ("cli/conventions.py", "prepare_streams"): "a handler of errors, no message",
     ("calls/run/job.py", "new_problem"): "a warning is compared with the last one",
     ("coding/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
     "text, whose further lines have colours",

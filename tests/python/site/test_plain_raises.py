@@ -31,8 +31,14 @@ ALLOWED = {
     ("tables/record.py", "_check"): "becomes a DamagedError of the journal",
     ("tables/record.py", "_read_type"): "becomes a DamagedError of the journal",
     ("tables/spec_file.py", "_check_size"): "becomes an ArgumentError with the file",
-    ("tables/text_tables.py", "_no_constant"): "a hook of json; becomes a row's error",
-    ("tables/text_tables.py", "_finite_float"): "a hook of json; becomes a row's error",
+    (
+        "tables/text_tables.py",
+        "_no_constant",
+    ): "a hook of json; names the line of the file",
+    (
+        "tables/text_tables.py",
+        "_finite_float",
+    ): "a hook of json; names the line of the file",
 }
 
 

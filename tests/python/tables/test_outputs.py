@@ -24,9 +24,10 @@ Tiny = Callable[[str], Path]
 def described(folder: Path, model: Path, **keys: Any) -> RunSpec:
     (folder / "in.csv").write_text("text\none\ntwo\n", encoding="utf-8")
     keys = {"output": "out.csv", "sampling": {"max_tokens": 2}, **keys}
+    keys["output"] = str(folder / keys["output"])
     context = {"deterministic": True, "n_threads": 1}
-    place = {"input": "in.csv", "folder": folder}
-    return RunSpec(model={"path": str(model)}, context=context, **place, **keys)
+    given = {"input": str(folder / "in.csv"), "context": context, **keys}
+    return RunSpec(model={"path": str(model)}, **given)
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.parquet"])

@@ -46,7 +46,7 @@ def _zstd(content: bytes) -> bytes:
 def _rows(path: str, **more: object) -> list[object]:
     with opened(RunSpec(input=path, **more)) as source:  # type: ignore[arg-type]
         assert source.table.n_rows == sum(len(b.rows) for b in source.table.blocks(7))
-        return [row.values["text"] for b in source.table.blocks(64) for row in b.rows]
+        return [row["text"] for b in source.table.blocks(64) for row in b.rows]
 
 
 FILES = {

@@ -19,7 +19,7 @@ from llamaherd.calls.structured.schema_columns import SchemaLayout, columns_of
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.tables.outputs import TextWriter
 from llamaherd.tables.parquet import ParquetTable, ParquetWriter
-from llamaherd.tables.table import Block, Row
+from llamaherd.tables.table import Block
 from llamaherd.tables.template import Template
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def written(answers: list[dict[str, Any] | None], schema: str) -> dict[str, list
     """Write the tables of a run to files, and return the columns of the files."""
     kinds = columns_of(schema)
     columns, _ = cells_of(answers, schema)
-    block = Block(0, [Row({}, "") for _ in answers], None)
+    block = Block(0, [{} for _ in answers], None)
     files = {}
     for name, delimiter in (("csv", ","), ("jsonl", "")):
         files[name] = io.BytesIO()
@@ -112,7 +112,7 @@ def test_a_value_is_the_same_in_every_table(tmp_path: Path, *, referred: bool) -
     files = written(answers, schema)
     path = tmp_path / "x.parquet"
     writer = ParquetWriter(path, {}, kinds)
-    block = Block(0, [Row({}, "") for _ in answers], None)
+    block = Block(0, [{} for _ in answers], None)
     writer.write(block, cells_of(answers, schema)[0])
     writer.close()
     found = results(answers, schema)
@@ -218,11 +218,11 @@ def test_a_cell_of_parquet_has_one_text_everywhere(
     TextWriter(stream, ["x"], {}, delimiter=",").write(block, [])
     (_, line) = csv.reader(io.StringIO(stream.getvalue().decode() or "\n"))
     assert (line or [""]) == [text]
-    filled = Template.parsed("<{x}>").filled(block.rows[0].values)
+    filled = Template.parsed("<{x}>").filled(block.rows[0])
     assert filled == (
         (f"<{text}>", "") if text else ("", "the text is empty in column 'x'")
     )
     if text:
-        frame = {"text": [block.rows[0].values["x"]]}
+        frame = {"text": [block.rows[0]["x"]]}
         book = lh.Codebook("Which?", ["a", "b"])
         assert make_sheet(frame, book, None, None).texts == (text,)

@@ -44,9 +44,7 @@ def test_files_of_users_are_refused(tmp_path: Path, read: Callable[[Path], Any])
         read(path)
 
 
-def test_damaged_records_count_as_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_records_count_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.touch()
     note_path(path).write_text(DEEP)
@@ -54,7 +52,6 @@ def test_damaged_records_count_as_missing(
     request = FileRequest(url="https://example.org/x", target=path, source="x")
     _state_path(request.part).write_text(DEEP)
     assert _state_of(request.part, request) == {}
-    monkeypatch.setattr(fastest_files, "_result_folder", lambda *_: tmp_path)
     (tmp_path / fastest_files._RESULT).write_text(DEEP)
     assert fastest_files.look(path, tmp_path) is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 from llamaherd.calls.run.embedding import Embeddings
@@ -20,8 +20,6 @@ from llamaherd.engine.native.embedder import NativeEmbedder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-
-    import numpy as np
 
     from llamaherd.calls.run.embedding import (
         EmbedCall,
@@ -197,10 +195,6 @@ def _needed_memory(model: Model, sizes: EmbedSizes) -> int:
     return 2 * rows + looks + sizes.n_ctx * cell + sizes.n_texts * state
 
 
-if TYPE_CHECKING:
-    Vector = np.ndarray[Any, np.dtype[np.float32]]
-
-
 class VectorModel(Protocol):
     """Model that computes vectors, here or elsewhere."""
 
@@ -246,14 +240,6 @@ class EmbedWork:
     def progress(self) -> EmbedProgress:
         """Progress: number of texts that have a vector or have failed."""
         return self._call.progress
-
-    def take_new(self) -> dict[int, Vector]:
-        """Returns the vectors computed since the last call, float32, by index."""
-        import numpy as np  # noqa: PLC0415 - calls that generate do without it
-
-        return {
-            i: np.array(vector, np.float32) for i, vector in self._call.take_new().items()
-        }
 
     def cancel(self) -> None:
         """Ends the work soon; vectors computed so far are kept."""

@@ -206,7 +206,6 @@ class EmbedCall:
         self.errors: list[str | None] = [text.problem or None for text in texts]
         self.stats = EmbedStats()
         self._indices_of: dict[bytes, list[int]] = {}  # by text
-        self._new: list[int] = []  # indices of texts whose vectors were not yet taken
         for i, text in enumerate(texts):
             if not text.problem:
                 self._indices_of.setdefault(text.tokens.tobytes(), []).append(i)
@@ -255,13 +254,6 @@ class EmbedCall:
     def vectors(self) -> tuple[array[float], int]:
         """Pair of the vectors as float32[n_texts * n_embd], and n_embd."""
         return self._vectors, self._n_embd
-
-    def take_new(self) -> dict[int, array[float]]:
-        """Return the vectors computed since the last call, by index. Thread-safe."""
-        with self._lock:
-            new, self._new = self._new, []
-        n = self._n_embd
-        return {i: self._vectors[i * n : (i + 1) * n] for i in new}
 
     def run(
         self,
@@ -380,7 +372,6 @@ class EmbedCall:
                 self.errors[i] = problem
             else:
                 self._vectors[i * n : (i + 1) * n] = vector
-                self._new.append(i)
         self._n_done += len(indices)
         self._n_failed += len(indices) if vector is None else 0
 

@@ -45,7 +45,7 @@ from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.core.stats import ActorStats, RequestStats
 from llamaherd.engine.native.models import Closeness
 from llamaherd.optimize.measure import Speed, Speeds
-from llamaherd.optimize.report import Candidate, OptimizeReport
+from llamaherd.optimize.report import OptimizeReport, row_of_copy, row_of_original
 
 NAN = math.nan
 THOUGHT = Thought(text="Hm.", n_tokens=3, is_complete=True)
@@ -417,34 +417,30 @@ def start_optimize(path, out, *, max_kl, text=None, **options):
     report = OptimizeReport(
         path=Path("new.Q8_0.llamaherd.gguf" if is_kept else path),
         original=Path(path),
-        original_type="Q4_1",
         chosen="Q8_0" if is_kept else None,
         max_kl=max_kl,
-        original_size_bytes=98000000,
-        candidates=(_CANDIDATE,),
+        rows=(
+            row_of_original("Q4_1", 98000000, _NEAR, _SPEEDS),
+            row_of_copy("Q8_0", 3200000000, _NEAR, _SPEEDS),
+        ),
     )
     prompts = ["slow"] if text == "slow" else ["a", "b"]
     return lh.Job(Work(Thing(), prompts, lambda n: report if n else None))
 
 
-_CANDIDATE = Candidate(
-    type="Q8_0",
-    size_bytes=3200000000,
-    closeness=Closeness(
-        n_tokens=9,
-        base_perplexity=14.0,
-        other_perplexity=14.013,
-        mean_kl=0.0021,
-        p99_kl=0.0151,
-        max_kl=0.1,
-        same_top=0.976,
-    ),
-    speeds=Speeds(
-        base=Speed(prefill=500.0, decode=330.0),
-        other=Speed(prefill=1100.0, decode=350.4),
-        same_answers=0.8,
-        n_answers=5,
-    ),
+_NEAR = Closeness(
+    n_tokens=9,
+    base_perplexity=14.0,
+    other_perplexity=14.013,
+    mean_kl=0.0021,
+    p99_kl=0.0151,
+    max_kl=0.1,
+    same_top=0.976,
+)
+_SPEEDS = Speeds(
+    base=Speed(prefill=500.0, decode=330.0),
+    other=Speed(prefill=1100.0, decode=350.4),
+    same_answers=0.8,
 )
 
 
