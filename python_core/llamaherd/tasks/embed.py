@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.keywords import EmbedSettings
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.embedders import EmbedWork
-    from llamaherd.calls.run.embedding import Embeddings
+    from llamaherd.calls.run.embedding import EmbedCall, Embeddings
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.model.model import Model
@@ -59,9 +58,9 @@ class Embed(Task["Embeddings"]):
         if keep is None:
             return super().answer(host, texts, places, journal=journal, report=report)
         store = keep
-        works: list[EmbedWork] = []
+        works: list[EmbedCall] = []
 
-        def prepare() -> EmbedWork:
+        def prepare() -> EmbedCall:
             works.append(prepare_embed(host, texts, self.settings))
             return works[0]
 

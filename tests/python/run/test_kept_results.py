@@ -26,7 +26,7 @@ from llamaherd.calls.api import classify
 from llamaherd.calls.api.running import none_answered, run_to_end
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embedders import EmbedWork
+from llamaherd.calls.run.embedding import EmbedCall
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, head_step, steps
@@ -207,7 +207,7 @@ def break_journals(monkeypatch: pytest.MonkeyPatch) -> None:
         progress = work.progress
         return "the disk is full" if 2 * progress.n_done > progress.n_total else ""
 
-    for work in (HostedCall, EmbedWork):
+    for work in (HostedCall, EmbedCall):
         monkeypatch.setattr(work, "problem", property(problem))
     monkeypatch.setattr(HostedCall, "is_stepped", False)  # as calls with a journal
 
@@ -567,7 +567,7 @@ def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
     ("name", "work", "function"),
     [
         ("generate_parallel", Call, "_collected"),
-        ("embed_parallel", EmbedWork, "_embeddings"),
+        ("embed_parallel", EmbedCall, "_embeddings"),
     ],
 )
 def test_results_that_cannot_be_made_do_not_replace_the_error(
@@ -585,9 +585,9 @@ def test_results_that_cannot_be_made_do_not_replace_the_error(
         compute(self)
         raise EngineError
 
-    run, compute = Call._run_group, EmbedWork._compute
+    run, compute = Call._run_group, EmbedCall._compute
     monkeypatch.setattr(Call, "_run_group", broken)
-    monkeypatch.setattr(EmbedWork, "_compute", broken_vectors)
+    monkeypatch.setattr(EmbedCall, "_compute", broken_vectors)
     monkeypatch.setattr(work, function, fail)
     with pytest.raises(EngineError):
         CALLS[name](context, False)
