@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from array import array
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -15,7 +14,6 @@ from llamaherd.calls.asks.requests import make_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from llamaherd.engine.core.request import Request
 
@@ -43,8 +41,6 @@ PLAIN = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_en
 PLAIN += "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
 PROMPTS = [f"Is {i} an even number?" for i in range(6)]
-SCHEMA = {"type": "object", "properties": {"even": {"type": "boolean"}}}
-SCHEMA |= {"required": ["even"], "additionalProperties": False}
 
 
 @pytest.fixture(scope="module")
@@ -67,89 +63,6 @@ def requests(model: lh.Model, prompts: list[Any], **settings: Any) -> list[Reque
     }
     options = GenerateOptions(chat=True, sampling=settings, **own)
     return make_requests(model, prompts, options)[0]
-
-
-def by_hand(
-    context: lh.Context, request: Request, thinking: int, **settings: Any
-) -> tuple[lh.Result, lh.Result]:
-    """Compute a thought in one call, its closing tokens and the answer in another call.
-
-    SmolLM2 never closes a thought: it continues, or ends its turn.
-    """
-    thought = lh.generate(context, request.tokens, max_tokens=thinking)
-    again = array("i", [*request.tokens, *thought.tokens, *request.thought.closing])
-    return thought, lh.generate(context, again, **{"max_tokens": 4, **settings})
-
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "text": {},
-    "choices": {"choices": ["yes", "no", "nobody knows"], "max_tokens": None},
-    "schema": {"schema": SCHEMA, "max_tokens": 12},
-    "regex": {"regex": "[a-z]{3}"},
-    "grammar": {"grammar": 'root ::= "a" | "bc"'},
-    "logprobs": {"logprobs": 2},
-}
-
-
-@pytest.mark.long(reason="several calls of a real model")
-@pytest.mark.parametrize("name", SETTINGS)
-def test_the_answer_is_that_of_two_calls_by_hand(context: lh.Context, name: str) -> None:
-    settings = SETTINGS[name]
-    found = ask(context, PROMPTS[:2], thinking=7, **settings)
-    # A chat describes its schema to the model.
-    shown = {"schema": SCHEMA} if name == "schema" else {}
-    each = requests(context.model, PROMPTS[:2], thinking=7, template=OPEN, **shown)
-    for result, request in zip(found, each, strict=True):
-        thought, answer = by_hand(context, request, 7, **settings)
-        assert result.text == answer.text
-        assert result.tokens == answer.tokens
-        assert result.complete == answer.complete
-        assert result.logprobs == answer.logprobs
-        assert result.parsed == answer.parsed
-        assert result.thinking.startswith(thought.text.strip())
-        assert result.n_thinking_tokens == len(thought.tokens) <= 7
-        assert result.thinking_complete is False
-    # There is one prefill: neither prompt nor thought is computed again.
-    n_given = sum(len(one.tokens) + len(one.thought.closing) for one in each)
-    n_forced = sum(len(result.tokens) for result in found)  # at most
-    assert found.stats.n_prefill_tokens <= n_given + n_forced
-    assert found.stats.n_thinking_tokens == sum(found.n_thinking_tokens)
-    assert (found.stats.n_thoughts, found.stats.n_thoughts_closed) == (2, 2)
-
-
-@pytest.mark.long(reason="several calls of a real model")
-def test_max_tokens_is_of_the_answer_and_the_budget_of_the_thought(
-    context: lh.Context,
-) -> None:
-    for budget in (0, 1, 9):
-        found = ask(context, PROMPTS[:3], thinking=budget, max_tokens=3, ignore_eos=True)
-        assert [len(result.tokens) for result in found] == [3] * 3
-        assert 0 <= max(found.n_thinking_tokens) <= budget
-        assert all(found.n_thinking_tokens) == (budget > 0)
-
-
-@pytest.mark.long(reason="several calls of a real model")
-def test_thoughts_beside_plain_prompts_are_as_alone(context: lh.Context) -> None:
-    budgets = [None, 0, 1, 9, None, 4]
-
-    def submitted(i: int) -> lh.types.Handle:
-        return context.submit(
-            f"Say {i}.",
-            chat=True,
-            template=PLAIN if budgets[i] is None else OPEN,
-            thinking=budgets[i],
-            max_tokens=3,
-            temperature=0.8 * (i % 2),
-            seed=i,
-        )
-
-    handles = [submitted(i) for i in range(len(budgets))]
-    together = [handle.result(60) for handle in handles]
-    for i, (budget, one) in enumerate(zip(budgets, together, strict=True)):
-        alone = submitted(i).result(60)
-        assert (one.thinking, one.text) == (alone.thinking, alone.text)
-        assert one.n_thinking_tokens == alone.n_thinking_tokens <= (budget or 0)
-        assert (one.thinking is None) == (budget is None)
 
 
 def test_samples_have_thoughts_of_their_own(context: lh.Context) -> None:
@@ -270,10 +183,6 @@ def test_a_prefix_is_the_start_of_the_answer(context: lh.Context) -> None:
     )
     hand = lh.generate(context, f"{text}Answer:", parse_special=True, max_tokens=4)
     assert found.text == hand.text
-    (request,) = requests(context.model, PROMPTS[:1], template=OPEN, thinking=4)
-    thought = ask(context, PROMPTS[:1], thinking=4, prefix="Answer:")[0]
-    _, plain = by_hand(context, request, 4)
-    assert thought.text != plain.text
 
 
 def test_variables_reach_the_template(context: lh.Context) -> None:
@@ -299,57 +208,12 @@ def test_a_refused_system_text_can_be_merged(context: lh.Context) -> None:
     assert merged.text == same.text
 
 
-# ---- journal, streams, ends ------------------------------------------------------------
-
-
-@pytest.mark.long(reason="several calls of a real model")
-def test_a_journal_has_the_thoughts(context: lh.Context, tmp_path: Path) -> None:
-    own = {"thinking": 6, "temperature": 0.9, "journal": tmp_path / "j", "seed": 4}
-    first = ask(context, PROMPTS, **own)
-    again = ask(context, PROMPTS, **own)
-    assert again.stats.n_journal == 6
-    assert again.thinking == first.thinking
-    assert again.thinking_complete == first.thinking_complete
-    assert again.n_thinking_tokens == [6] * 6
-    read = lh.journal_read(tmp_path / "j")
-    assert [entry.thinking.strip() for entry in read] == first.thinking
-    assert ask(context, PROMPTS, **own | {"thinking": 7}).stats.n_journal == 0
-
-
 def test_a_retry_thinks_again(context: lh.Context) -> None:
     (request,) = requests(context.model, PROMPTS[:1], thinking=5, template=OPEN)
     other = again(request, 1)
     assert other.thought.sampling.temperature > 0
     assert other.thought.seed not in (request.thought.seed, other.seed)
     assert again(request, 2).thought.seed != other.thought.seed
-
-
-@pytest.mark.long(reason="several calls of a real model")
-def test_a_stream_has_the_thought_before_the_answer(context: lh.Context) -> None:
-    own: dict[str, Any] = {"chat": True, "template": OPEN, "thinking": 12}
-    own["max_tokens"] = 4
-    pieces = list(lh.generate(context, PROMPTS[0], stream="all", **own))
-    whole = lh.generate(context, PROMPTS[0], **own)
-    kinds = [piece.kind for piece in pieces]
-    assert kinds == sorted(kinds, reverse=True)
-    for kind, text in (("thinking", whole.thinking), ("answer", whole.text)):
-        assert "".join(each for each in pieces if each.kind == kind) == text
-    assert "".join(lh.generate(context, PROMPTS[0], stream=True, **own)) == whole.text
-
-
-def test_a_prompt_that_is_cancelled_in_its_thought(context: lh.Context) -> None:
-    handle = context.submit(
-        PROMPTS[0], chat=True, template=OPEN, thinking=1500, stream=True
-    )
-    piece = next(iter(handle.pieces()))
-    handle.cancel()
-    result = handle.result(60)
-    assert piece.kind == "thinking"
-    assert result.finish_reason == "cancelled"
-    assert (result.text, result.partial, result.tokens) == (None, None, [])
-    assert result.thinking.startswith(piece)
-    assert 0 < result.n_thinking_tokens < 1500
-    assert result.thinking_complete is None
 
 
 def test_a_thought_that_cannot_fit_fails_its_prompt(context: lh.Context) -> None:

@@ -1,4 +1,4 @@
-"""Labels and continuations scored after a thought, compared with two calls."""
+"""Labels and continuations scored after a thought."""
 
 from __future__ import annotations
 
@@ -43,43 +43,9 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         yield context
 
 
-def by_hand(context: lh.Context, asked: str, labels: list[str], **how: Any) -> np.ndarray:
-    """Think in one call, score tokens in another; return log-probabilities of labels."""
-    model = context.model
-    prompt = lh.tokenize(
-        model,
-        str(chat_prompts(model, [asked], None, template=TEMPLATE)[0]),
-        parse_special=True,
-    )
-    drawn = lh.generate_parallel(
-        context, [prompt], max_tokens=BUDGET, ignore_eos=True, **how
-    )[0]
-    message = lh.Thinking().message
-    closing = f"{message}</think>\n\n"
-    behind = lh.tokenize(model, closing, add_special=False, parse_special=True)
-    whole = [
-        lh.tokenize(model, f"{closing}{label}", add_special=False, parse_special=True)
-        for label in labels
-    ]
-    n = min(
-        sum(np.cumprod([a == b for a, b in zip(behind, each, strict=False)]))
-        for each in whole
-    )
-    before = [*prompt, *drawn.tokens, *behind[:n]]
-    found = lh.score_parallel(
-        context, [before], [[lh.detokenize(model, each[n:]) for each in whole]]
-    )
-    assert [c.tokens for c in found.continuations[0]] == [each[n:] for each in whole]
-    return np.array(found.logprob[0])
-
-
-def test_equal_to_a_thought_and_scores_in_two_calls(context: lh.Context) -> None:
+def test_labels_and_continuations_have_the_same_scores(context: lh.Context) -> None:
     two = ["Sports", "Politics"]
     found = lh.classify_parallel(context, ASKED, two, thinking=BUDGET, **CHAT)
-    for i, asked in enumerate(ASKED):
-        np.testing.assert_allclose(
-            found.logprobs[i], by_hand(context, asked, two), atol=1e-6
-        )
     same = lh.score_parallel(context, ASKED, [two] * 2, thinking=BUDGET, **CHAT)
     np.testing.assert_allclose(np.array(same.logprob), found.logprobs, atol=1e-6)
     assert found.thoughts is not None

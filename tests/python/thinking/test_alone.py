@@ -1,4 +1,4 @@
-"""Thoughts equal those of two separate calls, alone and together with other prompts."""
+"""Thoughts are the same alone and together with those of other prompts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.engine.core.results import Result
-
-QUESTION = (
-    "<|im_start|>user\nIs grass green? Answer yes or no.<|im_end|>\n"
-    "<|im_start|>assistant\nLet me think"
-)
 
 
 def stage(model: lh.Model, budget: int, **changes: object) -> ThoughtStage:
@@ -47,33 +42,6 @@ def run(context: lh.Context, requests: Sequence[Request]) -> list[Result]:
     found = [result for samples in results.samples for result in samples]
     assert all(result.error is None for result in found), found
     return found
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("budget", [2, 60])
-def test_an_answer_behind_a_thought_is_that_of_a_second_call(
-    budget: int, smollm2: lh.Model
-) -> None:
-    tokens = lh.tokenize(smollm2, QUESTION, parse_special=True)
-    thought = stage(smollm2, budget)
-    asked = Request(tokens=array("i", tokens), max_tokens=6, thought=thought, logprobs=2)
-    with lh.Context(smollm2, n_ctx=512, deterministic=True, n_seq_max=1) as context:
-        [found] = run(context, [asked])
-        plain = replace(asked, thought=None, max_tokens=found.n_thinking_tokens)
-        [first] = run(context, [plain])
-        is_own = first.text.endswith(".")
-        assert is_own is found.thinking_complete is (budget == 60)
-        assert found.thinking == first.text.removesuffix(".").strip()
-        forced = thought.after if is_own else thought.closing
-        both = array("i", [*tokens, *first.tokens, *forced])
-        [second] = run(context, [replace(asked, tokens=both, thought=None)])
-    assert found.tokens == second.tokens
-    assert found.logprobs == pytest.approx(second.logprobs, abs=1e-6)
-    assert found.stats is not None
-    assert found.stats.n_prefill_tokens == len(tokens)
-    n_new = found.n_thinking_tokens + len(forced) + len(found.tokens)
-    # The last token of an answer is not computed.
-    assert found.stats.n_decode_tokens in (n_new - 1, n_new)
 
 
 @pytest.mark.more(reason="many prompts with random budgets")
