@@ -56,21 +56,21 @@ def ask(context: lh.Context, prompts: list[Any], **settings: Any) -> lh.Results:
 
 
 def requests(model: lh.Model, prompts: list[Any], **settings: Any) -> list[Request]:
-    own = {
+    arguments = {
         name: settings.pop(name)
         for name in ("thinking", "template", "n")
         if name in settings
     }
-    options = GenerateOptions(chat=True, sampling=settings, **own)
+    options = GenerateOptions(chat=True, sampling=settings, **arguments)
     return make_requests(model, prompts, options)[0]
 
 
 def test_samples_have_thoughts_of_their_own(context: lh.Context) -> None:
-    found = ask(context, PROMPTS[:1], thinking=10, n=3, temperature=1.0, seed=5)
-    thoughts = [sample.thinking for sample in found.samples[0]]
+    results = ask(context, PROMPTS[:1], thinking=10, n=3, temperature=1.0, seed=5)
+    thoughts = [sample.thinking for sample in results.samples[0]]
     assert len(set(thoughts)) == 3
     single = ask(context, PROMPTS[:1], thinking=10, temperature=1.0, seed=5)
-    assert (single[0].thinking, single[0].text) == (thoughts[0], found[0].text)
+    assert (single[0].thinking, single[0].text) == (thoughts[0], results[0].text)
     first, *others = requests(
         context.model, PROMPTS[:1], thinking=10, n=3, temperature=1.0, template=OPEN
     )
@@ -79,18 +79,18 @@ def test_samples_have_thoughts_of_their_own(context: lh.Context) -> None:
 
 
 def test_equal_greedy_prompts_think_once(context: lh.Context) -> None:
-    found = ask(context, PROMPTS[:1] * 3, thinking=10)
-    assert found.stats.n_copied == 2
-    assert len({result.thinking for result in found}) == 1
-    assert found.stats.n_thoughts == 1
+    results = ask(context, PROMPTS[:1] * 3, thinking=10)
+    assert results.stats.n_copied == 2
+    assert len({result.thinking for result in results}) == 1
+    assert results.stats.n_thoughts == 1
 
 
 @pytest.mark.long(reason="several calls of a real model")
 def test_settings_of_the_answer_do_not_act_in_the_thought(context: lh.Context) -> None:
     plain = ask(context, PROMPTS[:1], thinking=10)[0]
     token = plain.tokens[0]
-    for own in ({"logit_bias": {token: -100.0}}, {"stop": plain.thinking[:4]}):
-        other = ask(context, PROMPTS[:1], thinking=10, **own)[0]
+    for settings in ({"logit_bias": {token: -100.0}}, {"stop": plain.thinking[:4]}):
+        other = ask(context, PROMPTS[:1], thinking=10, **settings)[0]
         assert other.thinking == plain.thinking
     request = requests(
         context.model, PROMPTS[:1], thinking=10, template=OPEN, regex="a", top_k=7,
@@ -121,16 +121,16 @@ def test_a_constraint_turns_thinking_off_and_says_so_once(
 ) -> None:
     rendering._noticed.clear()
     with pytest.warns(lh.ThinkingWarning, match="thinking=256 lets it think") as caught:
-        found = ask(context, PROMPTS, template=template, regex="[a-z]{4}")
+        results = ask(context, PROMPTS, template=template, regex="[a-z]{4}")
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    assert found.thinking == [None] * 6
+    assert results.thinking == [None] * 6
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = ask(context, PROMPTS, template=template, regex="[a-z]{4}")
         off = ask(context, PROMPTS, template=template, regex="[a-z]{4}", thinking=False)
-    assert found.texts == again.texts == off.texts
-    assert not found.has_thoughts
+    assert results.texts == again.texts == off.texts
+    assert not results.has_thoughts
 
 
 def test_constraints_of_some_prompts_leave_the_thoughts_of_others(
@@ -149,10 +149,10 @@ def test_a_model_that_cannot_think_is_an_error(context: lh.Context) -> None:
     with pytest.raises(lh.ArgumentError, match="no markers of thoughts") as raised:
         ask(context, PROMPTS, template=PLAIN, thinking=5)
     assert raised.value.argument == "thinking"
-    own = lh.Thinking(budget=4, start="<t>", end="</t>", message=" Enough.")
-    found = ask(context, PROMPTS[:2], template=PLAIN, thinking=own)
-    assert found.n_thinking_tokens == [4, 4]
-    (request,) = requests(context.model, PROMPTS[:1], template=PLAIN, thinking=own)
+    markers = lh.Thinking(budget=4, start="<t>", end="</t>", message=" Enough.")
+    results = ask(context, PROMPTS[:2], template=PLAIN, thinking=markers)
+    assert results.n_thinking_tokens == [4, 4]
+    (request,) = requests(context.model, PROMPTS[:1], template=PLAIN, thinking=markers)
     closing = lh.detokenize(context.model, request.thought.closing)
     assert closing.startswith(" Enough.")
     assert closing.strip().endswith("</t>")
@@ -164,25 +164,25 @@ def test_a_raw_prompt_inside_a_thought_is_not_constrained(
     monkeypatch.setattr(context.model, "chat_template", OPEN)
     text = lh.apply_chat_template(context.model, [{"role": "user", "content": "Hi"}])
     tokens = lh.tokenize(context.model, text, parse_special=True)
-    given: list[Any] = [text, tokens, "Hi", f"{text}Hm.\n</think>\n\n"]
-    found = lh.generate_parallel(context, given, regex="[a-z]", max_tokens=3)
-    for failed in found[:2]:
+    prompts: list[Any] = [text, tokens, "Hi", f"{text}Hm.\n</think>\n\n"]
+    results = lh.generate_parallel(context, prompts, regex="[a-z]", max_tokens=3)
+    for failed in results[:2]:
         assert "opens a thought" in failed.error
         assert "thinking" in failed.error
-    assert found.errors[2:] == [None, None]
-    assert lh.generate_parallel(context, given, max_tokens=3).errors == [None] * 4
+    assert results.errors[2:] == [None, None]
+    assert lh.generate_parallel(context, prompts, max_tokens=3).errors == [None] * 4
 
 
 # ---- other options of a rendered chat --------------------------------------------------
 
 
 def test_a_prefix_is_the_start_of_the_answer(context: lh.Context) -> None:
-    found = ask(context, PROMPTS[:1], template=PLAIN, prefix="Answer:")[0]
+    result = ask(context, PROMPTS[:1], template=PLAIN, prefix="Answer:")[0]
     text = lh.apply_chat_template(
         context.model, [{"role": "user", "content": PROMPTS[0]}], template=PLAIN
     )
     hand = lh.generate(context, f"{text}Answer:", parse_special=True, max_tokens=4)
-    assert found.text == hand.text
+    assert result.text == hand.text
 
 
 def test_variables_reach_the_template(context: lh.Context) -> None:
@@ -200,10 +200,10 @@ def test_a_refused_system_text_can_be_merged(context: lh.Context) -> None:
         "{% if messages[0].role == 'system' %}"
         "{{ raise_exception('System role not supported') }}{% endif %}" + PLAIN
     )
-    own = {"template": template, "system": "Be brief."}
-    refused = ask(context, PROMPTS[:1], **own)[0]
+    settings = {"template": template, "system": "Be brief."}
+    refused = ask(context, PROMPTS[:1], **settings)[0]
     assert "merge_system" in refused.error
-    merged = ask(context, PROMPTS[:1], merge_system=True, **own)[0]
+    merged = ask(context, PROMPTS[:1], merge_system=True, **settings)[0]
     same = ask(context, [f"Be brief.\n\n{PROMPTS[0]}"], template=template)[0]
     assert merged.text == same.text
 
@@ -217,6 +217,6 @@ def test_a_retry_thinks_again(context: lh.Context) -> None:
 
 
 def test_a_thought_that_cannot_fit_fails_its_prompt(context: lh.Context) -> None:
-    found = ask(context, PROMPTS[:1], thinking=9000)[0]
-    assert found.error_code == "too_long"
-    assert "lower the limit of its thought" in found.error
+    result = ask(context, PROMPTS[:1], thinking=9000)[0]
+    assert result.error_code == "too_long"
+    assert "lower the limit of its thought" in result.error

@@ -70,36 +70,36 @@ def run(texts: Sequence[Text], embedder: FakeEmbedder) -> tuple[EmbedCall, Embed
 def test_vectors_come_in_the_order_of_the_texts() -> None:
     embedder = FakeEmbedder()
     texts = [text(5, 5, 5), text(1), text(2, 2), text(1), text(9)]
-    call, found = run(texts, embedder)
-    assert found.vectors.tolist() == [[3, 15], [1, 1], [2, 4], [1, 1], [1, 9]]
-    assert found.errors == [None] * 5
+    call, embeddings = run(texts, embedder)
+    assert embeddings.vectors.tolist() == [[3, 15], [1, 1], [2, 4], [1, 1], [1, 9]]
+    assert embeddings.errors == [None] * 5
     # Equal texts are computed once, short texts first.
     assert embedder.runs == [[[1], [9], [2, 2], [5, 5, 5]]]
-    stats = found.stats
+    stats = embeddings.stats
     assert (stats.n_copied, stats.n_tokens, stats.n_batches) == (1, 7, 1)
     assert call.progress.n_done == call.progress.n_total == 5
 
 
 def test_a_text_that_libllama_refuses_fails_alone() -> None:
-    call, found = run([text(1), text(POISON), text(2), text(POISON)], FakeEmbedder())
+    call, embeddings = run([text(1), text(POISON), text(2), text(POISON)], FakeEmbedder())
     reason = "llama_encode returned -1"
-    assert found.errors == [None, reason, None, reason]
-    assert found.vectors[::2].tolist() == [[1, 1], [1, 2]]
-    assert np.isnan(found.vectors[1::2]).all()
-    assert (found.stats.n_failed, call.progress.n_failed) == (2, 2)
+    assert embeddings.errors == [None, reason, None, reason]
+    assert embeddings.vectors[::2].tolist() == [[1, 1], [1, 2]]
+    assert np.isnan(embeddings.vectors[1::2]).all()
+    assert (embeddings.stats.n_failed, call.progress.n_failed) == (2, 2)
 
 
 def test_what_is_no_number_fails_alone() -> None:
-    _, found = run([text(1), text(NAN), text(2)], FakeEmbedder())
-    assert [error is None for error in found.errors] == [True, False, True]
-    assert "NaN or infinite" in str(found.errors[1])
+    _, embeddings = run([text(1), text(NAN), text(2)], FakeEmbedder())
+    assert [error is None for error in embeddings.errors] == [True, False, True]
+    assert "NaN or infinite" in str(embeddings.errors[1])
 
 
 def test_what_is_known_to_be_wrong_is_not_computed() -> None:
     bad = Text(tokens=array("i"), problem="too long")
-    found = call_of([bad, bad], pytest.fail).run()
-    assert found.errors == ["too long"] * 2
-    assert (found.stats.n_failed, found.stats.n_texts) == (2, 2)
+    embeddings = call_of([bad, bad], pytest.fail).run()
+    assert embeddings.errors == ["too long"] * 2
+    assert (embeddings.stats.n_failed, embeddings.stats.n_texts) == (2, 2)
     assert call_of([], pytest.fail).run().vectors.shape == (0, N_EMBD)
 
 
@@ -123,7 +123,8 @@ def test_a_call_that_has_ended_does_not_abort_the_next_one() -> None:
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(20, 40), st.integers(1, 7))
 def test_groups_have_room(lengths: list[int], n_ctx: int, n_texts: int) -> None:
     texts = [array("i", [0] * n) for n in lengths]
-    made = list(groups(texts, EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)))
-    assert sorted(len(t) for group in made for t in group) == sorted(lengths)
-    assert all(0 < len(group) <= n_texts for group in made)
-    assert all(sum(map(len, group)) <= n_ctx for group in made)
+    sizes = EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
+    batches = list(groups(texts, sizes))
+    assert sorted(len(t) for batch in batches for t in batch) == sorted(lengths)
+    assert all(0 < len(batch) <= n_texts for batch in batches)
+    assert all(sum(map(len, batch)) <= n_ctx for batch in batches)

@@ -27,21 +27,21 @@ def stage(model: lh.Model, budget: int, **changes: object) -> ThoughtStage:
     def tokens(text: str) -> tuple[int, ...]:
         return tuple(lh.tokenize(model, text, add_special=False))
 
-    made = ThoughtStage(
+    thought = ThoughtStage(
         budget=budget,
         is_open=True,
         end=tokens("."),
         after=tokens("\nAnswer:"),
         closing=tokens("... enough.\nAnswer:"),
     )
-    return replace(made, **changes)
+    return replace(thought, **changes)
 
 
 def run(context: lh.Context, requests: Sequence[Request]) -> list[Result]:
     results = Call(requests, seed=1).run(context.loop)
-    found = [result for samples in results.samples for result in samples]
-    assert all(result.error is None for result in found), found
-    return found
+    answers = [result for samples in results.samples for result in samples]
+    assert all(result.error is None for result in answers), answers
+    return answers
 
 
 @pytest.mark.more(reason="many prompts with random budgets")

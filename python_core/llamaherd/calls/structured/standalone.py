@@ -75,13 +75,13 @@ def _parts(root: dict[str, Any], dialect: str) -> Iterator[tuple[dict[str, Any],
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(part.get(key), str) and target is None:
                 try:
-                    found = resolver.lookup(part[key])
+                    resolved = resolver.lookup(part[key])
                 except Unresolvable:  # no reference is fetched
                     continue
-                target = found.contents
+                target = resolved.contents
                 if key != "$ref" and isinstance(target, dict):
                     del part[key]
-                waiting.append((kind.create_resource(target), found.resolver))
+                waiting.append((kind.create_resource(target), resolved.resolver))
         yield part, target
         waiting += [
             (inner, resolver.in_subresource(inner)) for inner in resource.subresources()
