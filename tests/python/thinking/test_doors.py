@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from thinking_behaviours import BEHAVIOURS, COLUMNS, TEMPLATE, Behaviour, codebook
-from thinking_desk import Desk, has
-from thinking_doors import DOORS, Door
-from thinking_in_python import FORMS
+from thinking_doors import DOORS, FORMS, Desk, Door, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
