@@ -219,15 +219,15 @@ def generator(form: str, host: Host) -> dict[str, Ability]:
 # ---- scores ----------------------------------------------------------------------------
 
 
-def classified(found: lh.types.ClassifyResults) -> list[Told]:
+def classified(results: lh.types.ClassifyResults) -> list[Told]:
     rows = []
-    for i, error in enumerate(found.errors):
+    for i, error in enumerate(results.errors):
         if error is not None:
             rows.append(data.FAILED)
             continue
-        assert sure(math.exp(found.logprobs[i][LABELS.index("yes")]))
-        thought = found.thinking[i], found.n_thinking_tokens[i]
-        rows.append(Told(*thought, found.thinking_complete[i], found.labels[i]))
+        assert sure(math.exp(results.logprobs[i][LABELS.index("yes")]))
+        thought = results.thinking[i], results.n_thinking_tokens[i]
+        rows.append(Told(*thought, results.thinking_complete[i], results.labels[i]))
     return rows
 
 
@@ -236,14 +236,14 @@ def classify(host: Any, behaviour: Behaviour, **more: Any) -> lh.types.ClassifyR
     return lh.classify_parallel(host, list(behaviour.texts), LABELS, **how)
 
 
-def scored(found: lh.types.ScoreResults) -> list[Told]:
+def scored(results: lh.types.ScoreResults) -> list[Told]:
     rows = []
-    for i, error in enumerate(found.errors):
+    for i, error in enumerate(results.errors):
         if error is not None:
             rows.append(data.FAILED)
             continue
-        assert sure(math.exp(found.logprob[i][0]))
-        thought = found.thoughts[i] if found.thoughts else None
+        assert sure(math.exp(results.logprob[i][0]))
+        thought = results.thoughts[i] if results.thoughts else None
         if thought is None:
             rows.append(data.NONE)
         else:
@@ -257,12 +257,12 @@ def score(host: Any, behaviour: Behaviour, **more: Any) -> lh.types.ScoreResults
     return lh.score_parallel(host, texts, [LABELS] * len(texts), **how)
 
 
-def annotated(found: lh.Coded) -> list[Told]:
+def annotated(coded: lh.Coded) -> list[Told]:
     rows = []
-    columns = {name: list(found.frame[name]) for name in found.frame}
-    n = len(found.errors)
+    columns = {name: list(coded.frame[name]) for name in coded.frame}
+    n = len(coded.errors)
     thoughts = [columns.get(name, [None] * n) for name in data.COLUMNS]
-    for i, error in enumerate(found.errors):
+    for i, error in enumerate(coded.errors):
         if error is not None:
             rows.append(data.FAILED)
             continue
@@ -278,12 +278,12 @@ def annotate(host: Any, behaviour: Behaviour, **more: Any) -> lh.Coded:
     return lh.annotate(frame, "text", data.codebook(), host, **how)
 
 
-def ended(found: Any) -> list[str]:
+def ended(results: Any) -> list[str]:
     """Return the finish reason of each prompt; coded texts have another word for it."""
-    if isinstance(found, lh.Coded):
+    if isinstance(results, lh.Coded):
         word = "not computed: the call ended before"
-        return ["cancelled" if error == word else "?" for error in found.errors]
-    return list(found.finish_reasons)
+        return ["cancelled" if error == word else "?" for error in results.errors]
+    return list(results.finish_reasons)
 
 
 STARTS: dict[str, Callable[..., Any]] = {
