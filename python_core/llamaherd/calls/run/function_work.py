@@ -50,8 +50,10 @@ class FunctionWork:
     @property
     def problem(self) -> str:
         """Problem of the call's journal, to be reported while the call runs."""
-        problems = [str(w.message) for w in self._caught if w.category is JournalWarning]
-        return problems[-1].removeprefix("journal: ") if problems else ""
+        journal_warnings = [
+            str(w.message) for w in self._caught if w.category is JournalWarning
+        ]
+        return journal_warnings[-1].removeprefix("journal: ") if journal_warnings else ""
 
     def ended(self, error: BaseException) -> Any:  # noqa: ANN401 - any results
         """Return the results that an exception keeps, for a call that was cancelled."""
