@@ -273,6 +273,24 @@ def test_warnings_of_the_thread_arrive_with_the_result(
     assert (warnings.filters, warnings.showwarning) == before
 
 
+def test_a_problem_of_a_journal_is_told_while_the_call_runs(
+    known: dict[str, Callable[..., Any]],
+) -> None:
+    gate = Event()
+
+    def warns() -> None:
+        warnings.warn(lh.JournalWarning("the disk is full"), stacklevel=1)
+        assert gate.wait(60)
+
+    known["warns"] = warns
+    job = started("warns")
+    wait_until(lambda: job._work.problem == "the disk is full")
+    assert value(_r.job_wait(job, 0))["problem"] == "journal: the disk is full"
+    assert value(_r.job_wait(job, 0))["problem"] == ""
+    gate.set()
+    assert result(job)["warnings"] == ["journal: the disk is full"]
+
+
 def progress_of(n_done: int) -> Progress:
     return Progress(
         n_done=n_done, n_failed=0, n_total=9, n_prompt_tokens=0,

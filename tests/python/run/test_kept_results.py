@@ -403,6 +403,7 @@ def test_an_interrupt_of_a_call_inside_of_the_call_keeps_both_results(
         lh.SamplerError("failed", 3, "grammar"),
         lh.ClusterError("failed", argument="num_cpus", remedy="raise it"),
         lh.GenerationError("failed", None),
+        lh.JournalWarning("the disk is full", "path"),
         lh.ChatFullError("full", None, n_tokens=1, capacity=2, n_forget=3),
     ],
 )

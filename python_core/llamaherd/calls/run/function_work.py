@@ -50,10 +50,8 @@ class FunctionWork:
     @property
     def problem(self) -> str:
         """Problem of the call's journal, to be reported while the call runs."""
-        journal_warnings = [
-            str(w.message) for w in self._caught if w.category is JournalWarning
-        ]
-        return journal_warnings[-1].removeprefix("journal: ") if journal_warnings else ""
+        caught = (record.message for record in reversed(self._caught))
+        return next((w.problem for w in caught if isinstance(w, JournalWarning)), "")
 
     def ended(self, error: BaseException) -> Any:  # noqa: ANN401 - any results
         """Return the results that an exception keeps, for a call that was cancelled."""
