@@ -8,8 +8,8 @@ from llamaherd.calls.asks.continuations import ScoreResults as ScoreResults
 from llamaherd.calls.asks.scores import ClassifyResults as ClassifyResults
 from llamaherd.calls.asks.scores import Vote as Vote
 from llamaherd.calls.journal.entry import JournalEntry as JournalEntry
-from llamaherd.calls.run.embedders import EmbedJob as EmbedJob
 from llamaherd.calls.run.embedding import Embeddings as Embeddings
+from llamaherd.calls.run.embedding import EmbedJob as EmbedJob
 from llamaherd.calls.run.embedding import EmbedProgress as EmbedProgress
 from llamaherd.calls.run.embedding import EmbedStats as EmbedStats
 from llamaherd.calls.run.handle import Handle as Handle

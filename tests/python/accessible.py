@@ -70,5 +70,5 @@ def check_accessible(page: Page) -> None:
     axe = os.environ.get(_AXE)
     if axe:
         page.evaluate(Path(axe).read_text(encoding="utf-8"))
-        found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-        assert [each["help"] for each in found["violations"]] == []
+        results = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        assert [violation["help"] for violation in results["violations"]] == []

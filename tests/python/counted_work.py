@@ -26,13 +26,14 @@ def n_instructions(work: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
-    for each in (lambda: None, work):  # Python 3.12 counts nothing in the first function
+    # Python 3.12 counts nothing in the first function.
+    for function in (lambda: None, work):
         n = 0
         gc.collect()
         gc.disable()
         sys.settrace(trace)
         try:
-            each()
+            function()
         finally:
             sys.settrace(before)
             gc.enable()

@@ -59,10 +59,10 @@ class _Delays:
         thread_id = threading.get_ident()
         # Not `current_thread`, which adds a thread that it does not know.
         current = threading._active.get(thread_id)  # type: ignore[attr-defined]
-        for each in (thread_id if current is None else current.name, *whose):
-            if each not in self.longest_s:
-                self.longest_s[each] = self.random.choice(_LONGEST_S)
-            self._sleep(each, _SHARE)
+        for name in (thread_id if current is None else current.name, *whose):
+            if name not in self.longest_s:
+                self.longest_s[name] = self.random.choice(_LONGEST_S)
+            self._sleep(name, _SHARE)
 
     def sleep_in(self, code: CodeType) -> None:
         """Sleep in a function of llamaherd, if it is slow in this thread."""
@@ -117,10 +117,10 @@ def _slow(owner: Any, name: str, *, after: bool = False, by_function: int = -1) 
     def slow(*arguments: Any, **named: Any) -> Any:
         more = (_name(arguments[by_function]),) if by_function >= 0 else ()
         _now.sleep(real.__qualname__, *more)
-        found = real(*arguments, **named)
+        result = real(*arguments, **named)
         if after:
             _now.sleep(real.__qualname__, *more)
-        return found
+        return result
 
     setattr(owner, name, slow)
 

@@ -173,8 +173,8 @@ class FakeHandle:
         return self.result()
 
     async def __aiter__(self) -> AsyncIterator[TextPiece]:
-        for each in self.thoughts:
-            yield TextPiece(each, "thinking")
+        for thought in self.thoughts:
+            yield TextPiece(thought, "thinking")
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
         with self._lock:
@@ -258,8 +258,8 @@ class FakeContext:
             checks.text("prompt", prompt)
         else:
             token_array("prompt", prompt)
-        given = {**options, "stream": stream}
-        handle = FakeHandle(prompt, params, given, self.fails_at)
+        settings = {**options, "stream": stream}
+        handle = FakeHandle(prompt, params, settings, self.fails_at)
         self.handles.append(handle)
         if isinstance(prompt, str) and not prompt:
             handle.refuse(Failure("the prompt is empty", "empty"))
@@ -273,9 +273,8 @@ class FakeContext:
     def rendered(self, prompt: object, options: dict[str, Any]) -> object:
         """Return the tokens of a chat. `FakeHandle` creates its thought."""
         names = ("chat", "system", "variables", "template", "prefix", "merge_system")
-        own = {name: options[name] for name in names if name in options}
-        made = make_requests(self.model, [prompt], GenerateOptions(**own))
-        (request,) = made[0]
+        arguments = {name: options[name] for name in names if name in options}
+        (request,), _ = make_requests(self.model, [prompt], GenerateOptions(**arguments))
         return list(request.tokens)
 
     def _run(self) -> None:

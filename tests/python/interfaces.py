@@ -77,11 +77,11 @@ _OF_CALLER = {
 
 
 def declared(
-    kind: type[Options], interface: str | None = None, **own: object
+    kind: type[Options], interface: str | None = None, **changes: object
 ) -> dict[str, Any]:
     """Return the declared defaults of the options of an interface, and further ones."""
     options = options_of(kind, interface)
-    return {name: each.default for name, each in options.items()} | own
+    return {name: spec.default for name, spec in options.items()} | changes
 
 
 UNSEEN = object()  # a default that the interface does not show
@@ -96,15 +96,17 @@ def of_python(name: str) -> Taken:
     function = lh.Context.submit if name == "submit" else getattr(lh, name)
     data = {*_DATA, "method"} if name == "classify_calibrated" else _DATA
     return {
-        name: REQUIRED if each.default is inspect.Parameter.empty else each.default
-        for name, each in inspect.signature(function).parameters.items()
+        name: REQUIRED
+        if parameter.default is inspect.Parameter.empty
+        else parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
         if name not in data
     }
 
 
 def of_run_file(table: str) -> Taken:
     at_top = {*AT_TOP} & options_of(TASK_TABLES[table], "rows").keys()
-    top = {each.name: each.default for each in fields(RunSpec) if each.name in at_top}
+    top = {field.name: field.default for field in fields(RunSpec) if field.name in at_top}
     return {**KEYS[table], **top}
 
 
@@ -127,7 +129,7 @@ def of_server(path: str) -> Taken:
         return dict.fromkeys(shape.fields - own - {"model"}, UNSEEN)
     model: Any = SimpleNamespace(n_ctx_train=512)
     if path == "/generate":
-        made = path_format(GenerateApi, model).understand({"prompt": "a"})
+        understood = path_format(GenerateApi, model).understand({"prompt": "a"})
         own, names = {"prompt", "model"}, GenerateApi.fields
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
@@ -140,34 +142,34 @@ def of_server(path: str) -> Taken:
         own |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
         own |= {"include_stop_str_in_output"}
         names = Completions.fields
-        made = path_format(Completions, model).understand({"prompt": "a"})
+        understood = path_format(Completions, model).understand({"prompt": "a"})
         if path == "/v1/chat/completions":
             names = ChatCompletions.fields
-            made = SimpleNamespace(
+            understood = SimpleNamespace(
                 params=lh.SamplingParams(
-                    temperature=made.params.temperature,
-                    seed=made.params.seed,
+                    temperature=understood.params.temperature,
+                    seed=understood.params.seed,
                     max_tokens=ServerSettings(model_name="m").max_tokens,
                 ),
                 options={},
                 stream=False,
             )
-    options = declared(SERVER[path][0]) | made.options
-    found: dict[str, Any] = {}
+    options = declared(SERVER[path][0]) | understood.options
+    settings: dict[str, Any] = {}
     library = {field: name for name, field in OPENAI_NAMES.items()}
     for name in names - own:
-        value = getattr(made.params, library.get(name, name), options.get(name))
-        found[name] = made.stream if name == "stream" else value
-    if found.get("seed", 0) is None:  # default of the call
-        found["seed"] = DEFAULT_SEED
-    return found
+        value = getattr(understood.params, library.get(name, name), options.get(name))
+        settings[name] = understood.stream if name == "stream" else value
+    if settings.get("seed", 0) is None:  # default of the call
+        settings["seed"] = DEFAULT_SEED
+    return settings
 
 
 def of_journal() -> Taken:
     """Return the parts of a journal's key, which affect an answer."""
-    hashed = {each.name for each in fields(Request)} - NEUTRAL
+    hashed = {field.name for field in fields(Request)} - NEUTRAL
     made_of_others = {"tokens", "tree", "paths", "sampling"}
-    sampling = {each.name for each in fields(lh.SamplingParams)}
+    sampling = {field.name for field in fields(lh.SamplingParams)}
     return dict.fromkeys((hashed - made_of_others) | sampling, UNSEEN)
 
 
@@ -185,10 +187,10 @@ def of_c_request() -> Taken:
     names |= {name for name, _ in ffi.typeof("lh_sampling_params").fields}
     native = ffi.new("lh_sampling_params *")
     lib.lh_sampling_default_params(native)
-    found = dict.fromkeys(names - technical, UNSEEN)
+    settings = dict.fromkeys(names - technical, UNSEEN)
     for name in (*PLAIN_SETTINGS, "seed"):
-        found[name] = getattr(native, name)
-    return found
+        settings[name] = getattr(native, name)
+    return settings
 
 
 def of_newrllama(header: str) -> Taken:
@@ -202,8 +204,8 @@ def of_newrllama(header: str) -> Taken:
 
 def all_of_python(header: str) -> Iterator[tuple[str, Taken, Taken]]:
     """Return each interface except those of R: name, declared and accepted options."""
-    for name, (kind, interface, own) in PYTHON.items():
-        wanted = declared(kind, interface, **own)
+    for name, (kind, interface, changes) in PYTHON.items():
+        wanted = declared(kind, interface, **changes)
         if name.startswith("start_"):  # a job reports its progress on request
             del wanted["progress"]
         yield f"Python {name}", wanted, of_python(name)

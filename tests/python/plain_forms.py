@@ -18,21 +18,21 @@ def plain(part: Any) -> Any:
     if kind in ("value", "json"):
         return part["value"]
     if kind in ("table", "list", "object"):
-        own = part["columns" if kind == "table" else "parts"]
-        if kind == "list" and not any(each.get("name") for each in own):
-            return [plain(each) for each in own]
-        made = {each["name"]: plain(each) for each in own}
+        items = part["columns" if kind == "table" else "parts"]
+        if kind == "list" and not any(item.get("name") for item in items):
+            return [plain(item) for item in items]
+        by_name = {item["name"]: plain(item) for item in items}
         if kind == "object":
-            made |= {"page": part["page"], "json": part["json"]}
-        return made | attributes(part)
+            by_name |= {"page": part["page"], "json": part["json"]}
+        return by_name | attributes(part)
     if kind == "factor":
-        return [part["levels"][each - 1] if each else None for each in part["values"]]
+        return [part["levels"][code - 1] if code else None for code in part["values"]]
     return _rows(part) if kind in ("matrix", "counts") else part["values"]
 
 
 def attributes(part: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a vector or a table."""
-    return {each["name"]: plain(each) for each in part.get("attributes", ())}
+    return {item["name"]: plain(item) for item in part.get("attributes", ())}
 
 
 def _rows(part: dict[str, Any]) -> list[list[float]]:

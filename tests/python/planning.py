@@ -75,8 +75,8 @@ class Planning(FakeSizing):
 
 def coding(i: int, max_tokens: int = 8, **options: object) -> Request:
     """Return a request that continues the codebook with 12 tokens."""
-    own = [i % 400, *range(10), 400 + i // 400]
-    return request([*CODEBOOK, *own], max_tokens, **options)
+    tokens = [i % 400, *range(10), 400 + i // 400]
+    return request([*CODEBOOK, *tokens], max_tokens, **options)
 
 
 def other(i: int, n: int = 300) -> Request:

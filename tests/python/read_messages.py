@@ -180,17 +180,17 @@ def read_in_r(source: str) -> Iterator[int]:
     code = _uncommented(source, "#")
     kept = "|".join(rf"\b{re.escape(name)}\b" for name in _R_KEPT.findall(code))
     text = re.compile(f"{_R_TEXT}|{kept}" if kept else _R_TEXT)
-    found = {each.start() for each in _R_COMPARED.finditer(code)}
-    found |= {
+    starts = {match.start() for match in _R_COMPARED.finditer(code)}
+    starts |= {
         call.start()
         for call in _R_CALL.finditer(code)
         if text.search(_arguments(code, call.end()))
     }
-    yield from sorted({code.count("\n", 0, at) + 1 for at in found})
+    yield from sorted({code.count("\n", 0, at) + 1 for at in starts})
 
 
 def read_in_cpp(source: str) -> Iterator[int]:
     """Yield the lines that read messages."""
     code = _uncommented(source, "//")
-    for each in _C_READ.finditer(code):
-        yield code.count("\n", 0, each.start()) + 1
+    for match in _C_READ.finditer(code):
+        yield code.count("\n", 0, match.start()) + 1

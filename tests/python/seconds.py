@@ -75,9 +75,9 @@ class _Collected:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            found = dict(report.user_properties)
-            if "times" in found:
-                self.times[report.nodeid] = found["times"]
+            properties = dict(report.user_properties)
+            if "times" in properties:
+                self.times[report.nodeid] = properties["times"]
 
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config

@@ -120,9 +120,9 @@ class StepByStep:
                 [row] = self._decode([token], len(prompt) + i, n_rows=1)
             n = len(tokens)
             longer = [
-                each[n]
-                for each in labels
-                if len(each) > n and list(each[:n]) == list(tokens)
+                label[n]
+                for label in labels
+                if len(label) > n and list(label[:n]) == list(tokens)
             ]
             is_end = np.ones(self._n_vocab, dtype=bool)
             is_end[longer] = False

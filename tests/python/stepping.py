@@ -72,9 +72,9 @@ def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> No
     engine.before_run = lambda n_runs: n_runs or all_in.wait(60)
     all_in = threading.Event()
     with ThreadPoolExecutor(len(calls)) as pool:
-        runs = [pool.submit(lambda p=each: Call(p, seed=1).run(loop)) for each in calls]
+        runs = [pool.submit(lambda p=call: Call(p, seed=1).run(loop)) for call in calls]
         while len(loop._groups) + len(loop._arrived) < len(calls):
             threading.Event().wait(0.001)
         all_in.set()
-        for run, each in zip(runs, calls, strict=True):
-            assert_all_right(run.result(), each)
+        for run, call in zip(runs, calls, strict=True):
+            assert_all_right(run.result(), call)

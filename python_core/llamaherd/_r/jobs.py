@@ -156,10 +156,10 @@ def job_wait(job: lh.Job[Any], timeout_s: float) -> Status:
     done = job.wait(timeout_s)
     progress = job.progress
     # A problem at the end becomes R's warning when the results are collected.
-    problem = "" if done else job.new_problem()
+    problem = None if done else job.new_problem()
     return {
         "done": done,
-        "problem": clean(problem),
+        "problem": clean(str(problem or "")),
         "n_done": float(progress.n_done),  # numbers of bytes can exceed 32 bits
         "n_total": float(progress.n_total),
         "unit": progress.unit,

@@ -23,7 +23,7 @@ from llamaherd.remote.openai_form import form_of, label_settings
 from llamaherd.remote.own_form import OwnForm
 from llamaherd.remote.request import SentRequest, as_json, content_hash, refuse
 from llamaherd.remote.server import RemoteServer
-from llamaherd.remote.vectors import RemoteEmbedder, embedding_work
+from llamaherd.remote.vectors import RemoteEmbedder, embedding_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         GenerateOptions,
     )
     from llamaherd.calls.asks.scores import ClassifyResults
-    from llamaherd.calls.run.embedders import EmbedSpec, EmbedWork
-    from llamaherd.calls.run.embedding import Embedder
+    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedding import EmbedCall, Embedder
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.model.file import ModelFile
@@ -331,13 +331,13 @@ class RemoteEngine(Elsewhere):
 
         return LabelRequests(requests, convert)
 
-    def embedding(self, texts: object, options: EmbedOptions) -> EmbedWork:
+    def embedding(self, texts: object, options: EmbedOptions) -> EmbedCall:
         """See `Elsewhere`."""
         content = {"model": self.name, **self._form.embedding(options)}
         embedder = RemoteEmbedder(
             self._loop, content, self._n_at_once, is_scaled=options.normalize
         )
-        return embedding_work(embedder, texts, options)
+        return embedding_call(embedder, texts, options)
 
     def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
         """Refuse: see `embedding`."""

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.asks.texts import Text
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embedders import EmbedWork
 from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, NativeError, ServerError
+from llamaherd.engine.core.table import index_of
 from llamaherd.remote.request import SentRequest, as_json, content_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from llamaherd.calls.asks.options import EmbedOptions
     from llamaherd.engine.core.results import Result
@@ -32,22 +31,22 @@ _MOST_TEXTS = 64  # texts of one request
 _MOST_BYTES = 200_000  # bytes of the texts of one request
 
 
-def embedding_work(
+def embedding_call(
     embedder: RemoteEmbedder, texts: object, options: EmbedOptions
-) -> EmbedWork:
-    """Return the work that computes vectors of texts, whose tokens are their bytes."""
-    given = [
-        _text(i, each) for i, each in enumerate(prompts_or_refusals(texts, "texts", ""))
+) -> EmbedCall:
+    """Return the call that computes vectors of texts, whose tokens are their bytes."""
+    prepared = [
+        _text(i, text) for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
-    call = EmbedCall(given, options.pooling)
+    has_texts = any(text.tokens for text in prepared)
     n_texts = 1 if options.deterministic else _MOST_TEXTS
-    return EmbedWork(
-        _Owner(),
-        call,
+    return EmbedCall(
+        prepared,
         lambda: nullcontext(embedder),
         EmbedSizes(n_batch=_MOST_BYTES, n_ctx=_MOST_BYTES, n_texts=n_texts),
-        texts,
-        n_embd=lambda: embedder.n_embd if call.longest else 0,
+        pooling=options.pooling,
+        n_embd=lambda: embedder.n_embd if has_texts else 0,
+        index=index_of(texts),
     )
 
 
@@ -129,14 +128,3 @@ class RemoteEmbedder:
         finally:
             with self._lock:
                 self._calls.discard(call)
-
-
-class _Owner:
-    """Owner of an `EmbedWork` without a model: the engine ends by itself."""
-
-    def register(self, user: EmbedWork) -> None:
-        """Do nothing."""
-
-    def using(self) -> AbstractContextManager[object]:
-        """Return a context that does nothing."""
-        return nullcontext()

@@ -16,8 +16,8 @@ PROMPT = "The capital of France is"
 
 @pytest.fixture(scope="module")
 def context(smollm2: lh.Model) -> Iterator[lh.Context]:
-    with lh.Context(smollm2, deterministic=True) as made:
-        yield made
+    with lh.Context(smollm2, deterministic=True) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,17 @@ def test_a_stop_token_ends_the_answer_before_it(
     stop = plain.tokens[at]
     first = plain.tokens.index(stop)
     for more in ({}, {"ignore_eos": True}):
-        found = lh.generate(
+        result = lh.generate(
             context, PROMPT, max_tokens=24, stop_token_ids=[stop], logprobs=0, **more
         )
-        assert found.tokens == plain.tokens[:first]
-        assert plain.text.startswith(found.text)
-        assert (found.finish_reason, found.complete) == ("stop", True)
-        assert len(found.logprobs or ()) == first
+        assert result.tokens == plain.tokens[:first]
+        assert plain.text.startswith(result.text)
+        assert (result.finish_reason, result.complete) == ("stop", True)
+        assert len(result.logprobs or ()) == first
     pieces = lh.generate(
         context, PROMPT, max_tokens=24, stop_token_ids=[stop], stream=True
     )
-    assert "".join(pieces) == found.text
+    assert "".join(pieces) == result.text
 
 
 @pytest.mark.long(reason="several calls of a real model")
@@ -52,9 +52,9 @@ def test_min_tokens_puts_off_every_end(context: lh.Context, plain: lh.Result) ->
     short = lh.generate(context, PROMPT, max_tokens=24, **ends)
     assert len(short.tokens) <= 3
     for least in (4, 9):
-        found = lh.generate(context, PROMPT, max_tokens=24, min_tokens=least, **ends)
-        assert len(found.tokens) >= least
-        assert stop not in found.tokens
+        result = lh.generate(context, PROMPT, max_tokens=24, min_tokens=least, **ends)
+        assert len(result.tokens) >= least
+        assert stop not in result.tokens
     # A stop text that is complete within these tokens has no effect.
     text = lh.detokenize(context.model, plain.tokens[2:3])
     cut = lh.generate(context, PROMPT, max_tokens=24, stop=text)
@@ -87,7 +87,7 @@ def test_the_answer_after_a_thought_has_its_own_ends(context: lh.Context) -> Non
     plain = lh.generate(
         context, PROMPT, chat=True, thinking=thought, max_tokens=8, ignore_eos=True
     )
-    found = lh.generate(
+    result = lh.generate(
         context,
         PROMPT,
         chat=True,
@@ -96,22 +96,22 @@ def test_the_answer_after_a_thought_has_its_own_ends(context: lh.Context) -> Non
         ignore_eos=True,
         stop_token_ids=plain.tokens[:1],
     )
-    assert found.tokens == []
-    assert found.thinking == plain.thinking
+    assert result.tokens == []
+    assert result.thinking == plain.thinking
 
 
 def test_what_cannot_be_combined_is_named(context: lh.Context) -> None:
-    for bound in ({"choices": ["a", "b"]}, {"regex": "a"}, {"schema": {}}):
+    for constraint in ({"choices": ["a", "b"]}, {"regex": "a"}, {"schema": {}}):
         with pytest.raises(ValueError, match=r"min_tokens and \w+ cannot be given toget"):
-            lh.generate(context, PROMPT, min_tokens=1, **bound)
+            lh.generate(context, PROMPT, min_tokens=1, **constraint)
     with pytest.raises(ValueError, match=r"min_tokens is 9, but .* up to 8 tokens"):
         lh.generate(context, PROMPT, min_tokens=9, max_tokens=8)
     n_vocab = context.model.n_vocab
     with pytest.raises(ValueError, match=r"stop_token_ids names no token: \d+ is"):
         lh.generate(context, PROMPT, stop_token_ids=[1, n_vocab])
     params = [lh.SamplingParams(min_tokens=n, max_tokens=4) for n in (4, 5)]
-    found = lh.generate_parallel(context, [PROMPT] * 2, params=params)
-    assert found.errors == [
+    results = lh.generate_parallel(context, [PROMPT] * 2, params=params)
+    assert results.errors == [
         None,
         "min_tokens is 5, but an answer may have up to 4 tokens",
     ]
@@ -121,8 +121,8 @@ def test_a_constraint_and_a_stop_token(context: lh.Context) -> None:
     comma = lh.tokenize(context.model, "a,b", add_special=False)[1]
     asked: dict[str, Any] = {"max_tokens": 9, "stop_token_ids": [comma]}
     for grammar, complete in (('"a,b"', False), ('"a" (",b")?', True)):
-        found = lh.generate(context, PROMPT, grammar=f"root ::= {grammar}", **asked)
-        assert (found.text, found.complete) == ("a", complete)
+        result = lh.generate(context, PROMPT, grammar=f"root ::= {grammar}", **asked)
+        assert (result.text, result.complete) == ("a", complete)
     with pytest.warns(UserWarning, match="stop_token_ids has no effect"):
-        found = lh.generate(context, PROMPT, choices=["a,b", "a,c"], **asked)
-    assert found.text in {"a,b", "a,c"}
+        result = lh.generate(context, PROMPT, choices=["a,b", "a,c"], **asked)
+    assert result.text in {"a,b", "a,c"}

@@ -272,7 +272,7 @@ def test_many_questions_after_one_conversation(context: lh.Context) -> None:
         alone.append(fork.ask(text).text)
     assert results.texts == alone
     (first, *others) = results
-    assert all(each.n_reused_tokens > first.n_prompt_tokens - 20 for each in others)
+    assert all(answer.n_reused_tokens > first.n_prompt_tokens - 20 for answer in others)
     assert chat.ask_all([]).texts == []
     with pytest.raises(TypeError, match=r"texts must be a list of texts, not str"):
         chat.ask_all("Two")

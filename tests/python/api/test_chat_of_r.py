@@ -141,6 +141,6 @@ def test_errors_are_data(context: lh.Context) -> None:
     assert "no question yet" in nothing["message"]
     turns = _r.chat_create(context, None, [{"role": "user"}], {})
     assert (turns["argument"], turns["place"]) == ("turns", [1])
-    own = value(_r.chat_create(context.model, None, [], {}))["python"]
-    value(_r.close(own))
-    assert _r.chat_ask(own, "One", {})["error_type"] == "ContextClosedError"
+    owner = value(_r.chat_create(context.model, None, [], {}))["python"]
+    value(_r.close(owner))
+    assert _r.chat_ask(owner, "One", {})["error_type"] == "ContextClosedError"

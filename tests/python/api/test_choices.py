@@ -106,9 +106,9 @@ def test_the_choice_is_the_label_that_is_most_probable(
             lambda text: chat(context, f"Topic of this text? {text}"),
         )
     ]
-    found = lh.classify_parallel(context, prompts, labels)
+    labelled = lh.classify_parallel(context, prompts, labels)
     out = lh.generate_parallel(context, prompts, choices=labels, logprobs=logprobs)
-    assert out.texts == found.labels
+    assert out.texts == labelled.labels
     assert out.complete == [True] * len(prompts)
     if logprobs is not None:
         assert all(len(one.logprobs) == len(one.tokens) > 0 for one in out)
@@ -123,12 +123,12 @@ def test_a_choice_behind_an_opening_quote_has_no_space(context: lh.Context) -> N
 
 def test_a_choice_is_drawn_as_often_as_it_is_probable(context: lh.Context) -> None:
     prompt = "Review: the film number 0 was great. Sentiment:"
-    found = lh.classify_parallel(context, [prompt], LABELS)
+    labelled = lh.classify_parallel(context, [prompt], LABELS)
     free = {"top_k": 0, "min_p": 0.0}
     drawn = lh.generate_parallel(
         context, [prompt] * 200, choices=LABELS, temperature=1.0, **free
     ).texts
-    for label, p in zip(LABELS, found.probs[0], strict=True):
+    for label, p in zip(LABELS, labelled.probs[0], strict=True):
         assert abs(drawn.count(label) / 200 - p) < 0.12
 
 

@@ -40,8 +40,8 @@ SCHEMA = {"type": "object", "properties": {"n": {"enum": [1, 2]}, "t": {"const":
 
 @pytest.fixture(scope="module")
 def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    made = tiny_models.write(tmp_path_factory.mktemp("models") / "tiny.gguf", "llama")
-    with lh.Model(made) as model, lh.Context(model) as context:
+    path = tiny_models.write(tmp_path_factory.mktemp("models") / "tiny.gguf", "llama")
+    with lh.Model(path) as model, lh.Context(model) as context:
         yield context
 
 

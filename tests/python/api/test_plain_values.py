@@ -120,7 +120,7 @@ def test_a_journal_with_digests_of_numpy_texts_is_read(
     (entry,) = lh.journal_read(path)
     *row, _ = row_of(entry)
     # Earlier versions stored the digest of a row that had the prompt in numpy's type.
-    before = tuple(np.str_(each) if each == "it's" else each for each in row)
+    before = tuple(np.str_(cell) if cell == "it's" else cell for cell in row)
     digest = blake2b(repr(before).encode(), digest_size=8).digest()
     assert entry_of((*row, digest)) == entry
     with pytest.raises(DamagedError):

@@ -35,54 +35,56 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
 
 def test_labels_are_scored_as_continuations(context: lh.Context) -> None:
     labels = ["positive", "negative", "positively charged"]
-    found = lh.classify_parallel(context, PROMPTS, labels)
-    assert found.labels == ["positive", "negative"]
+    labelled = lh.classify_parallel(context, PROMPTS, labels)
+    assert labelled.labels == ["positive", "negative"]
     same = lh.score_parallel(context, PROMPTS, [[f" {text}" for text in labels]] * 2)
-    assert found.logprobs == pytest.approx(np.array(same.logprob), abs=1e-6)
-    assert found.probs.sum(axis=1) == pytest.approx(1)
-    shares = np.exp(found.logprobs) / np.exp(found.logprobs).sum(axis=1, keepdims=True)
-    assert found.probs == pytest.approx(shares)
-    assert found.errors == [None, None]
-    assert found.finish_reasons == ["stop", "stop"]
-    assert found.stats.n_prompts == 2
+    assert labelled.logprobs == pytest.approx(np.array(same.logprob), abs=1e-6)
+    assert labelled.probs.sum(axis=1) == pytest.approx(1)
+    shares = np.exp(labelled.logprobs) / np.exp(labelled.logprobs).sum(
+        axis=1, keepdims=True
+    )
+    assert labelled.probs == pytest.approx(shares)
+    assert labelled.errors == [None, None]
+    assert labelled.finish_reasons == ["stop", "stop"]
+    assert labelled.stats.n_prompts == 2
 
 
 def test_labels_of_one_token_cost_nothing_beyond_the_prompt(context: lh.Context) -> None:
-    found = lh.classify_parallel(context, PROMPTS, ["positive", "negative", "neutral"])
-    assert found.stats.n_prefill_tokens == found.stats.n_prompt_tokens
-    assert found.stats.n_generated_tokens == 0
+    labelled = lh.classify_parallel(context, PROMPTS, ["positive", "negative", "neutral"])
+    assert labelled.stats.n_prefill_tokens == labelled.stats.n_prompt_tokens
+    assert labelled.stats.n_generated_tokens == 0
     alone = lh.generate_parallel(context, PROMPTS, max_tokens=1, logprobs=1024)
     for i, result in enumerate(alone):
         top = result.top_logprobs[0]
-        for j, name in enumerate(found.names):
+        for j, name in enumerate(labelled.names):
             [token] = lh.tokenize(context.model, f" {name}")
             if token in top:
-                assert found.logprobs[i, j] == pytest.approx(top[token], abs=1e-6)
+                assert labelled.logprobs[i, j] == pytest.approx(top[token], abs=1e-6)
 
 
 def test_a_label_is_no_likelier_for_being_the_beginning_of_another(
     context: lh.Context,
 ) -> None:
-    found = lh.classify_parallel(context, PROMPTS, ["very", "very good"])
+    labelled = lh.classify_parallel(context, PROMPTS, ["very", "very good"])
     plain = lh.score_parallel(context, PROMPTS, [[" very", " very good"]] * 2)
     for i in range(2):
         very, both = plain.logprob[i]
-        assert found.logprobs[i, 1] == pytest.approx(both, abs=1e-6)
+        assert labelled.logprobs[i, 1] == pytest.approx(both, abs=1e-6)
         # "very", followed by any token except "good".
-        assert math.exp(found.logprobs[i, 0]) == pytest.approx(
+        assert math.exp(labelled.logprobs[i, 0]) == pytest.approx(
             math.exp(very) - math.exp(both), rel=1e-4
         )
-    assert (found.coverage < 1).all()
+    assert (labelled.coverage < 1).all()
 
 
 def test_readings_of_one_name_add_up(context: lh.Context) -> None:
-    each = lh.classify_parallel(context, PROMPTS, ["good", "great", "bad"])
+    separate = lh.classify_parallel(context, PROMPTS, ["good", "great", "bad"])
     both = lh.classify_parallel(
         context, PROMPTS, {"good": "plus", "great": "plus", "bad": "minus"}
     )
     assert both.names == ("plus", "minus")
-    assert both.probs[:, 0] == pytest.approx(each.probs[:, :2].sum(axis=1))
-    assert both.coverage == pytest.approx(each.coverage)
+    assert both.probs[:, 0] == pytest.approx(separate.probs[:, :2].sum(axis=1))
+    assert both.coverage == pytest.approx(separate.coverage)
 
 
 def test_normalizations_are_what_they_say(context: lh.Context) -> None:
@@ -100,29 +102,31 @@ def test_normalizations_are_what_they_say(context: lh.Context) -> None:
     n_tokens = [len(lh.tokenize(context.model, f" {text}")) for text in labels]
     assert n_tokens == [1, 4]
     for normalize, divisor in (("token", n_tokens), ("byte", [4, 15])):
-        found = scores(normalize)
-        assert found.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
-        assert found.probs == pytest.approx(
+        labelled = scores(normalize)
+        assert labelled.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+        assert labelled.probs == pytest.approx(
             softmax(plain.logprobs / np.array(divisor)), abs=1e-6
         )
     start = [context.model.info.bos]  # the model adds no token to a text
     prior = lh.score_parallel(context, [start], [[f" {text}" for text in labels]])
-    found = scores("pmi")
-    assert len(found) == 2
-    assert found.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
-    assert found.probs == pytest.approx(
+    labelled = scores("pmi")
+    assert len(labelled) == 2
+    assert labelled.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+    assert labelled.probs == pytest.approx(
         softmax(plain.logprobs - np.array(prior.logprob)), abs=1e-5
     )
-    own = lh.classify_parallel(
+    labelled_pmi = lh.classify_parallel(
         context, PROMPTS, labels, normalize="pmi", pmi_prompt="Sentiment:"
     )
     prior = lh.classify_parallel(context, ["Sentiment:"], labels)
-    assert own.probs == pytest.approx(softmax(plain.logprobs - prior.logprobs), abs=1e-5)
+    assert labelled_pmi.probs == pytest.approx(
+        softmax(plain.logprobs - prior.logprobs), abs=1e-5
+    )
 
 
 def test_chats_are_scored_where_the_answer_begins(context: lh.Context) -> None:
     texts = ["Is fire hot? Answer yes or no.", [{"role": "user", "content": "Hi"}]]
-    found = lh.classify_parallel(
+    labelled = lh.classify_parallel(
         context, texts, ["Yes", "No", "<|im_end|>"], chat=True, system="Be brief."
     )
     prompts = [
@@ -132,35 +136,37 @@ def test_chats_are_scored_where_the_answer_begins(context: lh.Context) -> None:
         for messages in ([{"role": "user", "content": texts[0]}], texts[1])
     ]
     same = lh.score_parallel(context, prompts, [["Yes", "No"]] * 2)
-    assert found.logprobs[:, :2] == pytest.approx(np.array(same.logprob), abs=1e-5)
+    assert labelled.logprobs[:, :2] == pytest.approx(np.array(same.logprob), abs=1e-5)
     pmi = lh.classify_parallel(context, texts, ["Yes", "No"], chat=True, normalize="pmi")
     assert pmi.errors == [None, None]
 
 
 def test_perplexity_is_that_of_each_token_after_those_before(context: lh.Context) -> None:
     texts = ["The capital of France is Paris.", "Hi", "The weather is nice. " * 60]
-    found = lh.perplexity(context, texts)
+    perplexities = lh.perplexity(context, texts)
     tokens = lh.tokenize(context.model, texts[0])
-    assert found.tokens[0] == tokens
+    assert perplexities.tokens[0] == tokens
     parts = lh.score_parallel(
         context, [tokens[:1]], [lh.detokenize(context.model, tokens[1:])]
     )
-    assert found.token_logprobs[0] == pytest.approx(parts.token_logprobs[0][0], abs=1e-5)
-    assert found.perplexity[0] == pytest.approx(
+    assert perplexities.token_logprobs[0] == pytest.approx(
+        parts.token_logprobs[0][0], abs=1e-5
+    )
+    assert perplexities.perplexity[0] == pytest.approx(
         math.exp(-parts.logprob[0][0] / (len(tokens) - 1))
     )
-    assert "1 token: none can be predicted" in found.errors[1]
-    assert np.isnan(found.perplexity[1])
-    assert found.n_tokens[2] == len(lh.tokenize(context.model, texts[2])) - 1
-    assert found.perplexity[2] < 2
+    assert "1 token: none can be predicted" in perplexities.errors[1]
+    assert np.isnan(perplexities.perplexity[1])
+    assert perplexities.n_tokens[2] == len(lh.tokenize(context.model, texts[2])) - 1
+    assert perplexities.perplexity[2] < 2
 
 
 def test_log_probabilities_of_answers_are_the_model_s_own(context: lh.Context) -> None:
     draw = {"max_tokens": 12, "temperature": 1.5, "penalty_repeat": 1.5, "seed": 3}
-    found = lh.generate_parallel(
+    results = lh.generate_parallel(
         context, PROMPTS, repeat_last_n=-1, logit_bias={28: 5.0}, logprobs=3, **draw
     )
-    for prompt, result in zip(PROMPTS, found, strict=True):
+    for prompt, result in zip(PROMPTS, results, strict=True):
         tokens = lh.tokenize(context.model, prompt)
         texts = lh.perplexity(context, [tokens + result.tokens])
         expected = texts.token_logprobs[0][len(tokens) - 1 :]
@@ -192,17 +198,17 @@ def test_log_probabilities_of_answers_are_the_model_s_own(context: lh.Context) -
 def test_log_probabilities_are_from_before_a_constraint(
     context: lh.Context, constraint: dict[str, object]
 ) -> None:
-    found = lh.generate_parallel(
+    results = lh.generate_parallel(
         context, PROMPTS, max_tokens=24, temperature=1.0, logprobs=0, **constraint
     )
-    for prompt, result in zip(PROMPTS, found, strict=True):
+    for prompt, result in zip(PROMPTS, results, strict=True):
         tokens = lh.tokenize(context.model, prompt)
         [scored] = lh.perplexity(context, [tokens + result.tokens]).token_logprobs
-        own = np.array(result.logprobs)
-        is_drawn = ~np.isnan(own)  # other tokens were forced, and no row was read
+        logprobs = np.array(result.logprobs)
+        is_drawn = ~np.isnan(logprobs)  # other tokens were forced, and no row was read
         assert is_drawn.any()
         expected = scored[len(tokens) - 1 :]
-        assert own[is_drawn] == pytest.approx(expected[is_drawn], abs=1e-4)
+        assert logprobs[is_drawn] == pytest.approx(expected[is_drawn], abs=1e-4)
 
 
 # ---- failures, journals, progress ------------------------------------------------------
@@ -210,15 +216,21 @@ def test_log_probabilities_are_from_before_a_constraint(
 
 def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
     prompts = [PROMPTS[0], "", [10**6], "x " * 20_000, PROMPTS[1]]
-    found = lh.classify_parallel(context, prompts, ["positive", "negative"])
-    assert [error is None for error in found.errors] == [True, False, False, False, True]
-    assert found.labels[::4] == ["positive", "negative"]
-    assert found.labels[1:4] == [None] * 3
-    assert np.isnan(found.probs[1:4]).all()
-    assert "empty" in found.errors[1]
-    assert found.finish_reasons[1:4] == ["error"] * 3
+    labelled = lh.classify_parallel(context, prompts, ["positive", "negative"])
+    assert [error is None for error in labelled.errors] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert labelled.labels[::4] == ["positive", "negative"]
+    assert labelled.labels[1:4] == [None] * 3
+    assert np.isnan(labelled.probs[1:4]).all()
+    assert "empty" in labelled.errors[1]
+    assert labelled.finish_reasons[1:4] == ["error"] * 3
     scored = lh.score_parallel(context, prompts, " positive")
-    assert [each is None for each in scored.continuations] == [
+    assert [continuations is None for continuations in scored.continuations] == [
         False, True, True, True, False,
     ]  # fmt: skip
     assert (
@@ -243,11 +255,11 @@ def test_labels_that_are_the_same_tokens_are_refused(context: lh.Context) -> Non
         lh.classify_parallel(
             context, ["Yes or no? ", PROMPTS[0]], dict.fromkeys(both, "x")
         )
-    own = {"normalize": "pmi", "pmi_prompt": "Sentiment:"}
+    pmi = {"normalize": "pmi", "pmi_prompt": "Sentiment:"}
     with pytest.raises(ValueError, match=message + "pmi_prompt"):
-        lh.classify_parallel(context, ["Yes or no? "], both, **own)
-    found = lh.classify_parallel(context, PROMPTS, both, space=False)
-    assert (found.coverage <= 1).all()
+        lh.classify_parallel(context, ["Yes or no? "], both, **pmi)
+    labelled = lh.classify_parallel(context, PROMPTS, both, space=False)
+    assert (labelled.coverage <= 1).all()
 
 
 @pytest.mark.parametrize("on_error", ["continue", "return", "stop"])
@@ -257,25 +269,25 @@ def test_without_its_prior_no_prompt_has_probabilities(
     seen: list[lh.types.Progress] = []
 
     def run(prompts: list[str], pmi_prompt: str) -> lh.types.ClassifyResults:
-        own = {"normalize": "pmi", "pmi_prompt": pmi_prompt, "on_error": on_error}
+        settings = {"normalize": "pmi", "pmi_prompt": pmi_prompt, "on_error": on_error}
         return lh.classify_parallel(
-            context, prompts, ["good", "bad"], progress=seen.append, **own
+            context, prompts, ["good", "bad"], progress=seen.append, **settings
         )
 
     if on_error == "stop":
         why = r"prompts\[0\] failed: pmi_prompt failed: .* tokens"
         with pytest.raises(lh.GenerationError, match=why) as caught:
             run(PROMPTS, "x " * 20_000)
-        found = caught.value.results
+        labelled = caught.value.results
     else:
-        found = run(PROMPTS, "x " * 20_000)
-    assert all("pmi_prompt failed: " in error for error in found.errors)
-    assert found.finish_reasons == ["error"] * 2
-    for values in (found.probs, found.logprobs, found.coverage):
+        labelled = run(PROMPTS, "x " * 20_000)
+    assert all("pmi_prompt failed: " in error for error in labelled.errors)
+    assert labelled.finish_reasons == ["error"] * 2
+    for values in (labelled.probs, labelled.logprobs, labelled.coverage):
         assert np.isnan(values).all()
-    assert found.labels == [None, None]
-    assert (found.stats.n_prompts, found.stats.n_failed) == (2, 2)
-    assert {each.n_total for each in seen} == {2}
+    assert labelled.labels == [None, None]
+    assert (labelled.stats.n_prompts, labelled.stats.n_failed) == (2, 2)
+    assert {progress.n_total for progress in seen} == {2}
     assert run([], "Sentiment:").probs.shape == (0, 2)
 
 
@@ -283,11 +295,11 @@ def test_the_prompt_of_a_prior_is_in_no_count(
     context: lh.Context, tmp_path: Path
 ) -> None:
     seen: list[lh.types.Progress] = []
-    own = {"normalize": "pmi", "pmi_prompt": PROMPTS[0], "progress": seen.append}
-    own["journal"] = tmp_path / "journal.sqlite"
+    settings = {"normalize": "pmi", "pmi_prompt": PROMPTS[0], "progress": seen.append}
+    settings["journal"] = tmp_path / "journal.sqlite"
 
     def counts(prompts: list[str]) -> tuple[int, ...]:
-        stats = lh.classify_parallel(context, prompts, ["good", "bad"], **own).stats
+        stats = lh.classify_parallel(context, prompts, ["good", "bad"], **settings).stats
         n_tokens = sum(len(lh.tokenize(context.model, prompt)) for prompt in prompts)
         assert stats.n_prompt_tokens == n_tokens
         assert stats.n_prompts == stats.n_samples == len(prompts)
@@ -314,8 +326,8 @@ def test_a_journal_knows_what_was_scored(context: lh.Context, tmp_path: Path) ->
     ]
     first = [call() for call in calls]
     again = [call() for call in calls]
-    assert [each.stats.n_journal for each in first] == [0, 0, 0]
-    assert [each.stats.n_journal for each in again] == [2, 2, 2]
+    assert [results.stats.n_journal for results in first] == [0, 0, 0]
+    assert [results.stats.n_journal for results in again] == [2, 2, 2]
     assert first[0].probs.tolist() == again[0].probs.tolist()
     assert first[1].logprob == again[1].logprob
     assert first[2].perplexity.tolist() == again[2].perplexity.tolist()
@@ -325,7 +337,7 @@ def test_a_journal_knows_what_was_scored(context: lh.Context, tmp_path: Path) ->
     answers = [
         lh.generate_parallel(context, PROMPTS, logprobs=2, **settings) for _ in range(2)
     ]
-    assert [each.stats.n_journal for each in answers] == [0, 2]
+    assert [results.stats.n_journal for results in answers] == [0, 2]
     assert [r.logprobs for r in answers[0]] == [r.logprobs for r in answers[1]]
     assert [r.top_logprobs for r in answers[0]] == [r.top_logprobs for r in answers[1]]
     assert lh.generate_parallel(context, PROMPTS, **settings).stats.n_journal == 0
@@ -374,8 +386,8 @@ def test_a_journal_never_returns_numbers_of_another_text(
     alone = [call() for call in calls]
     for _ in range(2):
         for call, expected in zip(calls, alone, strict=True):
-            found = np.asarray(call(journal=path), dtype=float)
-            assert found == pytest.approx(np.asarray(expected), abs=1e-3)
+            values = np.asarray(call(journal=path), dtype=float)
+            assert values == pytest.approx(np.asarray(expected), abs=1e-3)
     assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
 
 
@@ -409,9 +421,9 @@ def test_a_job_tells_how_far_it_is_and_may_be_cancelled(context: lh.Context) -> 
     assert seen[-1].n_done == seen[-1].n_total == 40
     job = lh.start_perplexity(context, [f"{i} " + "no, yes, " * 900 for i in range(9)])
     job.cancel()
-    found = job.results()
-    assert "cancelled" in found.finish_reasons
-    assert len(found) == 9
+    results = job.results()
+    assert "cancelled" in results.finish_reasons
+    assert len(results) == 9
     assert lh.classify_parallel(context, [], ["a", "b"]).probs.shape == (0, 2)
     assert lh.score_parallel(context, [], []).continuations == []
 
@@ -424,22 +436,22 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
         plain.calibrated(lh.calibrate_batch(plain)).probs, abs=1e-6
     )
     free = ["N/A Sentiment:", " Sentiment:"]
-    found = lh.classify_calibrated(
+    calibrated = lh.classify_calibrated(
         context, PROMPTS, labels, method="contextual", content_free=free
     )
     prior = lh.classify_parallel(context, free, labels).probs.mean(axis=0)
     shares = plain.probs / prior
-    assert found.probs == pytest.approx(
+    assert calibrated.probs == pytest.approx(
         shares / shares.sum(axis=1, keepdims=True), abs=1e-6
     )
-    assert found.calibration.method == "contextual"
+    assert calibrated.calibration.method == "contextual"
     stored = lh.classify_calibrated(
-        context, PROMPTS[:1], labels, calibration=found.calibration
+        context, PROMPTS[:1], labels, calibration=calibrated.calibration
     )
-    assert stored.probs[0] == pytest.approx(found.probs[0], abs=1e-6)
+    assert stored.probs[0] == pytest.approx(calibrated.probs[0], abs=1e-6)
     with pytest.raises(ValueError, match=r"for the labels .*, not a, b"):
         # This is checked first: there are no prompts.
-        lh.classify_calibrated(context, 3, ["a", "b"], calibration=found.calibration)
+        lh.classify_calibrated(context, 3, ["a", "b"], calibration=calibrated.calibration)
     for wrong in ({"method": "contextual"}, {"content_free": free}):
         with pytest.raises(ValueError, match="needs content_free"):
             lh.classify_calibrated(context, PROMPTS, labels, **wrong)
@@ -535,9 +547,9 @@ def test_r_gets_columns(context: lh.Context) -> None:
         return plain(status["value"])
 
     def started(
-        task: str, texts: list[object], own: dict[str, object]
+        task: str, texts: list[object], arguments: dict[str, object]
     ) -> dict[str, object]:
-        return _r.model_start(task, context, texts, {**options, **own})
+        return _r.model_start(task, context, texts, {**options, **arguments})
 
     def result(status: dict[str, object]) -> dict[str, object]:
         return value(_r.job_result(value(status)["job"]))
@@ -550,14 +562,19 @@ def test_r_gets_columns(context: lh.Context) -> None:
         "space": "auto",
     }
     for chat in ({}, {"chat": True, "system": "Judge."}):
-        found = result(started("classify", prompts, {**labels, **chat}))
-        assert found["label"][1] is None
-        assert len(found["p_plus"]) == len(found["p_minus"]) == len(found["errors"]) == 3
-        assert [len(row) for row in found["logprobs"]] == [2, 2, 2]
-        assert found["errors"][1] is not None
+        columns = result(started("classify", prompts, {**labels, **chat}))
+        assert columns["label"][1] is None
+        assert (
+            len(columns["p_plus"])
+            == len(columns["p_minus"])
+            == len(columns["errors"])
+            == 3
+        )
+        assert [len(row) for row in columns["logprobs"]] == [2, 2, 2]
+        assert columns["errors"][1] is not None
     refused = started("classify", prompts, {**labels, "labels": ["good", "good"]})
     assert "twice" in refused["message"]
-    rows = list(map(list, zip(found["p_plus"], found["p_minus"], strict=True)))
+    rows = list(map(list, zip(columns["p_plus"], columns["p_minus"], strict=True)))
     stored = value(_r.calibration_fit(rows, ["plus", "minus"], "batch"))["json"]
     applied = value(_r.calibration_apply(stored, rows, ["plus", "minus"]))
     assert applied["label"][1] is None
@@ -565,14 +582,14 @@ def test_r_gets_columns(context: lh.Context) -> None:
     assert sums == pytest.approx(1)
     assert value(_r.calibration_fit(rows, [], "batch"))["names"] is None
     assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
-    own = {"continuations": [[" a", " b c"], [" a"], [" a"]], "space": "auto"}
-    found = result(started("score", prompts, own))
-    assert [row and len(row) for row in found["token_logprobs"]] == [1, 2, None, 1]
-    assert len(found["logprob"]) == 4
-    assert len(found["errors"]) == 3
-    found = result(started("perplexity", prompts, {"parse_special": False}))
-    assert np.isnan(found["n_tokens"][1])
-    assert found["perplexity"][0] > 1
+    scored = {"continuations": [[" a", " b c"], [" a"], [" a"]], "space": "auto"}
+    columns = result(started("score", prompts, scored))
+    assert [row and len(row) for row in columns["token_logprobs"]] == [1, 2, None, 1]
+    assert len(columns["logprob"]) == 4
+    assert len(columns["errors"]) == 3
+    columns = result(started("perplexity", prompts, {"parse_special": False}))
+    assert np.isnan(columns["n_tokens"][1])
+    assert columns["perplexity"][0] > 1
     stopped = result(started("classify", [None], {**labels, "on_error": "stop"}))
     assert stopped["finish_reason"] == ["error"]
 

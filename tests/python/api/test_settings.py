@@ -34,8 +34,8 @@ def test_type_checkers_know_the_same_settings() -> None:
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_calls_show_each_setting_with_its_default(call: Callable[..., object]) -> None:
     parameters = inspect.signature(call).parameters
-    shown = {name: parameters[name].default for name in DEFAULTS}
-    assert shown == DEFAULTS | {"seed": 1234}
+    defaults = {name: parameters[name].default for name in DEFAULTS}
+    assert defaults == DEFAULTS | {"seed": 1234}
     assert {parameters[name].kind for name in DEFAULTS} == {
         inspect.Parameter.KEYWORD_ONLY
     }
@@ -104,7 +104,7 @@ def test_each_failure_has_a_code(context: lh.Context, tmp_path: Path) -> None:
             context, PROMPTS, max_tokens=2, journal=tmp_path / "a.journal"
         )
         assert out.error_codes == CODES
-        assert [each.error_code for each in out] == CODES
+        assert [result.error_code for result in out] == CODES
     frame = out.to_pandas()
     assert list(frame["error"])[1:] == out.errors[1:]
     assert out.to_arrow()["error"].to_pylist() == out.errors
@@ -139,8 +139,8 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"
 @pytest.fixture(scope="module")
 def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
     path = tmp_path_factory.mktemp("models") / "tiny.gguf"
-    made = tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with lh.Model(made) as model, lh.Context(model) as context:
+    model_path = tiny_models.write(path, "llama", chat_template=TEMPLATE)
+    with lh.Model(model_path) as model, lh.Context(model) as context:
         yield context
 
 
@@ -174,7 +174,7 @@ def test_a_missing_prompt_fails_alone(
 ) -> None:
     out = _ran(ctx, call, options)
     noun = "text" if call == "perplexity" else "prompt"
-    reasons = [None if each is None else each.format(noun) for each in REASONS]
+    reasons = [None if reason is None else reason.format(noun) for reason in REASONS]
     there = [1, 3, 4, 5]  # a tiny model may not end the answer to the others
     assert [out.errors[i] for i in there] == [reasons[i] for i in there]
     assert out.error_codes[1] == out.error_codes[5] == "missing"

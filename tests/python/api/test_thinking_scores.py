@@ -1,4 +1,4 @@
-"""Labels and continuations scored after a thought, compared with two calls."""
+"""Labels and continuations scored after a thought."""
 
 from __future__ import annotations
 
@@ -43,52 +43,18 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         yield context
 
 
-def by_hand(context: lh.Context, asked: str, labels: list[str], **how: Any) -> np.ndarray:
-    """Think in one call, score tokens in another; return log-probabilities of labels."""
-    model = context.model
-    prompt = lh.tokenize(
-        model,
-        str(chat_prompts(model, [asked], None, template=TEMPLATE)[0]),
-        parse_special=True,
-    )
-    drawn = lh.generate_parallel(
-        context, [prompt], max_tokens=BUDGET, ignore_eos=True, **how
-    )[0]
-    message = lh.Thinking().message
-    closing = f"{message}</think>\n\n"
-    behind = lh.tokenize(model, closing, add_special=False, parse_special=True)
-    whole = [
-        lh.tokenize(model, f"{closing}{label}", add_special=False, parse_special=True)
-        for label in labels
-    ]
-    n = min(
-        sum(np.cumprod([a == b for a, b in zip(behind, each, strict=False)]))
-        for each in whole
-    )
-    before = [*prompt, *drawn.tokens, *behind[:n]]
-    found = lh.score_parallel(
-        context, [before], [[lh.detokenize(model, each[n:]) for each in whole]]
-    )
-    assert [c.tokens for c in found.continuations[0]] == [each[n:] for each in whole]
-    return np.array(found.logprob[0])
-
-
-def test_equal_to_a_thought_and_scores_in_two_calls(context: lh.Context) -> None:
+def test_labels_and_continuations_have_the_same_scores(context: lh.Context) -> None:
     two = ["Sports", "Politics"]
-    found = lh.classify_parallel(context, ASKED, two, thinking=BUDGET, **CHAT)
-    for i, asked in enumerate(ASKED):
-        np.testing.assert_allclose(
-            found.logprobs[i], by_hand(context, asked, two), atol=1e-6
-        )
+    labelled = lh.classify_parallel(context, ASKED, two, thinking=BUDGET, **CHAT)
     same = lh.score_parallel(context, ASKED, [two] * 2, thinking=BUDGET, **CHAT)
-    np.testing.assert_allclose(np.array(same.logprob), found.logprobs, atol=1e-6)
-    assert found.thoughts is not None
-    assert same.thoughts == tuple(thought for (thought,) in found.thoughts)
-    assert found.n_thinking_tokens == [BUDGET] * 2
-    assert found.thinking_complete == [False] * 2
-    assert all(found.thinking)
-    assert found.between is None
-    stats = found.stats
+    np.testing.assert_allclose(np.array(same.logprob), labelled.logprobs, atol=1e-6)
+    assert labelled.thoughts is not None
+    assert same.thoughts == tuple(thought for (thought,) in labelled.thoughts)
+    assert labelled.n_thinking_tokens == [BUDGET] * 2
+    assert labelled.thinking_complete == [False] * 2
+    assert all(labelled.thinking)
+    assert labelled.between is None
+    stats = labelled.stats
     assert (stats.n_thoughts, stats.n_thoughts_closed) == (2, 2)
     assert stats.n_thinking_tokens == 2 * BUDGET
     # Each prompt and its thought are computed once, the forced tokens with prompts.
@@ -102,24 +68,24 @@ def test_equal_to_a_thought_and_scores_in_two_calls(context: lh.Context) -> None
 def test_several_thoughts_give_mean_and_spread(
     context: lh.Context, tmp_path: Path
 ) -> None:
-    def found(journal: Path | None = None, **more: Any) -> lh.types.ClassifyResults:
+    def classified(journal: Path | None = None, **more: Any) -> lh.types.ClassifyResults:
         how = {"thinking": BUDGET, "n_thoughts": 3, "journal": journal, **CHAT, **more}
         return lh.classify_parallel(context, ASKED, ["Yes", "No"], **how)
 
     path = tmp_path / "thoughts.journal"
-    several = found(path)
+    several = classified(path)
     assert several.thoughts is not None
     assert several.between is not None
-    texts = [[thought.text for thought in own] for own in several.thoughts]
-    assert [len(set(own)) for own in texts] == [3, 3]
+    texts = [[thought.text for thought in thoughts] for thoughts in several.thoughts]
+    assert [len(set(thoughts)) for thoughts in texts] == [3, 3]
     # The same thoughts, as single samples with their own scores.
     entries = [e for e in lh.journal_read(path) if e.thinking is not None]
     assert sorted(e.thinking.strip() for e in entries) == sorted(
-        t for own in texts for t in own
+        t for thoughts in texts for t in thoughts
     )
     by_text = {e.thinking.strip(): e.numbers for e in entries}
-    for i, own in enumerate(texts):
-        scores = np.array([by_text[text] for text in own])
+    for i, thoughts in enumerate(texts):
+        scores = np.array([by_text[text] for text in thoughts])
         # Both labels begin with the blank line, which has two tokens before a word.
         logs = scores[:, :2].sum(axis=1, keepdims=True) + scores[:, 2:]
         probs = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
@@ -127,7 +93,9 @@ def test_several_thoughts_give_mean_and_spread(
         np.testing.assert_allclose(several.between[i], probs.std(axis=0, ddof=1))
         np.testing.assert_allclose(np.exp(several.logprobs[i]), np.exp(logs).mean(axis=0))
     assert several.stats.n_thoughts == 6
-    n_tokens = [[thought.n_tokens for thought in own] for own in several.thoughts]
+    n_tokens = [
+        [thought.n_tokens for thought in thoughts] for thoughts in several.thoughts
+    ]
     assert several.n_thinking_tokens == list(map(sum, n_tokens))
     assert max(map(max, n_tokens)) == BUDGET
     frame = several.to_pandas()
@@ -136,30 +104,30 @@ def test_several_thoughts_give_mean_and_spread(
     assert list(frame.columns)[-5:] == [
         "between", "thinking", "n_thinking_tokens", "thinking_complete", "error",
     ]  # fmt: skip
-    assert list(frame["thinking"]) == [own[0] for own in texts]
+    assert list(frame["thinking"]) == [thoughts[0] for thoughts in texts]
     # The journal returns the scores with their thoughts; without it, the seed draws the
     # same thoughts.
-    again = found(path)
+    again = classified(path)
     assert again.stats.n_journal == 6
     assert again.thoughts == several.thoughts
     np.testing.assert_array_equal(again.probs, several.probs)
-    np.testing.assert_array_equal(found().probs, several.probs)
-    assert found(seed=7).thoughts != several.thoughts
+    np.testing.assert_array_equal(classified().probs, several.probs)
+    assert classified(seed=7).thoughts != several.thoughts
 
 
 def test_a_prompt_whose_thought_fails_has_no_probabilities(context: lh.Context) -> None:
-    found = lh.classify_parallel(
+    labelled = lh.classify_parallel(
         context, ["x " * 12_000, ASKED[0]], LABELS, thinking=BUDGET, n_thoughts=2, **CHAT
     )
-    assert found.finish_reasons == ["error", "stop"]
-    assert found.error_codes[0] == "too_long"
-    assert np.isnan(found.probs[0]).all()
-    assert found.thoughts is not None
-    assert [len(own) for own in found.thoughts] == [0, 2]
-    assert found.thinking[0] is None
-    assert found.n_thinking_tokens[0] == 0
-    assert found.thinking_complete[0] is None
-    frame = found.to_pandas()
+    assert labelled.finish_reasons == ["error", "stop"]
+    assert labelled.error_codes[0] == "too_long"
+    assert np.isnan(labelled.probs[0]).all()
+    assert labelled.thoughts is not None
+    assert [len(thoughts) for thoughts in labelled.thoughts] == [0, 2]
+    assert labelled.thinking[0] is None
+    assert labelled.n_thinking_tokens[0] == 0
+    assert labelled.thinking_complete[0] is None
+    frame = labelled.to_pandas()
     assert frame["n_thinking_tokens"].isna().tolist() == [True, False]
     assert frame["thinking_complete"].isna().tolist() == [True, False]
     assert frame["n_thinking_tokens"].dtype == "Int64"
@@ -194,12 +162,12 @@ def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
 
 @pytest.mark.long(reason="several calls of a real model")
 def test_a_prefix_comes_between_thought_and_label(context: lh.Context) -> None:
-    found = lh.classify_parallel(
+    labelled = lh.classify_parallel(
         context, ASKED, LABELS[:2], thinking=BUDGET, prefix="The topic is", **CHAT
     )
     plain = lh.classify_parallel(context, ASKED, LABELS[:2], thinking=BUDGET, **CHAT)
-    assert found.thinking == plain.thinking
-    assert not np.allclose(found.probs, plain.probs)
+    assert labelled.thinking == plain.thinking
+    assert not np.allclose(labelled.probs, plain.probs)
     scored = lh.score_parallel(
         context,
         ASKED,
@@ -208,9 +176,9 @@ def test_a_prefix_comes_between_thought_and_label(context: lh.Context) -> None:
         prefix="The topic is",
         **CHAT,
     )
-    np.testing.assert_allclose(np.array(scored.logprob), found.logprobs, atol=1e-6)
+    np.testing.assert_allclose(np.array(scored.logprob), labelled.logprobs, atol=1e-6)
     frame = scored.to_pandas()
-    assert list(frame["thinking"]) == [t for t in found.thinking for _ in range(2)]
+    assert list(frame["thinking"]) == [t for t in labelled.thinking for _ in range(2)]
     assert list(frame["n_thinking_tokens"]) == [BUDGET] * 4
     assert frame["thinking_complete"].dtype == "boolean"
 
@@ -237,10 +205,12 @@ def test_a_calibration_is_fitted_to_texts_alone(context: lh.Context) -> None:
         lh.classify_calibrated(
             context, ASKED, LABELS, method="contextual", content_free=["N/A"], **how
         )
-    found = lh.classify_calibrated(context, ASKED, LABELS, **how)
+    calibrated = lh.classify_calibrated(context, ASKED, LABELS, **how)
     plain = lh.classify_parallel(context, ASKED, LABELS, **how)
-    np.testing.assert_allclose(found.probs, plain.calibrated(found.calibration).probs)
-    assert found.thoughts == plain.thoughts
+    np.testing.assert_allclose(
+        calibrated.probs, plain.calibrated(calibrated.calibration).probs
+    )
+    assert calibrated.thoughts == plain.thoughts
 
 
 def test_only_tokens_behind_the_end_marker_move_into_a_label(smollm2: lh.Model) -> None:

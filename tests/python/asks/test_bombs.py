@@ -115,13 +115,13 @@ def test_of_several_constraints_only_the_bomb_fails(ctx: lh.Context) -> None:
         max_tokens=4,
         on_error="return",
     )
-    assert [bool(each.error) for each in results] == [False, True, False]
+    assert [bool(result.error) for result in results] == [False, True, False]
     assert "smaller repetitions" in str(results[1].error)
 
 
-@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("is_per_prompt", [False, True])
 def test_others_go_on_while_a_constraint_is_compiled(
-    ctx: lh.Context, monkeypatch: pytest.MonkeyPatch, *, each: bool
+    ctx: lh.Context, monkeypatch: pytest.MonkeyPatch, *, is_per_prompt: bool
 ) -> None:
     is_compiling, may_go_on = threading.Event(), threading.Event()
     check = request.check_sampling
@@ -134,7 +134,7 @@ def test_others_go_on_while_a_constraint_is_compiled(
 
     monkeypatch.setattr(requests, "check_sampling", held)
     prompts = ["x", "y"]
-    regex = ["[ab]{3}", "[cd]{3}"] if each else "[ab]{3}"
+    regex = ["[ab]{3}", "[cd]{3}"] if is_per_prompt else "[ab]{3}"
     got: list[lh.Results] = []
 
     def call() -> None:

@@ -41,11 +41,11 @@ def test_contextual_by_hand() -> None:
     calibration = lh.calibrate_contextual(results([[0.7, 0.3], [0.9, 0.1]]))
     assert calibration.prior == pytest.approx((0.8, 0.2))
     assert (calibration.method, calibration.n) == ("contextual", 2)
-    found = results([[0.75, 0.25]]).calibrated(calibration)
-    assert found.probs == pytest.approx(np.array([[3 / 7, 4 / 7]]))
-    assert found.labels == ["no"]
-    assert found.calibration is calibration
-    assert found.logprobs == pytest.approx(np.log([[0.375, 0.125]]))
+    calibrated = results([[0.75, 0.25]]).calibrated(calibration)
+    assert calibrated.probs == pytest.approx(np.array([[3 / 7, 4 / 7]]))
+    assert calibrated.labels == ["no"]
+    assert calibrated.calibration is calibration
+    assert calibrated.logprobs == pytest.approx(np.log([[0.375, 0.125]]))
 
 
 def test_batch_by_hand() -> None:
@@ -56,12 +56,12 @@ def test_batch_by_hand() -> None:
     calibration = lh.calibrate_batch(np.array(rows))
     assert calibration.prior == pytest.approx((0.7, 0.3))
     assert calibration.n == 3
-    found = results(rows).calibrated(calibration)
+    calibrated = results(rows).calibrated(calibration)
     # 0.9 / 0.7 = 9/7 and 0.1 / 0.3 = 1/3, of 34/21.
-    assert found.probs[0] == pytest.approx([27 / 34, 7 / 34])
-    assert found.probs[1] == pytest.approx([9 / 23, 14 / 23])
-    assert np.isnan(found.probs[2]).all()
-    assert found.labels == ["yes", "no", None, "no"]
+    assert calibrated.probs[0] == pytest.approx([27 / 34, 7 / 34])
+    assert calibrated.probs[1] == pytest.approx([9 / 23, 14 / 23])
+    assert np.isnan(calibrated.probs[2]).all()
+    assert calibrated.labels == ["yes", "no", None, "no"]
 
 
 def test_a_calibration_is_stored_and_applied_to_texts_to_come() -> None:
@@ -82,22 +82,22 @@ def test_a_label_without_any_probability_divides_nothing_by_zero() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    made = results([[0.5, 0.5]])
-    calibration = lh.calibrate_batch(made)
+    labelled = results([[0.5, 0.5]])
+    calibration = lh.calibrate_batch(labelled)
     with pytest.raises(ValueError, match="is for the labels"):
         lh.Calibration(
             names=("a", "b"), prior=(0.5, 0.5), method="batch", n=1
         ).check_names(("b", "a"))
     with pytest.raises(ValueError, match="is for 2 labels, not 3"):
-        lh.calibrate_batch(made.probs).check_names(("a", "b", "c"))
+        lh.calibrate_batch(labelled.probs).check_names(("a", "b", "c"))
     with pytest.raises(ValueError, match="2 columns, as the calibration has, not 3"):
         calibration.apply(np.ones((1, 3)))
     with pytest.raises(ValueError, match="not have 1 dimensions"):
         calibration.apply(np.ones(2))
     with pytest.raises(ValueError, match="calibrated already"):
-        made.calibrated(calibration).calibrated(calibration)
+        labelled.calibrated(calibration).calibrated(calibration)
     with pytest.raises(ValueError, match="calibrated already"):
-        lh.calibrate_batch(made.calibrated(calibration))
+        lh.calibrate_batch(labelled.calibrated(calibration))
     with pytest.raises(ValueError, match="no row of probabilities"):
         lh.calibrate_batch(results([[NAN, NAN]]))
     with pytest.raises(TypeError, match="probs must be a matrix of numbers, not 'x'"):
@@ -171,11 +171,11 @@ def test_the_cause_is_in_the_end_of_prompts(
 
 def test_codings_of_few_texts_name_an_open_thought() -> None:
     how = {"method": "classify", "chat": True, "calibrate": None}
-    given = (["Sports", None], np.array([0.001, np.nan]), BOOK, how)
-    (note,) = notes_of(*given, "assistant\n<think>\n")
+    arguments = (["Sports", None], np.array([0.001, np.nan]), BOOK, how)
+    (note,) = notes_of(*arguments, "assistant\n<think>\n")
     assert "Prompts end in '<think>', inside a thought" in note
     assert note.endswith("another model")
-    (note,) = notes_of(*given)
+    (note,) = notes_of(*arguments)
     assert "thought" not in note
     assert notes_of(["Sports"], np.array([0.5]), BOOK, how) == []
     # The note that all texts have one label needs many texts.
@@ -205,10 +205,10 @@ def test_labels_inside_a_thought_are_not_taken_without_a_word(
 ) -> None:
     opened = f"{ASKED}\n<|im_start|>assistant\n<think>\n"
     with pytest.warns(UserWarning, match="in '<think>', inside a thought") as warned:
-        found = lh.classify_parallel(context, [opened] * 2, ["Zebra", "Xylophone"])
+        labelled = lh.classify_parallel(context, [opened] * 2, ["Zebra", "Xylophone"])
     assert len(warned) == 1
-    assert found.notes == (str(warned[0].message),)
-    assert (found.coverage < 0.05).all()
+    assert labelled.notes == (str(warned[0].message),)
+    assert (labelled.coverage < 0.05).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         good = lh.classify_parallel(

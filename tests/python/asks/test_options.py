@@ -68,15 +68,15 @@ def test_an_interface_takes_the_declared_options(which: tuple[str, Taken, Taken]
     assert differences(wanted, taken) == []
     assert differences({**wanted, "one_more": 1}, taken) == ["one_more is missing"]
     assert differences(wanted, {**taken, "x": 1}) == ["x is not declared"]
-    shown = [name for name, value in taken.items() if value is not UNSEEN]
-    for name in shown[:1]:
+    options = [name for name, value in taken.items() if value is not UNSEEN]
+    for name in options[:1]:
         assert differences({**wanted, name: "another"}, {**taken, name: "b"}) != []
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_option_has_a_line_of_documentation(kind: type[Options]) -> None:
-    for name, each in kind.declared.items():
-        line = each.sentence
+    for name, spec in kind.declared.items():
+        line = spec.sentence
         assert line.endswith("."), name
         assert line[0].isupper(), name
         assert len(line) <= 100, name
@@ -85,34 +85,34 @@ def test_every_option_has_a_line_of_documentation(kind: type[Options]) -> None:
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_defaults_have_the_form_of_checked_values(kind: type[Options]) -> None:
-    for name, each in kind.declared.items():
-        if each.default is not None and each.default is not REQUIRED:
-            checked = each.kind.check(name, each.default)
-            assert (type(checked), checked) == (type(each.default), each.default), name
+    for name, spec in kind.declared.items():
+        if spec.default is not None and spec.default is not REQUIRED:
+            checked = spec.kind.check(name, spec.default)
+            assert (type(checked), checked) == (type(spec.default), spec.default), name
 
 
 NUMBERS = [
-    (kind, each)
+    (kind, spec)
     for kind in CLASSES
-    for each in kind.declared.values()
-    if isinstance(each.kind, (Whole, Real))
+    for spec in kind.declared.values()
+    if isinstance(spec.kind, (Whole, Real))
 ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "each"), NUMBERS, ids=lambda case: getattr(case, "name", "")
+    ("kind", "spec"), NUMBERS, ids=lambda case: getattr(case, "name", "")
 )
-def test_a_number_out_of_range_is_named(kind: type[Options], each: Any) -> None:
+def test_a_number_out_of_range_is_named(kind: type[Options], spec: Any) -> None:
     needed = {"labels": ["a"]} if kind is declared.ClassifyOptions else {}
-    for value in (each.kind.low - 1, each.kind.high + 1, "5", True):
-        with pytest.raises(BadArgumentError, match=f"^{each.name} must be") as raised:
-            kind(**needed, **{each.name: value})
-        assert raised.value.argument == each.name
+    for value in (spec.kind.low - 1, spec.kind.high + 1, "5", True):
+        with pytest.raises(BadArgumentError, match=f"^{spec.name} must be") as raised:
+            kind(**needed, **{spec.name: value})
+        assert raised.value.argument == spec.name
         assert raised.value.code in ("out_of_range", "wrong_type")
         assert raised.value.value == value
-    for value in (each.kind.low, each.kind.high):
-        made = kind(**needed, **{each.name: value})
-        assert getattr(made, each.name) == value
+    for value in (spec.kind.low, spec.kind.high):
+        options = kind(**needed, **{spec.name: value})
+        assert getattr(options, spec.name) == value
 
 
 def test_options_store_only_what_differs_from_the_defaults() -> None:
@@ -130,11 +130,11 @@ def test_options_store_only_what_differs_from_the_defaults() -> None:
 
 
 def test_an_error_keeps_its_value_but_pickles_without_it() -> None:
-    given = [object(), lambda: None]
+    objects = [object(), lambda: None]
     with pytest.raises(BadArgumentError) as raised:
-        lh.SamplingParams(top_k=given)  # type: ignore[arg-type]
-    assert raised.value.value is given
-    assert raised.value.moved(argument="k").value is given
+        lh.SamplingParams(top_k=objects)  # type: ignore[arg-type]
+    assert raised.value.value is objects
+    assert raised.value.moved(argument="k").value is objects
     copied = pickle.loads(pickle.dumps(raised.value))
     assert (str(copied), copied.value) == (str(raised.value), None)
 
@@ -160,8 +160,8 @@ def test_an_option_that_a_call_does_not_take_is_refused() -> None:
         of(GenerateSettings, {"retires": 1})
     with pytest.raises(TypeError, match="there is no argument 'sampling'"):
         of(GenerateSettings, {"sampling": {}})
-    made = of(GenerateSettings, {"retries": 1, "top_k": 3})
-    assert (made.retries, made.sampling) == (1, {"top_k": 3})
+    options = of(GenerateSettings, {"retries": 1, "top_k": 3})
+    assert (options.retries, options.sampling) == (1, {"top_k": 3})
 
 
 COMMANDS = {"sampling": run, "classify": classify, "embed": embed, "annotate": annotate}
@@ -169,28 +169,28 @@ COMMANDS = {"sampling": run, "classify": classify, "embed": embed, "annotate": a
 
 def flags(table: str) -> dict[str, click.Option]:
     """Return the command's flags that set options, by option."""
-    found = {}
-    for each in COMMANDS[table].params:
-        if isinstance(each, click.Option):
-            where, _, name = each.name.rpartition("__")
+    flags_by_name = {}
+    for param in COMMANDS[table].params:
+        if isinstance(param, click.Option):
+            where, _, name = param.name.rpartition("__")
             name = "choices" if (table, name) == ("sampling", "labels") else name
             # One flag sets this option for all tasks, mostly for the context.
             is_shared = name == "deterministic"
             is_key = name in {*KEYS[table], *AT_TOP}
             if where == table or (not where and is_key and not is_shared):
-                assert name not in found, f"{name} is there twice"
-                found[name] = each
-    return found
+                assert name not in flags_by_name, f"{name} is there twice"
+                flags_by_name[name] = param
+    return flags_by_name
 
 
 @pytest.mark.parametrize("table", COMMANDS)
 def test_flags_set_options_and_explain_them_alike(table: str) -> None:
     options = TASK_TABLES[table]
-    docs = {name: each.sentence for name, each in options_of(options).items()}
-    found = flags(table)
-    assert len(found) >= 3
-    for name in found.keys() & docs.keys():
-        flag = found[name]
+    docs = {name: spec.sentence for name, spec in options_of(options).items()}
+    flags_by_name = flags(table)
+    assert len(flags_by_name) >= 3
+    for name in flags_by_name.keys() & docs.keys():
+        flag = flags_by_name[name]
         default = flag.to_info_dict()["default"]
         assert default is None, name  # the option is in the declaration
         line = docs[name].partition(" Needs")[0]
@@ -199,14 +199,14 @@ def test_flags_set_options_and_explain_them_alike(table: str) -> None:
             needed = {"labels": ["a"]} if table == "classify" else {}
             with pytest.raises(ValueError, match=f"{name} must be one of") as raised:
                 options(**needed, **{name: "?"})
-            assert all(repr(each) in str(raised.value) for each in flag.type.choices)
+            assert all(repr(choice) in str(raised.value) for choice in flag.type.choices)
 
 
 def test_any_key_of_a_run_file_can_be_set_by_a_flag() -> None:
     for command in COMMANDS.values():
-        assert any("--set" in each.opts for each in command.params)
+        assert any("--set" in param.opts for param in command.params)
 
 
 def test_the_server_and_its_command_have_the_same_limit() -> None:
-    (flag,) = [each for each in serve.params if each.name == "max_tokens"]
+    (flag,) = [param for param in serve.params if param.name == "max_tokens"]
     assert flag.default == ServerSettings(model_name="m").max_tokens == 1024

@@ -23,32 +23,32 @@ def results(probs: list[list[float]]) -> lh.types.ClassifyResults:
         probs=values,
         logprobs=np.log(np.maximum(values * 0.5, 1e-300)),
         normalize="sum",
-        errors=["too long" if each else None for each in failed],
-        finish_reasons=["error" if each else "stop" for each in failed],
+        errors=["too long" if is_failed else None for is_failed in failed],
+        finish_reasons=["error" if is_failed else "stop" for is_failed in failed],
         stats=lh.Stats(),
     )
 
 
 def test_rows_say_what_they_should() -> None:
-    found = results([[0.5, 0.25, 0.25], [NAN] * 3, [0.0, 0.0, 1.0]])
-    assert found.labels == ["a", None, "c"]
-    assert found.prob.tolist()[::2] == [0.5, 1.0]
-    assert found.margin.tolist()[::2] == [0.25, 1.0]
-    assert found.entropy[0] == pytest.approx(1.5 * math.log(2))
-    assert found.entropy[2] == 0
-    assert found.coverage[::2] == pytest.approx([0.5, 0.5])
-    for column in (found.prob, found.margin, found.entropy, found.coverage):
+    labelled = results([[0.5, 0.25, 0.25], [NAN] * 3, [0.0, 0.0, 1.0]])
+    assert labelled.labels == ["a", None, "c"]
+    assert labelled.prob.tolist()[::2] == [0.5, 1.0]
+    assert labelled.margin.tolist()[::2] == [0.25, 1.0]
+    assert labelled.entropy[0] == pytest.approx(1.5 * math.log(2))
+    assert labelled.entropy[2] == 0
+    assert labelled.coverage[::2] == pytest.approx([0.5, 0.5])
+    for column in (labelled.prob, labelled.margin, labelled.entropy, labelled.coverage):
         assert np.isnan(column[1])
-    assert len(found) == 3
-    assert "3 prompts, 3 labels, 1 failed" in repr(found)
+    assert len(labelled) == 3
+    assert "3 prompts, 3 labels, 1 failed" in repr(labelled)
 
 
 def test_no_prompts_are_no_rows() -> None:
-    found = results([[0.5, 0.5, 0.0]])
+    labelled = results([[0.5, 0.5, 0.0]])
     empty = lh.types.ClassifyResults(
-        names=found.names,
-        probs=found.probs[:0],
-        logprobs=found.logprobs[:0],
+        names=labelled.names,
+        probs=labelled.probs[:0],
+        logprobs=labelled.logprobs[:0],
         normalize="sum",
         errors=[],
         finish_reasons=[],
@@ -59,7 +59,7 @@ def test_no_prompts_are_no_rows() -> None:
 
 
 def test_perplexity_by_hand() -> None:
-    found = lh.types.PerplexityResults(
+    perplexities = lh.types.PerplexityResults(
         tokens=[[1, 2, 3], []],
         token_logprobs=[np.log([0.5, 0.125]), None],
         errors=[None, "empty"],
@@ -67,10 +67,10 @@ def test_perplexity_by_hand() -> None:
         stats=lh.Stats(),
     )
     # 1 / sqrt(0.5 * 0.125) = 4
-    assert found.perplexity[0] == pytest.approx(4.0)
-    assert np.isnan(found.perplexity[1])
-    assert found.n_tokens == [2, 0]
-    assert found.logprob[0] == pytest.approx(math.log(0.0625))
+    assert perplexities.perplexity[0] == pytest.approx(4.0)
+    assert np.isnan(perplexities.perplexity[1])
+    assert perplexities.n_tokens == [2, 0]
+    assert perplexities.logprob[0] == pytest.approx(math.log(0.0625))
 
 
 def test_data_frames_have_a_column_for_each_label() -> None:
@@ -86,18 +86,18 @@ def test_data_frames_have_a_column_for_each_label() -> None:
 
 def test_data_frames_of_continuations_have_a_row_for_each() -> None:
     one = lh.types.Continuation(text=" x", tokens=[4], token_logprobs=np.log([0.5]))
-    found = lh.types.ScoreResults(
+    scores = lh.types.ScoreResults(
         continuations=[[one, one], None],
         n_given=[2, 1],
         errors=[None, "bad"],
         finish_reasons=["stop", "error"],
         stats=lh.Stats(),
     )
-    rows = found.to_pandas()
+    rows = scores.to_pandas()
     assert rows["prompt"].tolist() == [0, 0, 1]
     assert rows["error"].dropna().to_dict() == {2: "bad"}
-    assert found.logprob == [[math.log(0.5)] * 2, None]
-    assert "2 prompts, 1 failed" in repr(found)
+    assert scores.logprob == [[math.log(0.5)] * 2, None]
+    assert "2 prompts, 1 failed" in repr(scores)
     texts = lh.types.PerplexityResults(
         tokens=[[1, 2]],
         token_logprobs=[np.log([0.5])],
@@ -118,45 +118,45 @@ def test_types_of_columns_do_not_depend_on_the_results() -> None:
     one = lh.types.Continuation(text=" x", tokens=[4], token_logprobs=np.log([0.5]))
     tables = [
         lh.types.ScoreResults(
-            continuations=each,
-            n_given=[1] * len(each),
-            errors=[None if found else Failure("bad", "failed") for found in each],
-            finish_reasons=["stop" if found else "error" for found in each],
+            continuations=rows,
+            n_given=[1] * len(rows),
+            errors=[None if scored else Failure("bad", "failed") for scored in rows],
+            finish_reasons=["stop" if scored else "error" for scored in rows],
             stats=lh.Stats(),
         ).to_pandas()
-        for each in ([[one]], [None], [[one], None], [])
+        for rows in ([[one]], [None], [[one], None], [])
     ]
     assert [len(table) for table in tables] == [1, 1, 2, 0]
     for table in tables:
         assert table.dtypes.to_dict() == tables[0].dtypes.to_dict()
 
 
-def of(*each: list[int]) -> Continuations:
-    return Continuations([array("i", tokens) for tokens in each])
+def of(*continuations: list[int]) -> Continuations:
+    return Continuations([array("i", tokens) for tokens in continuations])
 
 
 def test_what_begins_alike_shares_nodes() -> None:
-    made = of([1], [1, 2], [1, 3], [4])
-    assert made.tree.tokens.tolist() == [1, 2, 3, 4]
-    assert made.tree.parents.tolist() == [-1, 0, 0, -1]
-    assert made.tree.depth == 2
-    assert made.equal is None
+    continuations = of([1], [1, 2], [1, 3], [4])
+    assert continuations.tree.tokens.tolist() == [1, 2, 3, 4]
+    assert continuations.tree.parents.tolist() == [-1, 0, 0, -1]
+    assert continuations.tree.depth == 2
+    assert continuations.equal is None
     assert of([1], [2, 3], [1], [2, 3]).equal == (0, 2)
 
 
 def test_a_continuation_ends_where_none_goes_on() -> None:
-    made = of([1], [1, 2], [1, 3], [4])
+    continuations = of([1], [1, 2], [1, 3], [4])
     scores = [math.log(p) for p in (0.5, 0.25, 0.5, 0.125)]
-    probs = [math.exp(made.logprob(i, scores)) for i in range(4)]
+    probs = [math.exp(continuations.logprob(i, scores)) for i in range(4)]
     # The first token has probability 1/2; after it, two longer ones have 1/4 and 1/2.
     assert probs == pytest.approx([0.5 * 0.25, 0.5 * 0.25, 0.5 * 0.5, 0.125])
 
 
 @pytest.mark.parametrize("rest", [1e-12, 0.0, -6e-8])
 def test_rounding_leaves_no_end_without_a_probability(rest: float) -> None:
-    made = of([1], [1, 2])
+    continuations = of([1], [1, 2])
     scores = [math.log(0.5), math.log(1 - rest)]
-    assert made.logprob(0, scores) == pytest.approx(math.log(0.5 * 1e-7))
+    assert continuations.logprob(0, scores) == pytest.approx(math.log(0.5 * 1e-7))
 
 
 def sampled_results(*prompts: list[str | None]) -> Results:

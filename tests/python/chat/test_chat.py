@@ -91,9 +91,9 @@ def test_the_page_shows_the_snapshots(script: ModuleType) -> None:
 
 def test_every_thought_can_be_closed_and_opened() -> None:
     """For each template that thinks, the thought of a prompt can be closed and opened."""
-    thinking = [each for each in SNAPSHOTS.values() if each["thinks"] != "no"]
+    thinking = [snapshot for snapshot in SNAPSHOTS.values() if snapshot["thinks"] != "no"]
     assert len(thinking) > 40
-    for each in thinking:
-        assert each["end"].strip()
-        assert not each["closed"].rstrip().endswith(each["start"].strip())
-        assert each["opened"].rstrip().endswith(each["start"].strip())
+    for snapshot in thinking:
+        assert snapshot["end"].strip()
+        assert not snapshot["closed"].rstrip().endswith(snapshot["start"].strip())
+        assert snapshot["opened"].rstrip().endswith(snapshot["start"].strip())

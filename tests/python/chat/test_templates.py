@@ -136,8 +136,8 @@ def test_a_text_stays_text_whatever_a_template_does_to_it(
     ):
         template = "{% set c = messages[0].content %}A{{ " + expression + " }}A"
         prompt = render(model, template, text)
-        found = prompt_tokens(model, "p", "\ufdd0\ufdd1" + prompt, parse_special=True)
-        assert found == expected, expression
+        tokens = prompt_tokens(model, "p", "\ufdd0\ufdd1" + prompt, parse_special=True)
+        assert tokens == expected, expression
 
 
 def test_a_template_reads_the_text_itself(model: lh.Model) -> None:

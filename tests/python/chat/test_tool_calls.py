@@ -17,7 +17,7 @@ from llamaherd.calls.chat.tool_readers import FORMATS, tool_format_of
 from llamaherd.engine.model.tokens import prompt_tokens
 from thorough import examples
 
-BY_NAME = {each.name: each for each in FORMATS}
+BY_NAME = {tool_format.name: tool_format for tool_format in FORMATS}
 SNAPSHOTS = json.loads(
     (Path(__file__).parent / "templates.json").read_text(encoding="utf-8")
 )
@@ -132,8 +132,8 @@ def test_what_a_template_writes_is_read_back(
     how = tool_format_of(renderer)
     assert how is not None
     assert how.name == name
-    found = parse_tool_calls(text, how, tools)
-    assert [(c.name, c.arguments, c.problem) for c in found.calls] == [
+    answer = parse_tool_calls(text, how, tools)
+    assert [(c.name, c.arguments, c.problem) for c in answer.calls] == [
         (n, a, "") for n, a in calls
     ]
 
@@ -241,10 +241,10 @@ def test_what_a_template_writes_is_read_back(
 def test_calls_and_the_text_beside_them(
     name: str, text: str, calls: list[tuple[str, dict[str, object]]], kept: str
 ) -> None:
-    found = parse_tool_calls(text, BY_NAME[name])
-    assert [(c.name, c.arguments) for c in found.calls] == calls
-    assert not any(c.problem for c in found.calls)
-    assert found.text == kept
+    answer = parse_tool_calls(text, BY_NAME[name])
+    assert [(c.name, c.arguments) for c in answer.calls] == calls
+    assert not any(c.problem for c in answer.calls)
+    assert answer.text == kept
 
 
 @pytest.mark.parametrize(
@@ -288,10 +288,10 @@ def test_calls_and_the_text_beside_them(
     ],
 )
 def test_an_invalid_call_is_data_with_a_reason(name: str, text: str) -> None:
-    found = parse_tool_calls(text, BY_NAME[name])
-    assert len(found.calls) == 1
-    assert found.calls[0].problem
-    assert found.calls[0].arguments == {}
+    answer = parse_tool_calls(text, BY_NAME[name])
+    assert len(answer.calls) == 1
+    assert answer.calls[0].problem
+    assert answer.calls[0].arguments == {}
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
@@ -419,9 +419,9 @@ def with_argument(name: str, key: str, value: str) -> str:
 def test_arguments_have_their_declared_types(
     name: str, key: str, text: str, value: object
 ) -> None:
-    found = parse_tool_calls(with_argument(name, key, text), BY_NAME[name], [TYPED])
-    assert [(c.arguments, c.problem) for c in found.calls] == [({key: value}, "")]
-    assert type(found.calls[0].arguments[key]) is type(value)
+    answer = parse_tool_calls(with_argument(name, key, text), BY_NAME[name], [TYPED])
+    assert [(c.arguments, c.problem) for c in answer.calls] == [({key: value}, "")]
+    assert type(answer.calls[0].arguments[key]) is type(value)
 
 
 @pytest.mark.parametrize("name", sorted(UNTYPED_CALLS))
@@ -433,9 +433,9 @@ def test_an_argument_of_another_type_is_a_problem_that_names_it(
     name: str, key: str, text: str
 ) -> None:
     whole = with_argument(name, key, text)
-    found = parse_tool_calls(whole, BY_NAME[name], [TYPED])
-    assert f"the argument {key!r} must be" in found.calls[0].problem
-    assert (found.calls[0].arguments, found.text) == ({}, whole)
+    answer = parse_tool_calls(whole, BY_NAME[name], [TYPED])
+    assert f"the argument {key!r} must be" in answer.calls[0].problem
+    assert (answer.calls[0].arguments, answer.text) == ({}, whole)
 
 
 CLOSING_TAGS = {
@@ -451,9 +451,9 @@ def test_a_tag_in_a_value_loses_nothing(name: str) -> None:
     pieces = [*CLOSING_TAGS[name], *whole.replace("\n", "").split("a VALUE b")]
     for tag in pieces:
         text = with_argument(name, "text", f"a {tag} b")  # also a whole opening
-        found = parse_tool_calls(text, BY_NAME[name], [TYPED])
-        valid = [c.arguments for c in found.calls if not c.problem]
-        assert valid == [{"text": f"a {tag} b"}] or (not valid and found.text == text)
+        answer = parse_tool_calls(text, BY_NAME[name], [TYPED])
+        valid = [c.arguments for c in answer.calls if not c.problem]
+        assert valid == [{"text": f"a {tag} b"}] or (not valid and answer.text == text)
         if tag in CLOSING_TAGS[name]:
             assert valid, tag
 
@@ -462,9 +462,9 @@ def test_a_tag_in_a_value_loses_nothing(name: str) -> None:
 def test_a_missing_tag_is_no_call_without_arguments(name: str) -> None:
     whole = with_argument(name, "text", "a")
     for tag in CLOSING_TAGS[name][:2]:
-        found = parse_tool_calls(whole.replace(tag, ""), BY_NAME[name], [TYPED])
-        assert [bool(c.problem) for c in found.calls] == [True], tag
-        assert found.text == whole.replace(tag, "")
+        answer = parse_tool_calls(whole.replace(tag, ""), BY_NAME[name], [TYPED])
+        assert [bool(c.problem) for c in answer.calls] == [True], tag
+        assert answer.text == whole.replace(tag, "")
 
 
 # A call of f without arguments, and another call, in each format with JSON.
@@ -498,13 +498,13 @@ NO_JSON = [
 def test_what_cannot_be_read_beside_a_call_stays_text(name: str, json_text: str) -> None:
     good = JSON_CALLS[name].replace("NAME", "f").replace("JSON", "{}")
     bad = JSON_CALLS[name].replace("NAME", "f").replace("JSON", json_text)
-    found = parse_tool_calls(f"{good}\n{bad}", BY_NAME[name], [TYPED])
+    answer = parse_tool_calls(f"{good}\n{bad}", BY_NAME[name], [TYPED])
     if (name, json_text) == ("mistral", '{"a": 1} 2'):  # a text after the call
-        assert (found.text, len(found.calls)) == ("2", 2)
+        assert (answer.text, len(answer.calls)) == ("2", 2)
         return
-    assert [(c.name, c.arguments) for c in found.calls if not c.problem] == [("f", {})]
-    assert [c.problem for c in found.calls if c.problem]
-    assert json_text in found.text
+    assert [(c.name, c.arguments) for c in answer.calls if not c.problem] == [("f", {})]
+    assert [c.problem for c in answer.calls if c.problem]
+    assert json_text in answer.text
     alone = parse_tool_calls(bad, BY_NAME[name], [TYPED])
     assert not [c for c in alone.calls if not c.problem]
     assert alone.text == bad
@@ -517,11 +517,11 @@ def test_only_declared_functions_are_called(name: str) -> None:
     else:
         text = with_argument(name, "text", "a")
     other = [{"type": "function", "function": {"name": "g"}}]
-    found = parse_tool_calls(text, BY_NAME[name], other)
-    assert not [c for c in found.calls if not c.problem]
+    answer = parse_tool_calls(text, BY_NAME[name], other)
+    assert not [c for c in answer.calls if not c.problem]
     if name != "llama":  # JSON is a usual answer
-        assert [c.problem for c in found.calls] == ["the function 'f' was not declared"]
-        assert "f" in found.text
+        assert [c.problem for c in answer.calls] == ["the function 'f' was not declared"]
+        assert "f" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -551,15 +551,15 @@ def test_an_answer_in_json_is_no_call(text: str) -> None:
     ],
 )
 def test_drift_stays_text_with_its_problem(name: str, text: str) -> None:
-    found = parse_tool_calls(f"Well. {text} So.", BY_NAME[name], [TYPED])
-    assert [bool(c.problem) for c in found.calls] == [True]
-    assert found.text == f"Well. {text} So."
+    answer = parse_tool_calls(f"Well. {text} So.", BY_NAME[name], [TYPED])
+    assert [bool(c.problem) for c in answer.calls] == [True]
+    assert answer.text == f"Well. {text} So."
 
 
 def test_text_after_a_call_of_mistral_stays() -> None:
     for call in ('[{"name": "f", "arguments": {}}]', "f[ARGS]{}"):
-        found = parse_tool_calls(f"A [TOOL_CALLS]{call} B", BY_NAME["mistral"], [TYPED])
-        assert (found.text, len(found.calls)) == ("A  B", 1)
+        answer = parse_tool_calls(f"A [TOOL_CALLS]{call} B", BY_NAME["mistral"], [TYPED])
+        assert (answer.text, len(answer.calls)) == ("A  B", 1)
 
 
 def test_literal_escapes_of_marks_in_arguments_stay(tmp_path: Path) -> None:

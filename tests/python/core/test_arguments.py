@@ -73,8 +73,8 @@ def test_an_error_renders_its_own_message() -> None:
 def test_texts_of_users_stay_as_they_are(text: str) -> None:
     error = lh.ArgumentError(f"must not be {text}", argument="labels", place=(0, text))
     assert str(error) == f"labels[0][{text!r}] must not be {text}"
-    shown = error.rendered(Argument.spelled_in_r)
-    assert shown == f"labels[[1]][{json.dumps(text)}] must not be {text}"
+    message = error.rendered(Argument.spelled_in_r)
+    assert message == f"labels[[1]][{json.dumps(text)}] must not be {text}"
 
 
 @pytest.mark.parametrize("cls", [lh.ArgumentError, lh.ArgumentTypeError])
@@ -235,12 +235,12 @@ def test_limits_next_to_0_and_1_are_open(low: float, high: float, words: str) ->
 
 def test_tracebacks_name_errors_as_programs_import_them() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    own = [kind for kind in kinds if kind.__module__.startswith("llamaherd")]
-    public = [kind for kind in own if hasattr(lh, kind.__name__)]
+    package_kinds = [kind for kind in kinds if kind.__module__.startswith("llamaherd")]
+    public = [kind for kind in package_kinds if hasattr(lh, kind.__name__)]
     assert len(public) > 25
     for kind in public:
         assert kind.__module__ == "llamaherd"
-    for kind in own:
+    for kind in package_kinds:
         assert pickle.loads(pickle.dumps(kind)) is kind
     with pytest.raises(lh.ArgumentError) as caught:
         checks.real("level", 95, 0, 1)

@@ -26,16 +26,16 @@ def _several() -> int:
 def test_all_notes_of_a_call_are_one_warning() -> None:
     with pytest.warns(FutureWarning, match="soon"), pytest.warns(ListedWarning) as caught:
         assert _several() == 7
-    (listed,) = [each for each in caught if each.category is ListedWarning]
-    assert str(listed.message) == "3 warnings:\n- a\n- b\n- c"
-    assert notes_of(listed.message) == ("a", "b", "c")
-    assert listed.filename == __file__
+    (warning,) = [record for record in caught if record.category is ListedWarning]
+    assert str(warning.message) == "3 warnings:\n- a\n- b\n- c"
+    assert notes_of(warning.message) == ("a", "b", "c")
+    assert warning.filename == __file__
 
 
 def test_one_note_is_the_warning_and_no_note_is_none() -> None:
     with pytest.warns(UserWarning, match="^a$") as caught:
         warn_notes(["a"])
-    assert [each.category for each in caught] == [UserWarning]
+    assert [record.category for record in caught] == [UserWarning]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_notes([])

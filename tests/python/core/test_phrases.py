@@ -51,8 +51,8 @@ def test_a_confidence_level_is_not_rounded() -> None:
     """A level of 0.995 was printed as "100% confidence intervals", unlike in R."""
     written = [percent(level) for level in (0.5, 0.95, 0.975, 0.995, 0.9999)]
     assert written == ["50%", "95%", "97.5%", "99.5%", "99.99%"]
-    found = lh.validate(["a", "b"] * 10, ["a", "b"] * 9 + ["b", "a"], level=0.995)
-    assert "[99.5% confidence intervals" in repr(found)
+    agreement = lh.validate(["a", "b"] * 10, ["a", "b"] * 9 + ["b", "a"], level=0.995)
+    assert "[99.5% confidence intervals" in repr(agreement)
     assert "97.5% confidence" in str(lh.gold_size(0.05, level=0.975))
 
 
@@ -78,14 +78,14 @@ def test_no_text_asks_an_index_for_llamaherd() -> None:
         r"""pip3? install [^\n|`]*?(?<![\w/.+-])llamaherd(\[[\w,]+\])?"""
         r"""["'` .:)]*(?! ?@)(\s|$)"""
     )
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in files
         if path.suffix in kinds
         for line in path.read_text(encoding="utf-8").splitlines()
         if asked.search(line)
     ]
-    assert found == []
+    assert places == []
 
 
 def test_it_is_read_from_disk_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,8 +87,8 @@ VALUES = [
 
 @pytest.mark.parametrize(("value", "expected"), VALUES)
 def test_a_value_of_a_subclass_becomes_plain(value: Any, expected: Any) -> None:
-    made = plain(value)
-    assert (type(made), made) == (type(expected), expected)
+    plain_value = plain(value)
+    assert (type(plain_value), plain_value) == (type(expected), expected)
     tree = plain_tree({"a": [value, (value, {"b": value})]})
     assert repr(tree) == repr({"a": [expected, (expected, {"b": expected})]})
 
@@ -97,8 +97,8 @@ def test_a_value_of_a_subclass_becomes_plain(value: Any, expected: Any) -> None:
 def test_checks_return_plain_values(text: str) -> None:
     assert type(checks.text("x", text)) is str
     assert type(checks.choice("x", text, ["yes", "no"])) is str
-    assert [type(each) for each in checks.stop_texts("x", [text])] == [str]
-    assert [type(each) for each in checks.prompt_list([text])] == [str]
+    assert [type(item) for item in checks.stop_texts("x", [text])] == [str]
+    assert [type(item) for item in checks.prompt_list([text])] == [str]
     assert str(checks.path("x", text)) == "yes"
     params = SamplingParams(choices=[text, "no"], stop=[text], temperature=Odd(0.5))
     assert repr((params.choices, params.stop)) == "(('no', 'yes'), ('yes',))"

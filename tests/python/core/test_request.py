@@ -76,7 +76,7 @@ def test_parts_are_those_of_the_stripped_text(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("value", "wanted"),
     [
         (None, None),
         (False, False),
@@ -90,13 +90,13 @@ def test_parts_are_those_of_the_stripped_text(parts: list[str]) -> None:
         ({}, lh.Thinking()),
     ],
 )
-def test_each_form_of_the_argument_becomes_one(given: object, wanted: object) -> None:
-    assert checked_thinking("thinking", given) == wanted
-    assert GenerateOptions(thinking=given, chat=True).thinking == wanted
+def test_each_form_of_the_argument_becomes_one(value: object, wanted: object) -> None:
+    assert checked_thinking("thinking", value) == wanted
+    assert GenerateOptions(thinking=value, chat=True).thinking == wanted
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "why"),
+    ("value", "kind", "why"),
     [
         ("on", TypeError, "thinking must be None, True, False, a number of tokens or"),
         (1.5, TypeError, "thinking must be None, True, False"),
@@ -107,9 +107,9 @@ def test_each_form_of_the_argument_becomes_one(given: object, wanted: object) ->
         ({"end": " "}, ValueError, r"thinking\['end'\] must not be blank"),
     ],
 )
-def test_other_values_are_refused(given: object, kind: type, why: str) -> None:
+def test_other_values_are_refused(value: object, kind: type, why: str) -> None:
     with pytest.raises(kind, match=why) as raised:
-        checked_thinking("thinking", given)
+        checked_thinking("thinking", value)
     assert raised.value.argument == "thinking"
 
 

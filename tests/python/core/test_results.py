@@ -31,10 +31,10 @@ def results() -> Results:
 
 def test_results_are_a_sequence_with_columns(results: Results) -> None:
     assert len(results) == 3
-    assert [each.index for each in results] == [0, 1, 2]
+    assert [result.index for result in results] == [0, 1, 2]
     assert results.complete == [True, False, True]
     assert results[-1].text == "text 2"
-    assert [each.index for each in results[1:]] == [1, 2]
+    assert [result.index for result in results[1:]] == [1, 2]
     assert results.texts == ["text 0", None, "text 2"]
     assert results.errors == [None, "too long", None]
     assert results.finish_reasons == ["stop", "error", "stop"]
@@ -45,7 +45,7 @@ def test_results_are_a_sequence_with_columns(results: Results) -> None:
 def test_a_notebook_shows_results_as_a_table(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [dataclasses.replace(each, text="<b>") for each in results]
+    rows = [dataclasses.replace(result, text="<b>") for result in results]
     html = Results(rows, results.stats)._repr_html_() or ""
     assert html.startswith("<p>&lt;Results: 3 of 3 prompts answered, 1 failed&gt;</p>")
     assert "<td>too long</td>" in html
@@ -68,7 +68,7 @@ def test_tables_have_columns_of_thoughts_where_there_could_be_some() -> None:
         thought(None, 0, complete=None),
         thought("", 9, complete=False),
     ]
-    rows = [dataclasses.replace(result(i), **own) for i, own in enumerate(thoughts)]
+    rows = [dataclasses.replace(result(i), **fields) for i, fields in enumerate(thoughts)]
     results = Results(rows, Stats(n_prompts=3), has_thoughts=True)
     frame = results.to_pandas()
     names = ["text", "thinking", "n_thinking_tokens", "thinking_complete", "error"]
@@ -119,7 +119,7 @@ def test_samples_are_grouped_by_prompt() -> None:
     rows = [dataclasses.replace(result(i), sample=j) for i in range(3) for j in range(2)]
     out = Results(rows, Stats(n_prompts=3, n_samples=6), 2)
     assert len(out) == 3
-    assert [each.sample for each in out] == [0, 0, 0]
+    assert [result.sample for result in out] == [0, 0, 0]
     assert [[(r.index, r.sample) for r in samples] for samples in out.samples] == [
         [(i, 0), (i, 1)] for i in range(3)
     ]

@@ -184,7 +184,7 @@ IDLE = [
 
 
 def test_every_setting_is_in_the_table() -> None:
-    assert set(EFFECTIVE) == {each.name for each in fields(SamplingParams)}
+    assert set(EFFECTIVE) == {field.name for field in fields(SamplingParams)}
 
 
 @pytest.mark.parametrize("name", EFFECTIVE)
@@ -214,13 +214,13 @@ def test_what_has_no_effect_is_told_once(
     settings: dict[str, object], names: list[str]
 ) -> None:
     params = SamplingParams(**settings)
-    found = idle_settings(params)
-    assert set(names) <= set(found)
+    reasons = idle_settings(params)
+    assert set(names) <= set(reasons)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         warn_idle([params] * 5 + [replace(params)])
-    assert len(seen) == len(found)
-    assert str(seen[0].message).split()[0] in found
+    assert len(seen) == len(reasons)
+    assert str(seen[0].message).split()[0] in reasons
     assert seen[0].filename == __file__
 
 

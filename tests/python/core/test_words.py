@@ -84,13 +84,13 @@ def _texts(file: Path) -> Iterator[tuple[int, str]]:
 
 def test_functions_and_tables_in_messages_have_the_name_of_the_caller() -> None:
     package = Path(lh.__file__).parent
-    own = "|".join(name for name in lh.__all__ if name.islower())
+    names = "|".join(name for name in lh.__all__ if name.islower())
     # "llamaherd::f()" and "f() of Python" name the language.
     named = re.compile(
-        rf"(?<!::)\b({own})\(\)(?! (and [a-z_]+\(\) )?(of|in) Python)|\bdata frame\b"
+        rf"(?<!::)\b({names})\(\)(?! (and [a-z_]+\(\) )?(of|in) Python)|\bdata frame\b"
     )
     apart = {"words.py", "openapi.py", "data.py"}  # terms; documents; batches of Ray
-    found = [
+    places = [
         f"{file.relative_to(package)}:{line}: {text}"
         for file in sorted(package.rglob("*.py"))
         if "_r" not in file.parts and file.name not in apart
@@ -98,7 +98,7 @@ def test_functions_and_tables_in_messages_have_the_name_of_the_caller() -> None:
         for line, text in _texts(file)
         if named.search(text)
     ]
-    assert found == []
+    assert places == []
 
 
 def test_functions_have_the_name_of_the_caller() -> None:

@@ -123,11 +123,11 @@ def texts() -> list[str]:
 
 def main() -> None:
     model = Bert(Path(sys.argv[1]))
-    given = texts()
-    vectors = np.array([model.embed(text) for text in given]).astype("<f2")
+    samples = texts()
+    vectors = np.array([model.embed(text) for text in samples]).astype("<f2")
     reference = {
-        "texts": given,
-        "n_tokens": [len(model.tokenizer.encode(text).ids) for text in given],
+        "texts": samples,
+        "n_tokens": [len(model.tokenizer.encode(text).ids) for text in samples],
         "vectors": base64.b64encode(vectors.tobytes()).decode(),  # float16[100, 384]
     }
     path = Path(__file__).with_name("minilm_reference.json")

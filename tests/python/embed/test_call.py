@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from llamaherd.engine.core.errors import NativeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from llamaherd.calls.run.embedding import Embeddings
 
 N_EMBD = 2
 POISON = 13
@@ -52,81 +55,76 @@ def text(*tokens: int) -> Text:
     return Text(tokens=array("i", tokens))
 
 
-def run(
-    texts: Sequence[Text], embedder: FakeEmbedder, n_ctx: int = 8, n_texts: int = 4
+def call_of(
+    texts: Sequence[Text], lend: Callable[[], Any], n_ctx: int = 8, n_texts: int = 4
 ) -> EmbedCall:
-    call = EmbedCall(texts, "mean")
     sizes = EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
-    call.run(N_EMBD, lambda: nullcontext(embedder), sizes)
-    return call
+    return EmbedCall(texts, lend, sizes, pooling="mean", n_embd=lambda: N_EMBD)
 
 
-def rows(call: EmbedCall) -> list[list[float]]:
-    vectors, n = call.vectors()
-    return [vectors[i : i + n].tolist() for i in range(0, len(vectors), n)]
+def run(texts: Sequence[Text], embedder: FakeEmbedder) -> tuple[EmbedCall, Embeddings]:
+    call = call_of(texts, lambda: nullcontext(embedder))
+    return call, call.run()
 
 
 def test_vectors_come_in_the_order_of_the_texts() -> None:
     embedder = FakeEmbedder()
-    call = run([text(5, 5, 5), text(1), text(2, 2), text(1), text(9)], embedder)
-    assert rows(call) == [[3, 15], [1, 1], [2, 4], [1, 1], [1, 9]]
-    assert call.errors == [None] * 5
+    texts = [text(5, 5, 5), text(1), text(2, 2), text(1), text(9)]
+    call, embeddings = run(texts, embedder)
+    assert embeddings.vectors.tolist() == [[3, 15], [1, 1], [2, 4], [1, 1], [1, 9]]
+    assert embeddings.errors == [None] * 5
     # Equal texts are computed once, short texts first.
     assert embedder.runs == [[[1], [9], [2, 2], [5, 5, 5]]]
-    assert (call.stats.n_copied, call.stats.n_tokens, call.stats.n_batches) == (1, 7, 1)
+    stats = embeddings.stats
+    assert (stats.n_copied, stats.n_tokens, stats.n_batches) == (1, 7, 1)
     assert call.progress.n_done == call.progress.n_total == 5
 
 
 def test_a_text_that_libllama_refuses_fails_alone() -> None:
-    call = run([text(1), text(POISON), text(2), text(POISON)], FakeEmbedder())
+    call, embeddings = run([text(1), text(POISON), text(2), text(POISON)], FakeEmbedder())
     reason = "llama_encode returned -1"
-    assert call.errors == [None, reason, None, reason]
-    assert rows(call)[0] == [1, 1]
-    assert rows(call)[2] == [1, 2]
-    assert math.isnan(rows(call)[1][0])
-    assert (call.stats.n_failed, call.progress.n_failed) == (2, 2)
+    assert embeddings.errors == [None, reason, None, reason]
+    assert embeddings.vectors[::2].tolist() == [[1, 1], [1, 2]]
+    assert np.isnan(embeddings.vectors[1::2]).all()
+    assert (embeddings.stats.n_failed, call.progress.n_failed) == (2, 2)
 
 
 def test_what_is_no_number_fails_alone() -> None:
-    call = run([text(1), text(NAN), text(2)], FakeEmbedder())
-    assert [error is None for error in call.errors] == [True, False, True]
-    assert "NaN or infinite" in call.errors[1]
+    _, embeddings = run([text(1), text(NAN), text(2)], FakeEmbedder())
+    assert [error is None for error in embeddings.errors] == [True, False, True]
+    assert "NaN or infinite" in str(embeddings.errors[1])
 
 
 def test_what_is_known_to_be_wrong_is_not_computed() -> None:
-    embedder = FakeEmbedder()
     bad = Text(tokens=array("i"), problem="too long")
-    call = run([bad, bad], embedder)
-    assert call.errors == ["too long"] * 2
-    assert embedder.runs == []
-    assert call.longest == 0
-    assert (call.stats.n_failed, call.stats.n_texts) == (2, 2)
-    assert rows(run([], embedder)) == []
+    embeddings = call_of([bad, bad], pytest.fail).run()
+    assert embeddings.errors == ["too long"] * 2
+    assert (embeddings.stats.n_failed, embeddings.stats.n_texts) == (2, 2)
+    assert call_of([], pytest.fail).run().vectors.shape == (0, N_EMBD)
 
 
 def test_a_cancelled_call_keeps_what_it_has() -> None:
-    calls: list[EmbedCall] = []
-    embedder = FakeEmbedder(lambda n: calls[0].cancel() if n == 1 else None)
-    calls.append(EmbedCall([text(1), text(2, 2), text(3, 3, 3)], "mean"))
-    sizes = EmbedSizes(n_batch=3, n_ctx=3, n_texts=2)
-    calls[0].run(N_EMBD, lambda: nullcontext(embedder), sizes)
-    assert calls[0].errors == [None, None, CANCELLED]
-    before = EmbedCall([text(1)], "mean")
+    embedder = FakeEmbedder(lambda n: call.cancel() if n == 1 else None)
+    texts = [text(1), text(2, 2), text(3, 3, 3)]
+    call = call_of(texts, lambda: nullcontext(embedder), n_ctx=3, n_texts=2)
+    assert call.run().errors == [None, None, CANCELLED]
+    assert list(call.take_new()) == [0, 1]
+    before = call_of([text(1)], pytest.fail)
     before.cancel()
-    before.run(N_EMBD, pytest.fail, sizes)
-    assert before.errors == [CANCELLED]
+    assert before.run().errors == [CANCELLED]
 
 
 def test_a_call_that_has_ended_does_not_abort_the_next_one() -> None:
     embedder = FakeEmbedder()
-    run([text(1)], embedder).cancel()
-    assert run([text(2)], embedder).errors == [None]
+    run([text(1)], embedder)[0].cancel()
+    assert run([text(2)], embedder)[1].errors == [None]
 
 
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(20, 40), st.integers(1, 7))
 def test_groups_have_room(lengths: list[int], n_ctx: int, n_texts: int) -> None:
     texts = [array("i", [0] * n) for n in lengths]
-    made = list(groups(texts, EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)))
-    assert sorted(len(t) for group in made for t in group) == sorted(lengths)
-    assert all(0 < len(group) <= n_texts for group in made)
-    assert all(sum(map(len, group)) <= n_ctx for group in made)
+    sizes = EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
+    batches = list(groups(texts, sizes))
+    assert sorted(len(t) for batch in batches for t in batch) == sorted(lengths)
+    assert all(0 < len(batch) <= n_texts for batch in batches)
+    assert all(sum(map(len, batch)) <= n_ctx for batch in batches)

@@ -16,25 +16,25 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 
 def test_larger_memory_fits_more() -> None:
     fits = [
-        sum(each.fits for each in lh.recommended_models(memory))
+        sum(model.fits for model in lh.recommended_models(memory))
         for memory in (0.1, 8, 16, 32)
     ]
     assert fits == [0, 2, 3, 4]
-    sizes = [each.size_bytes for each in lh.recommended_models()]
+    sizes = [model.size_bytes for model in lh.recommended_models()]
     assert sizes == sorted(sizes)
 
 
 def test_each_fits_the_memory_that_it_is_suggested_for() -> None:
-    for each in lh.recommended_models():
-        found = lh.recommended_models(each.memory_gb or 1)
-        assert {one.source: one.fits for one in found}[each.source]
+    for model in lh.recommended_models():
+        models = lh.recommended_models(model.memory_gb or 1)
+        assert {one.source: one.fits for one in models}[model.source]
 
 
 def test_figures_of_others_are_not_called_measured() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for each in lh.recommended_models(8):
-        assert each.source in page
-        assert (each.measured == "not measured") == bool(each.published)
+    for model in lh.recommended_models(8):
+        assert model.source in page
+        assert (model.measured == "not measured") == bool(model.published)
 
 
 def test_a_wrong_memory_is_named() -> None:
@@ -50,8 +50,8 @@ def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None
     profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
     monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
     status = _r.hardware_profile()
-    found = plain(status["value"])["gpu"]
-    assert (found["name"], found["source"]) == (["a GPU"], "libllama")
-    [size] = found["vram_bytes"]
+    table = plain(status["value"])["gpu"]
+    assert (table["name"], table["source"]) == (["a GPU"], "libllama")
+    [size] = table["vram_bytes"]
     assert isinstance(size, float)
     assert size == 24.0 * 2**30

@@ -101,8 +101,8 @@ def test_the_best_that_fits_is_taken(
 
 def test_projectors_and_matrices_are_no_models() -> None:
     files = ["mmproj-F16.gguf", "imatrix.gguf", "x.imatrix.gguf", "x.txt", "x-F16.gguf"]
-    found = q.offers(q.RemoteFile(name=n, size_bytes=1, sha256=None) for n in files)
-    assert [offer.name for offer in found] == ["x-F16.gguf"]
+    offers = q.offers(q.RemoteFile(name=n, size_bytes=1, sha256=None) for n in files)
+    assert [offer.name for offer in offers] == ["x-F16.gguf"]
 
 
 # ---- Ollama ---------------------------------------------------------------------------
@@ -204,17 +204,17 @@ def test_the_best_of_several_measurements_counts(
 
 
 def test_the_profile_follows_from_what_is_measured() -> None:
-    found = lh.hardware_profile()
-    assert found.cpu_cores >= 1
-    assert 0 < found.available_bytes <= found.memory_bytes
-    assert found.bandwidth_bytes_per_s > 1e8
-    for row in found.sizes:
-        assert row.decode_per_s == found.bandwidth_bytes_per_s / row.size_bytes
-        assert row.prefill_per_s == found.flops / (2e9 * row.billions)
-    text = str(found)
+    profile = lh.hardware_profile()
+    assert profile.cpu_cores >= 1
+    assert 0 < profile.available_bytes <= profile.memory_bytes
+    assert profile.bandwidth_bytes_per_s > 1e8
+    for row in profile.sizes:
+        assert row.decode_per_s == profile.bandwidth_bytes_per_s / row.size_bytes
+        assert row.prefill_per_s == profile.flops / (2e9 * row.billions)
+    text = str(profile)
     assert "Speeds are rough estimates" in text
     assert "a quarter while other programs run" in text
-    assert f"{found.cpu_cores} cores" in text
+    assert f"{profile.cpu_cores} cores" in text
 
 
 def test_what_fits_follows_memory(monkeypatch: pytest.MonkeyPatch) -> None:

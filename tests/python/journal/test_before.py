@@ -63,9 +63,9 @@ def test_results_of_before_are_found(
 ) -> None:
     journal = tmp_path / "calls.journal"
     shutil.copy(JOURNAL, journal)
-    found = CALLS[name](context, journal=str(journal))
-    assert found.stats.n_journal == len(PROMPTS)
-    assert found.stats.n_decode_tokens == 0
+    results = CALLS[name](context, journal=str(journal))
+    assert results.stats.n_journal == len(PROMPTS)
+    assert results.stats.n_decode_tokens == 0
 
 
 def test_all_results_of_before_are_read() -> None:

@@ -104,10 +104,10 @@ def test_a_shared_folder_of_windows_has_no_letter(
     ],
 )
 def test_sqlite_opens_files_of_shared_folders_of_windows(path: str, uri: str) -> None:
-    made = sqlite.uri_of(PureWindowsPath(path), "mode=ro")
-    assert made == f"{uri}?mode=ro"
+    read_only = sqlite.uri_of(PureWindowsPath(path), "mode=ro")
+    assert read_only == f"{uri}?mode=ro"
     with pytest.raises(sqlite3.OperationalError, match="unable to open database file"):
-        sqlite3.connect(made, uri=True)  # not: invalid uri authority
+        sqlite3.connect(read_only, uri=True)  # not: invalid uri authority
 
 
 def test_a_journal_on_a_network_drive_is_refused_but_may_be_read(

@@ -184,16 +184,16 @@ def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int)
         damaged = Path(name) / "run.sqlite"
         damaged.write_bytes(content)
         try:
-            found = journal_read(damaged)
+            read = journal_read(damaged)
         except JournalError:
-            found = []
+            read = []
             with pytest.raises(JournalError):
                 find_all(damaged, expected)
         else:
-            assert found == expected
+            assert read == expected
             assert find_all(damaged, expected) == expected
         assert len(list(Path(name).iterdir())) == 1
-        assert damaged.read_bytes() == content or found
+        assert damaged.read_bytes() == content or read
 
 
 def find_all(path: Path, expected: list[JournalEntry]) -> list[JournalEntry | None]:
@@ -220,9 +220,9 @@ def test_processes_share_a_journal(folder: Path) -> None:
     command = [sys.executable, "-c", PROCESS, str(Path(__file__).parents[1]), str(folder)]
     processes = [subprocess.Popen([*command, str(start)]) for start in (0, 500, 1000)]
     assert [process.wait(120) for process in processes] == [0, 0, 0]
-    found = entries(folder)
-    assert len(found) == len({entry.key for entry in found}) == 1500
-    for entry in found:
+    stored = entries(folder)
+    assert len(stored) == len({entry.key for entry in stored}) == 1500
+    for entry in stored:
         tokens = [int(token) for token in entry.prompt.split()]
         assert entry.text == text_of(answer(request(tokens))[0])
     _, engine = run(folder, many(0))
@@ -257,7 +257,7 @@ def test_a_journal_in_use_can_be_read(folder: Path) -> None:
     journal = Journal(folder / "run.sqlite")
     (entry,) = entries(folder)
     journal.add([dataclasses.replace(entry, key="ab" * 32)])
-    assert [each.key for each in entries(folder)] == [entry.key, "ab" * 32]
+    assert [stored.key for stored in entries(folder)] == [entry.key, "ab" * 32]
     journal.close()
 
 
@@ -279,7 +279,7 @@ def test_reading_a_journal_leaves_the_locks_of_its_writer(folder: Path) -> None:
     command = [sys.executable, "-c", OPEN_AND_CLOSE, str(folder / "run.sqlite")]
     subprocess.run(command, check=True)
     journal.add([dataclasses.replace(entry, key="cd" * 32)])
-    assert [each.key for each in entries(folder)] == [entry.key, "ab" * 32, "cd" * 32]
+    assert [stored.key for stored in entries(folder)] == [entry.key, "ab" * 32, "cd" * 32]
     journal.close()
 
 
@@ -304,5 +304,5 @@ def test_entries_tell_people_what_there_is(folder: Path) -> None:
         "temperature": 0.5,
         "type_k": "f16",
     }
-    prompts = {each.prompt for each in entries(folder)}
+    prompts = {entry.prompt for entry in entries(folder)}
     assert prompts == {"1 2", "written out: 9", odd.text}

@@ -65,15 +65,17 @@ requests = st.builds(
 
 def key_in(calls: list[Request]) -> list[bytes]:
     """Return the keys that a call of these requests computes, with its caches."""
-    return [journal_key(MODEL, settings_json(each, NUMERICS), each) for each in calls]
+    return [
+        journal_key(MODEL, settings_json(request, NUMERICS), request) for request in calls
+    ]
 
 
 def meaning(asked: Request) -> dict[str, object]:
     """Return the parts of a request that determine its result, listed separately."""
     told = {
-        each.name: getattr(asked, each.name)
-        for each in fields(Request)
-        if each.name not in {"text", "problem", "shape", "priority", "is_whole"}
+        field.name: getattr(asked, field.name)
+        for field in fields(Request)
+        if field.name not in {"text", "problem", "shape", "priority", "is_whole"}
     }
     told["tokens"] = list(asked.tokens)
     if asked.tree is not None:
@@ -101,10 +103,10 @@ def test_each_part_of_a_request_alone_makes_another_key(
     asked: Request, data: st.DataObject
 ) -> None:
     other = data.draw(requests)
-    for each in fields(Request):
-        changed = replace(asked, **{each.name: getattr(other, each.name)})
+    for field in fields(Request):
+        changed = replace(asked, **{field.name: getattr(other, field.name)})
         keys = key_in([asked, changed])
-        assert (keys[0] == keys[1]) == (meaning(asked) == meaning(changed)), each.name
+        assert (keys[0] == keys[1]) == (meaning(asked) == meaning(changed)), field.name
 
 
 @examples(60)
@@ -114,14 +116,14 @@ def test_settings_do_not_depend_on_other_requests_of_the_call(
 ) -> None:
     call = RecordedCall.__new__(RecordedCall)  # its file and journal are not used here
     call._context, call._settings = dict(NUMERICS), {}
-    assert [call._settings_of(each) for each in calls] == [
-        settings_json(each, NUMERICS) for each in calls
+    assert [call._settings_of(request) for request in calls] == [
+        settings_json(request, NUMERICS) for request in calls
     ]
 
 
 def test_settings_of_a_context_never_take_the_place_of_a_request_s() -> None:
     context = {"type_k", "type_v", "flash_attn", "deterministic", "lora"}
-    names = {each.name for cls in (Request, SamplingParams) for each in fields(cls)}
+    names = {field.name for cls in (Request, SamplingParams) for field in fields(cls)}
     assert not context & (names | {SCORES, "engine"})
     assert names >= NEUTRAL
 

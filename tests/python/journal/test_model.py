@@ -47,8 +47,8 @@ def start(model: Path, journal: Path) -> subprocess.Popen[str]:
 
 def told(results: lh.Results) -> list[tuple[object, ...]]:
     return [
-        (each.index, each.text, each.tokens, each.finish_reason, each.seed)
-        for each in results
+        (result.index, result.text, result.tokens, result.finish_reason, result.seed)
+        for result in results
     ]
 
 
@@ -76,10 +76,10 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(
             n_cut += process.wait() == -signal.SIGKILL
             assert process.returncode in {0, -signal.SIGKILL}
         entries = lh.journal_read(journal) if journal.exists() else []
-        found = {entry.key: entry for entry in entries}
-        assert len(found) == len(entries)  # nothing is doubled,
-        assert stored.items() <= found.items()  # lost or changed
-        stored = found
+        by_key = {entry.key: entry for entry in entries}
+        assert len(by_key) == len(entries)  # nothing is doubled,
+        assert stored.items() <= by_key.items()  # lost or changed
+        stored = by_key
     assert n_cut > 0
     assert stored
     with lh.Context(smollm2, n_threads=1) as context:
@@ -144,6 +144,6 @@ def test_a_llama_has_a_journal_too(smollm2_path: Path, tmp_path: Path) -> None:
     with lh.Model(smollm2_path) as model, lh.Context(model, n_threads=1) as context:
         expected = lh.generate_parallel(context, ["One"], max_tokens=2, journal=journal)
     llama = llama_cpp.Llama(str(smollm2_path), n_ctx=256, verbose=False)
-    found = lh.generate_parallel(llama, ["One"], max_tokens=2, journal=journal)
+    results = lh.generate_parallel(llama, ["One"], max_tokens=2, journal=journal)
     llama.close()
-    assert (found.stats.n_journal, found.texts) == (1, expected.texts)
+    assert (results.stats.n_journal, results.texts) == (1, expected.texts)

@@ -33,9 +33,9 @@ def entry(tmp_path: Path) -> JournalEntry:
     place.mkdir()
     (place / "model.gguf").write_bytes(b"GGUF and weights")
     run(place, [request([1])])
-    (found,) = entries(place)
+    (entry,) = entries(place)
     shutil.rmtree(place)
-    return found
+    return entry
 
 
 def key(i: int) -> str:
@@ -43,7 +43,7 @@ def key(i: int) -> str:
 
 
 def keys(path: Path) -> list[str]:
-    return sorted(each.key for each in journal_read(path))
+    return sorted(entry.key for entry in journal_read(path))
 
 
 def remove(path: Path) -> None:
@@ -102,7 +102,7 @@ def test_what_was_stored_is_stored_again(
     path.parent.mkdir()
     journal = Journal(path)
     expected = [key(i) for i in range(n_before)]
-    journal.add(dataclasses.replace(entry, key=each) for each in expected)
+    journal.add(dataclasses.replace(entry, key=name) for name in expected)
     journal.add([])
     assert journal.notice == ""
     way(path)
@@ -114,7 +114,7 @@ def test_what_was_stored_is_stored_again(
     assert "run.sqlite', or SQLite's log next to it, was removed, moved" in journal.notice
     journal.close()
     assert keys(path) == expected
-    beside = {each.name for each in path.parent.iterdir()}
+    beside = {file.name for file in path.parent.iterdir()}
     assert beside <= {"run.sqlite", "kept.sqlite", "kept"}
     # The moved file is also complete up to the time when the move was noticed.
     for kept in tmp_path.rglob("kept.sqlite"):
@@ -200,7 +200,7 @@ def test_what_is_there_instead_is_left_as_it_is(folder: Path) -> None:
         results = job.results()
     assert all(result.is_finished for result in results)
     assert path.read_text() == "my notes"
-    assert sorted(each.name for each in folder.iterdir()) == ["model.gguf", "run.sqlite"]
+    assert sorted(file.name for file in folder.iterdir()) == ["model.gguf", "run.sqlite"]
 
 
 def test_a_folder_that_is_gone_is_told(folder: Path, entry: JournalEntry) -> None:
@@ -250,7 +250,7 @@ def test_a_log_without_its_journal_is_not_given_to_a_new_one(
     (folder / "log").rename(log)
     with pytest.raises(JournalError, match=r"but its log 'run.sqlite-wal' does"):
         Journal(path)
-    assert sorted(each.name for each in folder.iterdir()) == [
+    assert sorted(file.name for file in folder.iterdir()) == [
         "model.gguf",
         "run.sqlite-wal",
     ]

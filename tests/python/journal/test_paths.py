@@ -123,7 +123,7 @@ def test_links_are_followed_to_the_log(folder: Path) -> None:
     assert other.find(bytes.fromhex(renamed(entry).key)) == renamed(entry)
     other.close()
     journal.close()
-    assert sorted(each.name for each in elsewhere.iterdir()) == [
+    assert sorted(file.name for file in elsewhere.iterdir()) == [
         "link.sqlite",
         "run.sqlite",
     ]
@@ -154,7 +154,7 @@ def test_a_file_with_two_names_is_refused(folder: Path) -> None:
     second.unlink()
     assert journal_read(path) == [entry, renamed(entry)]
     journal.close()
-    assert sorted(each.name for each in folder.iterdir()) == ["model.gguf", "run.sqlite"]
+    assert sorted(file.name for file in folder.iterdir()) == ["model.gguf", "run.sqlite"]
 
 
 @on_posix
@@ -199,14 +199,14 @@ def test_without_hard_links_it_is_made_all_the_same(
     before = (folder / "run.sqlite").read_bytes()
     journal_file.create("journal", folder / "run.sqlite")
     assert (folder / "run.sqlite").read_bytes() == before
-    assert sorted(each.name for each in folder.iterdir()) == ["model.gguf", "run.sqlite"]
+    assert sorted(file.name for file in folder.iterdir()) == ["model.gguf", "run.sqlite"]
 
 
 # ---- other people's files --------------------------------------------------------------
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def crashed(path: Path, mode: str) -> None:
@@ -225,8 +225,8 @@ def crashed(path: Path, mode: str) -> None:
             if other.with_name(f"other{suffix}").exists():
                 shutil.copy(f"{other}{suffix}", f"{path}{suffix}")
     db.close()
-    for each in path.parent.glob("other*"):
-        each.unlink()
+    for file in path.parent.glob("other*"):
+        file.unlink()
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
@@ -324,8 +324,8 @@ def test_a_journal_that_may_only_be_read_can_be_read(left: str) -> None:
             leave_log(path)
         if left == "crashed, no index":
             (folder / "run.sqlite-shm").unlink()
-        for each in folder.iterdir():
-            each.chmod(0o644)
+        for file in folder.iterdir():
+            file.chmod(0o644)
         before = contents(folder)
         read, opened = as_nobody(path)
         assert read == ("1" if left == "closed" else "2")

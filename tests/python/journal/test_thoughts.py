@@ -25,7 +25,7 @@ PLAIN = [request([i, 1]) for i in range(4)]
 
 def thinking(budget: int, **fields: object) -> list[Request]:
     stage = ThoughtStage(budget=budget, is_open=True, end=(7,), closing=(5, 7))
-    return [replace(each, thought=replace(stage, **fields)) for each in PLAIN]
+    return [replace(request, thought=replace(stage, **fields)) for request in PLAIN]
 
 
 def tables(path: Path) -> set[str]:
@@ -81,8 +81,8 @@ def test_a_journal_without_thoughts_is_the_file_of_earlier_versions(folder: Path
 
 def test_seeds_of_thoughts_do_not_multiply_settings(folder: Path) -> None:
     drawn = [
-        replace(each, thought=replace(each.thought, seed=i))
-        for i, each in enumerate(thinking(50))
+        replace(request, thought=replace(request.thought, seed=i))
+        for i, request in enumerate(thinking(50))
     ]
     run(folder, drawn)
     assert len({entry.settings for entry in entries(folder)}) == 1

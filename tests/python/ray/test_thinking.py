@@ -8,8 +8,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from thinking_behaviours import BEHAVIOURS, Behaviour, codebook
-from thinking_desk import LABELS, Desk, has
-from thinking_doors import DOORS
+from thinking_doors import DOORS, LABELS, Desk, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +32,9 @@ def desk(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[De
 
 @pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 @pytest.mark.parametrize(
-    "behaviour", [each for each in BEHAVIOURS if has("Ray", each)], ids=lambda b: b.name
+    "behaviour",
+    [behaviour for behaviour in BEHAVIOURS if has("Ray", behaviour)],
+    ids=lambda b: b.name,
 )
 def test_a_behaviour_is_right_through_a_door(behaviour: Behaviour, desk: Desk) -> None:
     assert tuple(RAY.abilities[behaviour.does](desk, behaviour)) == behaviour.told
@@ -63,7 +64,7 @@ def test_scores_behind_thoughts_are_those_of_one_context(desk: Desk) -> None:
     frame = {"text": TEXTS}
     del how["seed"]
     on = (desk.context("deterministic"), desk.cluster)
-    each = [lh.annotate(frame, "text", codebook(), host, **how) for host in on]
-    assert each[0].frame["thinking"] == each[1].frame["thinking"]
-    assert each[0].frame["label"] == each[1].frame["label"]
-    assert each[1].run["thinking"]["n_thoughts"] == 3 * len(TEXTS)
+    here, there = (lh.annotate(frame, "text", codebook(), host, **how) for host in on)
+    assert here.frame["thinking"] == there.frame["thinking"]
+    assert here.frame["label"] == there.frame["label"]
+    assert there.run["thinking"]["n_thoughts"] == 3 * len(TEXTS)

@@ -159,12 +159,15 @@ def starter(
 ) -> Iterator[Starter]:
     del own_cache
     kind: str = request.param
-    with serving(Hub()) as hub, closing(Starter(kind, model, tmp_path, hub.url)) as made:
+    with (
+        serving(Hub()) as hub,
+        closing(Starter(kind, model, tmp_path, hub.url)) as starter,
+    ):
         hub.by_target["/model.gguf"] = b"GGUF" + bytes(1000)
         owner, name = GATES[kind]
         function = FakeCluster if kind == "cluster" else getattr(owner, name)
-        monkeypatch.setattr(owner, name, made.gate.holding(function))
-        yield made
+        monkeypatch.setattr(owner, name, starter.gate.holding(function))
+        yield starter
 
 
 def test_waiting_has_an_end_and_results_stay(starter: Starter) -> None:

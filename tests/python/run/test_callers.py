@@ -56,7 +56,7 @@ def one_round(
         for moment, i in moments:
             if moment <= n_steps:
                 handles[i].cancel()
-        moments[:] = [each for each in moments if each[0] > n_steps]
+        moments[:] = [moment for moment in moments if moment[0] > n_steps]
 
     with context.loop._lock:  # type: ignore[attr-defined]  # no call starts before all are there
         handles += [

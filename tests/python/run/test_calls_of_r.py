@@ -57,18 +57,18 @@ def called(name: str, **arguments: Any) -> Any:
 def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
     with (
         lh.Model(tiny_path("llama")) as model,
-        lh.Context(model, n_seq_max=2, n_threads=1) as made,
+        lh.Context(model, n_seq_max=2, n_threads=1) as context,
     ):
-        yield made
+        yield context
 
 
-def part(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(each for each in found["parts"] if each["name"] == name)
+def part(form: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(part for part in form["parts"] if part["name"] == name)
 
 
 def column(table: dict[str, Any], name: str) -> list[Any]:
-    (found,) = [each for each in table["columns"] if each["name"] == name]
-    return found["values"]
+    (column,) = [column for column in table["columns"] if column["name"] == name]
+    return column["values"]
 
 
 # ---- arguments and forms ----
@@ -101,19 +101,19 @@ def test_missing_values_and_odd_characters_cross() -> None:
     assert forms.vector("text", ["a\0\ud800", None, 3])["values"] == ["a�?", None, "3"]
     assert forms.vector("flag", [True, None])["values"] == [True, None]
     assert forms.factor(["b", None, "x"], ["a", "b"])["values"] == [2, 0, 0]
-    made = forms.table(
+    table = forms.table(
         [forms.vector("flag", [1], "is_x")], 1, "t", level=forms.value(0.9)
     )
-    assert (made["class"], made["attributes"][0]["name"]) == ("llamaherd_t", "level")
-    some = forms.parts(one=None, other=made)
-    assert [each["type"] for each in some["parts"]] == ["value", "table"]
+    assert (table["class"], table["attributes"][0]["name"]) == ("llamaherd_t", "level")
+    some = forms.parts(one=None, other=table)
+    assert [part["type"] for part in some["parts"]] == ["value", "table"]
     assert forms.page_lines("<Pairs: 3 texts>\nmore", "p") == ["<p> 3 texts", "more"]
     assert forms.page_lines("<Pairs>", "p") == ["<p>"]
     assert forms.page_lines("2 of <3>", "p") == ["2 of <3>"]
 
 
 def test_robustness_is_one_call(context: lh.Context) -> None:
-    found = called(
+    form = called(
         "robustness",
         frame=FRAME,
         text="text",
@@ -127,18 +127,18 @@ def test_robustness_is_one_call(context: lh.Context) -> None:
     same = lh.robustness(
         {"text": TEXTS}, "text", {"own": BOOK}, context, orders=1, normalize="token"
     )
-    assert found["class"] == "llamaherd_robustness"
-    assert found["page"][0] == "<llamaherd_robustness> 6 texts, 2 variants"
-    assert column(part(found, "summary"), "variant") == ["own order", "order 2"]
-    labels = part(found, "labels")
+    assert form["class"] == "llamaherd_robustness"
+    assert form["page"][0] == "<llamaherd_robustness> 6 texts, 2 variants"
+    assert column(part(form, "summary"), "variant") == ["own order", "order 2"]
+    labels = part(form, "labels")
     assert column(labels, "row") == [1, 2, 3, 4, 5, 6]
     names = labels["columns"][2]["levels"]
     codes = column(labels, "order 2")
     assert [names[code - 1] for code in codes] == same.labels[1]
-    run = json.loads(part(found, "runs")["values"][0])
+    run = json.loads(part(form, "runs")["values"][0])
     assert run["versions"]["R"] == "4.5.0"
     assert run["settings"]["normalize"] == "token"
-    assert json.loads(found["json"])["variants"] == ["own order", "order 2"]
+    assert json.loads(form["json"])["variants"] == ["own order", "order 2"]
     again = called(
         "robustness",
         frame={".class": "coded", "frame": {"text": TEXTS}, "text": "text",
@@ -195,36 +195,36 @@ def test_codebooks_are_compared_chosen_and_evaluated(
         "4.5.0",
     )
     assert value(status)["journal"].endswith(".journal")
-    found = value(result(status["value"]["job"]))
-    assert column(part(found, "summary"), "candidate") == ["one", "other"]
-    assert part(found, "summary")["columns"][-2]["type"] == "integer"
+    form = value(result(status["value"]["job"]))
+    assert column(part(form, "summary"), "candidate") == ["one", "other"]
+    assert part(form, "summary")["columns"][-2]["type"] == "integer"
     choice = called(
-        "best_codebook", comparison={".class": "comparison", "content": found["json"]}
+        "best_codebook", comparison={".class": "comparison", "content": form["json"]}
     )
     assert plain(choice)["codebook"]["hash"] == BOOK.hash
-    made = called(
+    evaluation = called(
         "evaluate_codebook",
         choice={".class": "choice", "content": choice["json"]},
         gold=sample,
         context=context,
     )
-    assert part(made, "first")["value"] is True
-    assert part(made, "gold")["class"] == "llamaherd_gold"
-    assert part(made, "n")["values"] == [30]
+    assert part(evaluation, "first")["value"] is True
+    assert part(evaluation, "gold")["class"] == "llamaherd_gold"
+    assert part(evaluation, "n")["values"] == [30]
 
 
 def test_pairs_are_stored_as_json(context: lh.Context) -> None:
-    found = called(
+    form = called(
         "compare_pairs", texts=dict(zip("abc", TEXTS, strict=False)), question="Which?",
         context=context, settings={},
     )  # fmt: skip
-    stored = lh.types.PairComparison.from_json(found["json"])
-    assert stored.to_json() == found["json"]
-    assert str(stored).splitlines()[1:] == found["page"][1:]
-    assert part(found, "position_bias")["names"] == ["value", "low", "high"]
+    stored = lh.types.PairComparison.from_json(form["json"])
+    assert stored.to_json() == form["json"]
+    assert str(stored).splitlines()[1:] == form["page"][1:]
+    assert part(form, "position_bias")["names"] == ["value", "low", "high"]
     rows = called(
         "pair_agreement",
-        comparison={".class": "pairs", "content": found["json"]},
+        comparison={".class": "pairs", "content": form["json"]},
         known=[1.0, 2.0, 3.0],
     )
     assert plain(rows)["measure"] == ["pearson", "spearman"]
@@ -245,9 +245,9 @@ def test_plain_values_stay_as_they_are() -> None:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[..., Any]]:
     """Return functions that R can call, to which a test adds its own."""
-    made = dict(functions.FUNCTIONS)
-    monkeypatch.setattr(functions, "FUNCTIONS", made)
-    return made
+    known_functions = dict(functions.FUNCTIONS)
+    monkeypatch.setattr(functions, "FUNCTIONS", known_functions)
+    return known_functions
 
 
 def test_warnings_of_the_thread_arrive_with_the_result(
@@ -272,6 +272,24 @@ def test_warnings_of_the_thread_arrive_with_the_result(
         assert status["ok"] is not fails
         assert status["warnings"] == ["the texts are few"]
     assert (warnings.filters, warnings.showwarning) == before
+
+
+def test_a_problem_of_a_journal_is_told_while_the_call_runs(
+    known: dict[str, Callable[..., Any]],
+) -> None:
+    gate = Event()
+
+    def warns() -> None:
+        warnings.warn(lh.JournalWarning("the disk is full"), stacklevel=1)
+        assert gate.wait(60)
+
+    known["warns"] = warns
+    job = started("warns")
+    wait_until(lambda: job._work.problem == "the disk is full")
+    assert value(_r.job_wait(job, 0))["problem"] == "journal: the disk is full"
+    assert value(_r.job_wait(job, 0))["problem"] == ""
+    gate.set()
+    assert result(job)["warnings"] == ["journal: the disk is full"]
 
 
 def progress_of(n_done: int) -> Progress:
@@ -300,18 +318,18 @@ def test_ctrl_c_keeps_what_is_finished_and_what_was_running(
             "robustness", frame=FRAME, text="text", codebooks={"1": book_of_r()},
             contexts=[context], orders=1, settings={},
         )  # fmt: skip
-        found = value(result(job))
+        form = value(result(job))
         monkeypatch.setattr(jobs.CallWork, "_report", report)
-        assert found["type"] == "ended"
-        return found
+        assert form["type"] == "ended"
+        return form
 
-    found = cancelled_in(second=True)
-    assert found["line"].endswith("of 12 prompts")
-    assert column(part(found["finished"], "summary"), "variant") == ["own order"]
-    assert len(column(found["running"], "label")) == 6
-    found = cancelled_in(second=False)
-    assert found["finished"] is None
-    assert column(found["running"], "text") == TEXTS
+    form = cancelled_in(second=True)
+    assert form["line"].endswith("of 12 prompts")
+    assert column(part(form["finished"], "summary"), "variant") == ["own order"]
+    assert len(column(form["running"], "label")) == 6
+    form = cancelled_in(second=False)
+    assert form["finished"] is None
+    assert column(form["running"], "text") == TEXTS
 
 
 @pytest.mark.parametrize("reports", [True, False])
@@ -337,9 +355,9 @@ def test_a_call_without_reports_ends_as_by_ctrl_c(
     job = started("endless")
     assert running.wait(60)
     assert value(_r.job_cancel(job)) is None
-    found = value(result(job))
+    form = value(result(job))
     counts = "1 of 9 prompts" if reports else None
-    assert found == {"type": "ended", "finished": None, "running": None, "line": counts}
+    assert form == {"type": "ended", "finished": None, "running": None, "line": counts}
 
 
 def test_an_error_keeps_the_results_that_it_has(
@@ -378,17 +396,17 @@ def test_r_calls_own_functions_and_public_ones_by_name() -> None:
 
 def test_integers_of_64_bits_are_texts() -> None:
     numbers = np.array([0, -5, 1 << 62, -(1 << 63)], dtype="<i8")
-    found = value(_r.integer64_texts(bytearray(numbers.tobytes())))
-    assert found == ["0", "-5", str(1 << 62), None]
+    texts = value(_r.integer64_texts(bytearray(numbers.tobytes())))
+    assert texts == ["0", "-5", str(1 << 62), None]
 
 
 def test_data_frames_of_r_may_have_columns_of_any_name() -> None:
     frame = {".class": ["x"], "seed": [1.0], "label": ["b", "a"]}
-    made = converted({".class": "frame", "content": frame, "label": "label",
+    table = converted({".class": "frame", "content": frame, "label": "label",
                   "levels": ["a", "b"], "ordered": True})  # fmt: skip
-    assert (made[".class"], made["seed"]) == (["x"], [1.0])
-    assert (made["label"].names, made["label"].ordered) == (("a", "b"), True)
-    assert made.codebook is None
+    assert (table[".class"], table["seed"]) == (["x"], [1.0])
+    assert (table["label"].names, table["label"].ordered) == (("a", "b"), True)
+    assert table.codebook is None
 
 
 def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:
@@ -396,6 +414,6 @@ def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:
         work = jobs.CallWork(lambda _: 3, reports=False)
         job: lh.Job[Any] = lh.Job(work)
         job.cancel()
-        found = job.results()
-        assert found == 3 or isinstance(found, jobs.Ended)
+        results = job.results()
+        assert results == 3 or isinstance(results, jobs.Ended)
     wait_until(lambda: work._thread is None)

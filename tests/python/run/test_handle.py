@@ -258,7 +258,7 @@ def test_a_callback_that_would_wait_for_its_own_thread_is_refused(
 def test_the_result_of_its_own_request_is_there_in_a_callback(loop: Loop) -> None:
     seen: list[Result] = []
     handle = Handle(loop, request([1, 2]), None)
-    handle.add_done_callback(lambda each: seen.append(each.result()))
+    handle.add_done_callback(lambda ended: seen.append(ended.result()))
     loop.wait(60)
     assert seen == [handle.result()]
 
@@ -307,11 +307,11 @@ def test_asyncio_waits_without_threads(loop: object) -> None:
 
     async def main() -> None:
         n_threads = threading.active_count()
-        handles = [Handle(loop, each, None) for each in asked]
+        handles = [Handle(loop, asked_request, None) for asked_request in asked]
         results = await asyncio.gather(*handles)
         assert threading.active_count() <= n_threads + 1
-        for each, result in zip(asked, results, strict=True):
-            assert_right(result, each)
+        for asked_request, result in zip(asked, results, strict=True):
+            assert_right(result, asked_request)
 
     asyncio.run(main())
 

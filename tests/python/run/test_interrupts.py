@@ -85,7 +85,9 @@ def interrupted_at(k: int) -> Iterator[list[int]]:
 def n_running() -> int:
     """Return the number of running jobs and loops (a loop may have no work)."""
     every = set(threads._jobs)
-    return sum(not each.wait(5 if isinstance(each, Loop) else 0) for each in every)
+    return sum(
+        not waitable.wait(5 if isinstance(waitable, Loop) else 0) for waitable in every
+    )
 
 
 def outcome(k: int, call: Callable[[], object]) -> str:
@@ -148,14 +150,14 @@ def test_ctrl_c_at_any_line_leaves_nothing_running(
         call()
     n_lines = lines[0]
     for k in range(1, n_lines + 1, max(1, n_lines // 60)):
-        for made in tmp_path.iterdir():
-            made.unlink()
+        for file in tmp_path.iterdir():
+            file.unlink()
         with interrupted_at(k), suppress(KeyboardInterrupt):
             call()
-        for each in set(threads._jobs):
-            if how == "start" and isinstance(each, lh.Job):
-                each.cancel()
-                each.wait()
+        for job in set(threads._jobs):
+            if how == "start" and isinstance(job, lh.Job):
+                job.cancel()
+                job.wait()
         assert n_running() == 0, k
 
 

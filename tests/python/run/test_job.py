@@ -56,14 +56,6 @@ def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:
     return Call(requests, seed=1)
 
 
-def test_a_job_runs_to_its_results() -> None:
-    job = Job(HostedCall(FakeContext(SlowEngine(4096, 12)), call()))
-    assert job.wait(60)
-    assert all(result.is_finished for result in job.results())
-    assert job.progress.n_done == 3
-    assert job.results() is job.results()
-
-
 def test_a_call_without_a_journal_starts_only_the_thread_of_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -78,18 +70,6 @@ def test_a_call_without_a_journal_starts_only_the_thread_of_the_loop(
     work = HostedCall(FakeContext(FakeEngine(4096, 12)), call())
     assert all(result.is_finished for result in run_to_end(lambda: work, False))
     assert len(started) == 1
-
-
-def test_waiting_has_an_end() -> None:
-    may_run = threading.Event()
-    context = held_context(lambda _: may_run.wait(60))
-    job = Job(HostedCall(context, call(200, 200)))
-    assert not job.wait(0.1)
-    assert not job.wait(0)
-    assert job.progress.n_done < 200
-    job.cancel()
-    may_run.set()
-    assert job.wait(60)
 
 
 def test_cancelling_keeps_the_finished() -> None:
@@ -190,23 +170,6 @@ def test_an_interrupt_keeps_the_finished() -> None:
     assert not context.engine.slots
 
 
-def test_a_failing_progress_function_ends_the_call() -> None:
-    context = FakeContext(SlowEngine(4096, 12))
-
-    def report(_: Progress) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        run_to_end(
-            lambda: HostedCall(context, call(2000, 20)),
-            report,
-            range(2000),
-            none_answered,
-        )
-    context.loop.wait()
-    assert not context.engine.slots
-
-
 def test_the_bar_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     with reporter(True) as report:
         for done in (2, 5):
@@ -221,9 +184,9 @@ def test_the_bar_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None
                     elapsed_s=2.0,
                 )
             )
-    shown = capsys.readouterr().err
-    assert "5/5" in shown
-    assert "2.5 prompts/s, tokens/s: 1000 read, 4 written, 1 failed" in shown
+    output = capsys.readouterr().err
+    assert "5/5" in output
+    assert "2.5 prompts/s, tokens/s: 1000 read, 4 written, 1 failed" in output
 
 
 def test_the_bar_shows_what_is_read_before_a_prompt_is_done() -> None:

@@ -26,7 +26,7 @@ from llamaherd.calls.api import classify
 from llamaherd.calls.api.running import none_answered, run_to_end
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embedders import EmbedWork
+from llamaherd.calls.run.embedding import EmbedCall
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, head_step, steps
@@ -80,9 +80,9 @@ class WithResultsError(Exception):
 def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
     with (
         lh.Model(tiny_path("llama")) as model,
-        lh.Context(model, n_seq_max=2, n_threads=1) as made,
+        lh.Context(model, n_seq_max=2, n_threads=1) as context,
     ):
-        yield made
+        yield context
 
 
 def split_sample() -> lh.GoldSample:
@@ -136,28 +136,35 @@ WITH_NOTES = ("annotate", "classify_parallel", "compare_pairs")
 
 # Finished answers in results of each kind, as values to compare.
 ANSWERS: dict[type, Callable[[Any], list[Any]]] = {
-    lh.Results: lambda found: [
-        each.tokens for own in found.samples for each in own if each.is_finished
+    lh.Results: lambda results: [
+        sample.tokens
+        for samples in results.samples
+        for sample in samples
+        if sample.is_finished
     ],
-    lh.types.ClassifyResults: lambda found: [
-        row.tolist() for row in found.probs if np.isfinite(row).all()
+    lh.types.ClassifyResults: lambda results: [
+        row.tolist() for row in results.probs if np.isfinite(row).all()
     ],
-    lh.types.ScoreResults: lambda found: [
-        own[0].token_logprobs.tolist() for own in found.continuations if own
+    lh.types.ScoreResults: lambda results: [
+        continuations[0].token_logprobs.tolist()
+        for continuations in results.continuations
+        if continuations
     ],
-    lh.types.PerplexityResults: lambda found: [
-        own.tolist() for own in found.token_logprobs if own is not None
+    lh.types.PerplexityResults: lambda results: [
+        logprobs.tolist() for logprobs in results.token_logprobs if logprobs is not None
     ],
-    lh.types.Embeddings: lambda found: [
-        row.tolist() for row in found.vectors if np.isfinite(row).all()
+    lh.types.Embeddings: lambda results: [
+        row.tolist() for row in results.vectors if np.isfinite(row).all()
     ],
-    lh.Coded: lambda found: [label for label in found.labels if label is not None],
-    lh.types.PairComparison: lambda found: [
-        (pair.first, pair.second, pair.log_odds) for pair in found.pairs
+    lh.Coded: lambda coded: [label for label in coded.labels if label is not None],
+    lh.types.PairComparison: lambda comparison: [
+        (pair.first, pair.second, pair.log_odds) for pair in comparison.pairs
     ],
-    lh.types.Robustness: lambda found: [label for own in found.labels for label in own],
-    lh.types.CodebookComparison: lambda found: [
-        label for own in found.candidates for label in own.labels
+    lh.types.Robustness: lambda result: [
+        label for labels in result.labels for label in labels
+    ],
+    lh.types.CodebookComparison: lambda comparison: [
+        label for candidate in comparison.candidates for label in candidate.labels
     ],
 }
 
@@ -207,7 +214,7 @@ def break_journals(monkeypatch: pytest.MonkeyPatch) -> None:
         progress = work.progress
         return "the disk is full" if 2 * progress.n_done > progress.n_total else ""
 
-    for work in (HostedCall, EmbedWork):
+    for work in (HostedCall, EmbedCall):
         monkeypatch.setattr(work, "problem", property(problem))
     monkeypatch.setattr(HostedCall, "is_stepped", False)  # as calls with a journal
 
@@ -289,9 +296,9 @@ def test_notes_as_errors(
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show
-        with pytest.raises(OwnError) as shown:
+        with pytest.raises(OwnError) as raised:
             CALLS[name](context, False)
-    assert kept_answers(shown.value) == whole[name]
+    assert kept_answers(raised.value) == whole[name]
 
 
 def test_results_of_a_job_whose_warning_is_an_error(
@@ -396,6 +403,7 @@ def test_an_interrupt_of_a_call_inside_of_the_call_keeps_both_results(
         lh.SamplerError("failed", 3, "grammar"),
         lh.ClusterError("failed", argument="num_cpus", remedy="raise it"),
         lh.GenerationError("failed", None),
+        lh.JournalWarning("the disk is full", "path"),
         lh.ChatFullError("full", None, n_tokens=1, capacity=2, n_forget=3),
     ],
 )
@@ -538,9 +546,9 @@ def test_rounds_of_pairs_are_kept_before_an_error(
 ) -> None:
     with failing_job(2, monkeypatch), pytest.raises(OwnError) as caught:
         CALLS["compare_pairs"](context, False)
-    found = answers(caught.value.results)
-    assert found
-    assert found == whole["compare_pairs"][: len(found)]
+    pairs_before = answers(caught.value.results)
+    assert pairs_before
+    assert pairs_before == whole["compare_pairs"][: len(pairs_before)]
 
 
 def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
@@ -567,7 +575,7 @@ def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
     ("name", "work", "function"),
     [
         ("generate_parallel", Call, "_collected"),
-        ("embed_parallel", EmbedWork, "_embeddings"),
+        ("embed_parallel", EmbedCall, "_embeddings"),
     ],
 )
 def test_results_that_cannot_be_made_do_not_replace_the_error(
@@ -577,17 +585,17 @@ def test_results_that_cannot_be_made_do_not_replace_the_error(
     context: lh.Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(self: Any, *given: Any) -> Any:
-        yield from run(self, *given)
+    def broken(self: Any, *arguments: Any) -> Any:
+        yield from run(self, *arguments)
         raise EngineError
 
     def broken_vectors(self: Any) -> None:
         compute(self)
         raise EngineError
 
-    run, compute = Call._run_group, EmbedWork._compute
+    run, compute = Call._run_group, EmbedCall._compute
     monkeypatch.setattr(Call, "_run_group", broken)
-    monkeypatch.setattr(EmbedWork, "_compute", broken_vectors)
+    monkeypatch.setattr(EmbedCall, "_compute", broken_vectors)
     monkeypatch.setattr(work, function, fail)
     with pytest.raises(EngineError):
         CALLS[name](context, False)
@@ -608,19 +616,19 @@ def test_vectors_are_kept_before_an_error(
     monkeypatch.setattr(NativeEmbedder, "run", failing)
     with pytest.raises(MemoryError) as caught:
         lh.embed_parallel(context.model, TEXTS, deterministic=True, n_threads=1)
-    found = caught.value.results
-    assert len(answers(found)) == 1
-    assert found.stats.n_failed == 5
-    assert [error is None for error in found.errors].count(False) == 5
+    embeddings = caught.value.results
+    assert len(answers(embeddings)) == 1
+    assert embeddings.stats.n_failed == 5
+    assert [error is None for error in embeddings.errors].count(False) == 5
 
 
 def test_labels_are_kept_if_no_head_can_be_fitted(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(head_step.HeadStep, "fit", fail)
-    given = {"until": 50, "embeddings": context.model}
+    settings = {"until": 50, "embeddings": context.model}
     with pytest.raises(OwnError) as caught:
-        lh.annotate(MANY, "text", BOOK, context, **given)
+        lh.annotate(MANY, "text", BOOK, context, **settings)
     assert len(answers(caught.value.results)) == 50
 
 
@@ -694,9 +702,9 @@ def test_a_journal_that_is_damaged_during_the_call(
         raise lh.JournalError("damaged")
 
     monkeypatch.setattr(Journal, "n_mixed_up", property(fail))
-    given = {"labels": ["yes", "no"], "journal": tmp_path / "a.journal"}
+    settings = {"labels": ["yes", "no"], "journal": tmp_path / "a.journal"}
     with pytest.raises(lh.JournalError, match="damaged") as caught:
-        lh.classify_parallel(context, TEXTS, **given)
+        lh.classify_parallel(context, TEXTS, **settings)
     assert answers(caught.value.results) == whole["classify_parallel"]
 
 

@@ -202,7 +202,7 @@ def test_another_thread_ends_what_the_lost_one_ran(context_loop: Loop) -> None:
     ended: list[BaseException | None] = []
     die_when_it_runs(loop)
     handle = Handle(loop, request([5, 6], 200), None)
-    handle.add_done_callback(lambda each: ended.append(each._error))
+    handle.add_done_callback(lambda ended_handle: ended.append(ended_handle._error))
     wait_until(lambda: loop._worker is not None and loop._worker.is_over)
     del loop._has_turned
     answer_other(loop)

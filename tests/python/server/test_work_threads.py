@@ -14,7 +14,7 @@ import thorough
 import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.calls.run.embedders import EmbedWork
+from llamaherd.calls.run.embedding import EmbedCall
 from llamaherd.server import answering, protocol, state
 from llamaherd.server.models.loading import ModelFiles
 from llamaherd.server.threads import _N_THREADS, VectorThread, WorkThreads, kind_of
@@ -140,14 +140,14 @@ def test_kinds_of_requests(fields: dict[str, object], n_bytes: int, kind: str) -
 def held_vectors(monkeypatch: pytest.MonkeyPatch, model: lh.Model) -> Iterator[None]:
     """Let the vectors of a model wait until the block ends."""
     may_run = threading.Event()
-    run = EmbedWork.run
+    run = EmbedCall.run
 
-    def waiting(work: EmbedWork) -> Embeddings:
+    def waiting(work: EmbedCall) -> Embeddings:
         if work._model is model:
             assert may_run.wait(HANGS_S)
         return run(work)
 
-    monkeypatch.setattr(EmbedWork, "run", waiting)
+    monkeypatch.setattr(EmbedCall, "run", waiting)
     try:
         yield
     finally:

@@ -97,8 +97,8 @@ CASES: list[tuple[dict[str, Any], list[str], list[str]]] = [
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
     folder: Path = tmp_path_factory.mktemp("closing")
-    with lh.Model(tiny_models.write(folder / "m.gguf", "llama")) as made:
-        yield made
+    with lh.Model(tiny_models.write(folder / "m.gguf", "llama")) as model:
+        yield model
 
 
 @pytest.mark.parametrize(("schema", "kept", "stopped"), CASES)
@@ -109,10 +109,10 @@ def test_an_answer_has_only_the_fields_that_its_schema_names(
     before = json.dumps(whole)
     narrow = closed(whole)
     assert json.dumps(whole) == before
-    for text in (each.replace("'", '"') for each in kept):
+    for text in (case.replace("'", '"') for case in kept):
         assert lh.structured.accepts(model, whole, text)
         assert lh.structured.accepts(model, narrow, text), (text, narrow)
-    for text in (each.replace("'", '"') for each in stopped):
+    for text in (case.replace("'", '"') for case in stopped):
         assert shape_of(whole).read(text) is not None  # as JSON Schema has it
         assert not lh.structured.accepts(model, narrow, text), (text, narrow)
 
@@ -182,8 +182,8 @@ PLACED: list[tuple[dict[str, Any], str, str]] = [
 def test_a_schema_keeps_its_meaning_beside_others(
     model: lh.Model, schema: dict[str, Any], good: str, bad: str
 ) -> None:
-    others = [{"$anchor": "q", "type": "boolean"}, *(each[0] for each in PLACED)]
-    parts = [standalone(each, f"#/anyOf/{i}") for i, each in enumerate([schema, *others])]
+    others = [{"$anchor": "q", "type": "boolean"}, *(placed[0] for placed in PLACED)]
+    parts = [standalone(part, f"#/anyOf/{i}") for i, part in enumerate([schema, *others])]
     whole = {"anyOf": parts}
     alone = {"anyOf": [parts[0], parts[1]]}
     for case, is_good in ((good, True), (bad, False)):

@@ -31,18 +31,18 @@ def read(*schemas: object) -> Column:
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
 def test_fields_of_several_objects_are_together(key: str) -> None:
-    found = read({key: [CLOSED, WIDE]})
-    kinds = {name: each.kind for name, each in found.fields}
+    column = read({key: [CLOSED, WIDE]})
+    kinds = {name: field.kind for name, field in column.fields}
     assert kinds == {"a": "integer" if key == "allOf" else "number", "b": "boolean"}
     # A struct has all its fields; here a value has only the fields of one alternative.
-    assert found.stored == JSON
+    assert column.stored == JSON
     inner = json.dumps({"properties": {"x": {key: [CLOSED, WIDE]}}})
     assert columns_of(inner) == {"x": JSON}
 
 
 def test_texts_of_alternatives_are_levels_in_their_order() -> None:
-    found = read({"anyOf": [{"enum": ["b", "a"]}, {"const": "c"}, {"enum": ["a"]}]})
-    assert found == Column("enum", levels=("b", "a", "c"))
+    column = read({"anyOf": [{"enum": ["b", "a"]}, {"const": "c"}, {"enum": ["a"]}]})
+    assert column == Column("enum", levels=("b", "a", "c"))
     assert read({"type": "string", "enum": ["x", None]}).levels == ("x",)
     assert read({"enum": ["a"]}, {"type": "string"}).kind == "string"
 
@@ -80,8 +80,8 @@ def test_a_column_has_the_type_that_its_schema_fixes(
     for i in range(31):  # 2^31 objects if each is expanded
         below = {"$ref": f"#/$defs/d{i + 1}"}
         definitions[f"d{i}"] = {"type": "object", "properties": {"a": below, "b": below}}
-    ((_, found),) = read({"properties": {"x": schema}, "$defs": definitions}).fields
-    assert found.kind == kind
+    ((_, column),) = read({"properties": {"x": schema}, "$defs": definitions}).fields
+    assert column.kind == kind
 
 
 def test_r_gets_plain_lists() -> None:
@@ -182,15 +182,15 @@ def column(schema: object) -> Any:
 def test_a_fields_type(
     schema: object, kind: pa.DataType, value: object, stored: object
 ) -> None:
-    found = column(schema)
-    made = array([found.hold(value), found.hold(None)], found)
-    assert made.type == kind
-    assert made.to_pylist() == [stored, None]
+    stored_column = column(schema)
+    cells = array([stored_column.hold(value), stored_column.hold(None)], stored_column)
+    assert cells.type == kind
+    assert cells.to_pylist() == [stored, None]
 
 
 def test_a_type_within_itself_ends_as_json() -> None:
-    found = column({"$ref": "#/$defs/Node"})
-    assert array([found.hold({"next": None})], found).to_pylist()
+    stored_column = column({"$ref": "#/$defs/Node"})
+    assert array([stored_column.hold({"next": None})], stored_column).to_pylist()
 
 
 def test_a_whole_number_that_is_too_large_is_refused() -> None:

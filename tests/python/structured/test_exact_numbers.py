@@ -100,8 +100,8 @@ def _allows(schema: str, text: str) -> bool:
 def test_limits_of_any_size_leave_other_keywords_enforced(
     kind: str, key: str, number: str
 ) -> None:
-    own = {"type": kind, key: json.loads(number)}
-    text = json.dumps({"type": "object", "properties": {"a": own}, "required": ["a"]})
+    limit = {"type": kind, key: json.loads(number)}
+    text = json.dumps({"type": "object", "properties": {"a": limit}, "required": ["a"]})
     shape = _shape(text)
     if isinstance(shape, ArgumentError):
         assert len(number) > 309 or (key == "multipleOf" and float(number) <= 0)
@@ -130,10 +130,10 @@ def test_two_limits_at_the_smallest_integers(kind: str, numbers: tuple[int, int]
 @pytest.mark.parametrize("number", ["2.0", "0.0", "1e1", "1e30", "99999999999999999999"])
 def test_sizes_are_integers_of_json(key: str, number: str) -> None:
     schema = {"type": ["string", "array", "object"], key: json.loads(number)}
-    found = json.loads(shape_of({**schema, "items": {"type": "null"}}).enforced)
-    assert found["items"] == {"type": "null"}
-    if key in found:
-        assert type(found[key]) is int
+    enforced = json.loads(shape_of({**schema, "items": {"type": "null"}}).enforced)
+    assert enforced["items"] == {"type": "null"}
+    if key in enforced:
+        assert type(enforced[key]) is int
 
 
 def test_sizes_of_arrays_with_quotes() -> None:
@@ -153,14 +153,14 @@ def test_keywords_that_only_the_check_reads_take_any_number() -> None:
 
 @pytest.mark.parametrize("name", ["const", "enum", "minimum", "maxLength"])
 def test_properties_may_have_the_names_of_keywords(name: str) -> None:
-    own = {"type": "integer", "maximum": 2**60 + 1}
-    shape = shape_of({"type": "object", "properties": {name: own}})
+    limit = {"type": "integer", "maximum": 2**60 + 1}
+    shape = shape_of({"type": "object", "properties": {name: limit}})
     assert shape.left == ("maximum",)
 
 
 def test_limits_of_any_size_beside_quotes_are_left_to_the_check() -> None:
-    own = {"type": "integer", "minimum": 10**400}
-    schema = {"type": "object", "properties": {"n": own, "q": type_quote()}}
+    limit = {"type": "integer", "minimum": 10**400}
+    schema = {"type": "object", "properties": {"n": limit, "q": type_quote()}}
     shape = shape_of(schema).quoting("a text to quote from")
     assert "minimum" in shape.left
 

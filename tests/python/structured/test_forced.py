@@ -62,8 +62,8 @@ def answers(
 ) -> tuple[list[object], lh.Stats]:
     results = lh.generate_parallel(context, prompts, **settings)
     return [
-        (each.text, each.partial, each.tokens, each.finish_reason, each.error)
-        for each in results
+        (result.text, result.partial, result.tokens, result.finish_reason, result.error)
+        for result in results
     ], results.stats
 
 

@@ -71,7 +71,7 @@ CASES = json.loads(
 
 
 def answers(case: dict[str, list[str]], kind: str) -> list[str]:
-    return [each.replace("'", '"') for each in case.get(kind, [])]
+    return [text.replace("'", '"') for text in case.get(kind, [])]
 
 
 @pytest.mark.model

@@ -51,7 +51,7 @@ def test_patterns_with_many_ways_to_match_are_not_left_to_python(pattern: str) -
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found", "not_found"),
+    ("pattern", "matching", "other"),
     [
         (r"^(?=.*[A-Z])(?=.*\d).{8,}$", "secretWord1", "secretword1"),
         (r"\bof\b", "king of all", "king offered"),
@@ -62,12 +62,12 @@ def test_patterns_with_many_ways_to_match_are_not_left_to_python(pattern: str) -
     ],
 )
 def test_what_looks_around_is_left_to_python_where_it_is_quick(
-    pattern: str, found: str, not_found: str
+    pattern: str, matching: str, other: str
 ) -> None:
     assert not takes_pattern(pattern)
     assert can_be_checked(pattern)
-    assert finds(pattern, found)
-    assert not finds(pattern, not_found)
+    assert finds(pattern, matching)
+    assert not finds(pattern, other)
     with pytest.raises(ValueError, match="may take too long"):
         finds(r"\b\w+\b", "a" * 100_000)
 

@@ -89,11 +89,11 @@ def test_a_random_model_writes_nothing_that_is_not_in_the_text(
             continue
         assert result.error is None, (text, result.error, result.partial)
         quote = result.parsed["q"]  # type: ignore[index]
-        found = quote["quote"]
-        assert text[quote["start"] : quote["end"]] == found == found.strip() != ""
-        assert json.loads(str(result.text))["q"] == found
+        words = quote["quote"]
+        assert text[quote["start"] : quote["end"]] == words == words.strip() != ""
+        assert json.loads(str(result.text))["q"] == words
         fitted = Quotable(text, QuoteRule.of(rule)).rule
-        length = n_words(found) if rule["unit"] == "words" else len(found)
+        length = n_words(words) if rule["unit"] == "words" else len(words)
         assert fitted.least <= length <= fitted.most
         if fitted.least < rule["least"]:  # the text has no longer part
             parts = [m.span() for m in re.finditer(r"\S+", text)]
@@ -134,8 +134,8 @@ def test_masks_take_what_is_a_part_and_nothing_else(
 
 def test_the_prompt_is_quoted_unless_another_text_is_given(context: lh.Context) -> None:
     schema = of(type_quote(least=2))
-    own = lh.generate(context, "One two three four", schema=schema, max_tokens=99)
-    assert own.parsed["q"]["quote"] in "One two three four"  # type: ignore[index]
+    quoted = lh.generate(context, "One two three four", schema=schema, max_tokens=99)
+    assert quoted.parsed["q"]["quote"] in "One two three four"  # type: ignore[index]
     other = lh.generate_parallel(
         context,
         ["One two", "One two"],
@@ -143,7 +143,7 @@ def test_the_prompt_is_quoted_unless_another_text_is_given(context: lh.Context) 
         quote_from=["five six", None],
         max_tokens=99,
     )
-    assert [each["q"] for each in other.parsed] == [  # type: ignore[index]
+    assert [parsed["q"] for parsed in other.parsed] == [  # type: ignore[index]
         {"quote": "five six", "start": 0, "end": 8},
         {"quote": "One two", "start": 0, "end": 7},
     ]
@@ -189,7 +189,7 @@ def test_quotes_in_lists_options_and_references(context: lh.Context) -> None:
         assert result.error is None
         value: Any = result.parsed
         seen |= {k for k, v in value.items() if v}
-        every = [each["q"] for each in value["all"]] + [value.get("some")]
+        every = [quote["q"] for quote in value["all"]] + [value.get("some")]
         for one in filter(None, [*every, value.get("none")]):
             assert text[one["start"] : one["end"]] == one["quote"]
     assert seen == {"all", "some", "none"}

@@ -100,9 +100,9 @@ OLD: dict[str, tuple[Any, Any, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_reasons_are_in_words_of_json(name: str) -> None:
     schema, value = CASES[name]
-    found = violation(json.dumps(schema), value)
-    assert f": {json.dumps(value, ensure_ascii=False)} " in found
-    assert not PYTHON.search(found), found
+    reason = violation(json.dumps(schema), value)
+    assert f": {json.dumps(value, ensure_ascii=False)} " in reason
+    assert not PYTHON.search(reason), reason
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -115,9 +115,9 @@ def test_reasons_of_parts_are_in_words_of_json(name: str) -> None:
 def test_reasons_of_earlier_drafts_are_in_words_of_json(name: str) -> None:
     schema, value, reason = OLD[name]
     version = f"http://json-schema.org/{name.split(maxsplit=1)[0]}/schema#"
-    found = violation(json.dumps({"$schema": version, **schema}), value)
-    assert f": {reason}" in found
-    assert not PYTHON.search(found), found
+    told = violation(json.dumps({"$schema": version, **schema}), value)
+    assert f": {reason}" in told
+    assert not PYTHON.search(told), told
 
 
 def test_each_keyword_has_a_case() -> None:

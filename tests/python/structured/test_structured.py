@@ -149,13 +149,13 @@ def test_whatever_is_a_schema_makes_values(context: lh.Context, tmp_path: Path) 
         assert all(" " not in (text or "") for text in out.texts)
     for kind in (Verdict, Point, Pair, list[Literal["x", "y"]]):
         out = lh.generate_parallel(context, PROMPTS, schema=kind, max_tokens=60)
-        answered = [each for each in out if each.error is None]
+        answered = [result for result in out if result.error is None]
         assert answered
         adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(kind)
-        for each in answered:
-            plain = json.loads(each.text or "")
-            assert adapter.dump_python(each.parsed, mode="json") == plain
-            assert type(each.parsed) is type(adapter.validate_python(plain))
+        for result in answered:
+            plain = json.loads(result.text or "")
+            assert adapter.dump_python(result.parsed, mode="json") == plain
+            assert type(result.parsed) is type(adapter.validate_python(plain))
     assert isinstance(lh.generate(context, "x", schema=Verdict).parsed, Verdict)
     assert isinstance(lh.generate(context, "x", schema=Point).parsed, Point)
 
@@ -187,32 +187,6 @@ def test_a_lark_grammar_is_told_by_its_first_word(context: lh.Context) -> None:
     assert text is not None
     assert text.startswith("no ")
     assert len(text) == 7
-
-
-@pytest.mark.model
-def test_tables(context: lh.Context) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "boolean"}, "b": LABEL},
-        "required": ["a", "b"],
-        "additionalProperties": False,
-    }
-    out = lh.generate_parallel(context, [*PROMPTS, ""], schema=schema)
-    frame = out.to_pandas()
-    assert list(frame.columns) == ["a", "b", "error"]
-    assert frame["b"][0] == out.parsed[0]["b"]
-    assert frame["a"].isna().tolist() == [False, False, False, True]
-    assert frame["a"].dtype == "boolean"
-    assert "empty" in frame["error"][3]
-    dotted = out.to_pandas(dotted=True)
-    assert list(dotted.columns) == ["a", "b.label", "b.score", "error"]
-    table = out.to_arrow(dotted=True)
-    assert table.column_names == list(dotted.columns)
-    assert table.num_rows == 4
-    verdicts = lh.generate_parallel(context, PROMPTS, schema=Verdict)
-    assert list(verdicts.to_pandas().columns) == ["label", "tags", "error"]
-    plain = lh.generate_parallel(context, PROMPTS, max_tokens=2)
-    assert list(plain.to_pandas()["text"]) == plain.texts
 
 
 # ---- answers that are wrong -----------------------------------------------------------

@@ -23,7 +23,7 @@ WHOLE = {"a/b": {"~": 1}, "a%b": 2, "": {"": 3}, "list": [4, {"x": 5}], "none": 
 
 
 @pytest.mark.parametrize(
-    ("reference", "found"),
+    ("reference", "target"),
     [
         ("#", WHOLE),
         ("#/a~1b/~0", 1),
@@ -41,8 +41,8 @@ WHOLE = {"a/b": {"~": 1}, "a%b": 2, "": {"": 3}, "list": [4, {"x": 5}], "none": 
         (7, None),
     ],
 )
-def test_what_a_reference_points_to(reference: object, found: object) -> None:
-    assert referred(reference, WHOLE) == found
+def test_what_a_reference_points_to(reference: object, target: object) -> None:
+    assert referred(reference, WHOLE) == target
 
 
 @pytest.mark.parametrize(

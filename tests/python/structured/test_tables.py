@@ -35,7 +35,7 @@ TYPES = [pa.int64(), pa.string(), pa.bool_(), pa.list_(pa.string()), pa.string()
 
 def results(values: list[Any], *schemas: object) -> lh.Results:
     """Return results of a call; None means that the prompt failed."""
-    made = [
+    rows = [
         lh.Result(
             index=i,
             text=None if value is None else "{}",
@@ -50,8 +50,8 @@ def results(values: list[Any], *schemas: object) -> lh.Results:
         )
         for i, value in enumerate(values)
     ]
-    layout = SchemaLayout(tuple(schema_text(each)[0] for each in schemas))
-    return lh.Results(made, lh.Stats(), layout=layout)
+    layout = SchemaLayout(tuple(schema_text(schema)[0] for schema in schemas))
+    return lh.Results(rows, lh.Stats(), layout=layout)
 
 
 @pytest.mark.parametrize("values", [[ANSWER, None], [None, None], []])
@@ -107,7 +107,7 @@ def test_which_columns_there_are(
 ) -> None:
     table = results(values, *schemas).to_arrow(dotted=True)
     reason = table.column_names[-1]
-    expected = {name: each or [None] for name, each in columns.items()}
+    expected = {name: column or [None] for name, column in columns.items()}
     assert table.drop_columns(reason).to_pydict() == expected
 
 
@@ -156,15 +156,15 @@ class Wordy(pydantic.BaseModel):
 
 
 def test_values_that_pydantic_made_are_plain_again() -> None:
-    made = Person.model_validate_json('{"date-of-birth":"1999-12-31"}')
-    table = results([made, None], Person).to_arrow()
+    person = Person.model_validate_json('{"date-of-birth":"1999-12-31"}')
+    table = results([person, None], Person).to_arrow()
     assert table.column_names == ["date-of-birth", "name", "error"]
     assert table.to_pylist()[0] == {
         "date-of-birth": "1999-12-31",
         "name": "nobody",
         "error": None,
     }
-    several = results([[made]], list[Person]).to_pandas()["value"][0]
+    several = results([[person]], list[Person]).to_pandas()["value"][0]
     assert several == [{"date-of-birth": "1999-12-31", "name": "nobody"}]
     odd = results([Wordy(n=3)], Wordy)
     assert odd.to_pandas()["n"][0] == "three"

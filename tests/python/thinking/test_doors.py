@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from thinking_behaviours import BEHAVIOURS, COLUMNS, TEMPLATE, Behaviour, codebook
-from thinking_desk import Desk, has
-from thinking_doors import DOORS, Door
-from thinking_in_python import FORMS
+from thinking_doors import DOORS, FORMS, Desk, Door, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +42,8 @@ def test_a_behaviour_is_right_through_a_door(
     expected = behaviour.told
     if door.is_held and behaviour.scored is not None:
         expected = behaviour.scored
-    found = door.abilities[behaviour.does](desk, behaviour)
-    assert tuple(found) == expected
+    told = door.abilities[behaviour.does](desk, behaviour)
+    assert tuple(told) == expected
 
 
 @pytest.mark.parametrize("texts", [["refused #0"], [], ["A #0", "refused #0"]])
@@ -60,9 +58,9 @@ def test_columns_of_thoughts_do_not_depend_on_what_fails(
     n_failed = sum("refused" in text for text in texts)
     columns = [*COLUMNS, "error"]
     for settings in FORMS.values():
-        found = lh.generate_parallel(context, texts, **settings, **how)
-        assert list(found.to_pandas())[-4:] == columns
-        assert sum(error is not None for error in found.errors) == n_failed
+        results = lh.generate_parallel(context, texts, **settings, **how)
+        assert list(results.to_pandas())[-4:] == columns
+        assert sum(error is not None for error in results.errors) == n_failed
     frame = {"text": texts}
     for method in ("generate", "classify"):
         coded = lh.annotate(frame, "text", codebook(), context, method=method, **how)

@@ -88,11 +88,11 @@ def n_given(stats: lh.Stats, n_forced: int) -> int:
 def test_answers_are_those_of_two_calls_by_hand(
     budget: int, context: lh.Context, steps: StepByStep
 ) -> None:
-    found = lh.generate_parallel(
+    results = lh.generate_parallel(
         context, PROMPTS, max_tokens=5, logprobs=0, **chat(budget)
     )
     n_forced = 0
-    for request, result in zip(requests(context.model, budget), found, strict=True):
+    for request, result in zip(requests(context.model, budget), results, strict=True):
         prompt, n_thought, is_own = second_prompt(request, steps)
         assert result.error is None
         assert (result.n_thinking_tokens, result.thinking_complete) == (n_thought, is_own)
@@ -102,9 +102,9 @@ def test_answers_are_those_of_two_calls_by_hand(
         assert result.logprobs is not None
         np.testing.assert_allclose(result.logprobs, logprobs, atol=1e-6)
         n_forced += len(prompt) - len(request.tokens) - n_thought
-    assert any(result.tokens for result in found)
-    n_answer = sum(len(result.tokens) for result in found)
-    stats = found.stats
+    assert any(result.tokens for result in results)
+    n_answer = sum(len(result.tokens) for result in results)
+    stats = results.stats
     # The last token of an answer is not computed.
     n_left = n_computed(stats) - n_given(stats, n_forced) - n_answer
     assert -len(PROMPTS) <= n_left <= 0
@@ -116,25 +116,25 @@ def test_labels_are_those_of_two_calls_by_hand(
     budget: int, context: lh.Context, steps: StepByStep
 ) -> None:
     model = context.model
-    found = lh.classify_parallel(context, PROMPTS, LABELS, **chat(budget))
-    behind = [list(lh.tokenize(model, each, add_special=False)) for each in LABELS]
-    assert {len(each) for each in behind} == {1}
+    labelled = lh.classify_parallel(context, PROMPTS, LABELS, **chat(budget))
+    behind = [list(lh.tokenize(model, label, add_special=False)) for label in LABELS]
+    assert {len(tokens) for tokens in behind} == {1}
     n_forced = 0
     for i, request in enumerate(requests(model, budget)):
         prompt, n_thought, is_own = second_prompt(request, steps)
-        assert found.n_thinking_tokens[i] == n_thought
-        assert found.thinking_complete[i] is is_own
-        logprobs = [each[0] for each in steps.token_logprobs(prompt, behind)]
-        np.testing.assert_allclose(found.logprobs[i], logprobs, atol=1e-6)
+        assert labelled.n_thinking_tokens[i] == n_thought
+        assert labelled.thinking_complete[i] is is_own
+        logprobs = [row[0] for row in steps.token_logprobs(prompt, behind)]
+        np.testing.assert_allclose(labelled.logprobs[i], logprobs, atol=1e-6)
         n_forced += len(prompt) - len(request.tokens) - n_thought
     # There is one prefill: prompt and thought are not computed again for the labels.
-    assert n_computed(found.stats) == n_given(found.stats, n_forced)
+    assert n_computed(labelled.stats) == n_given(labelled.stats, n_forced)
 
 
 @pytest.mark.long(reason="several calls of a real model")
 def test_some_thoughts_end_themselves_and_some_are_ended(context: lh.Context) -> None:
     """The cases above include both kinds."""
-    found = lh.classify_parallel(context, PROMPTS, LABELS, **chat(BUDGETS[-1]))
-    assert True in found.thinking_complete
-    found = lh.classify_parallel(context, PROMPTS, LABELS, **chat(6))
-    assert False in found.thinking_complete
+    labelled = lh.classify_parallel(context, PROMPTS, LABELS, **chat(BUDGETS[-1]))
+    assert True in labelled.thinking_complete
+    labelled = lh.classify_parallel(context, PROMPTS, LABELS, **chat(6))
+    assert False in labelled.thinking_complete

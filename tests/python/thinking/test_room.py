@@ -23,9 +23,9 @@ TEMPLATE = (
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
     path: Path = tmp_path_factory.mktemp("room") / "tiny.gguf"
     tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with lh.Model(path) as made:
-        assert made.n_ctx_train <= 1024, "the default budget would fit"
-        yield made
+    with lh.Model(path) as model:
+        assert model.n_ctx_train <= 1024, "the default budget would fit"
+        yield model
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n_ctx": 256}, {"n_ctx": 256, "n_seq_max": 1}])

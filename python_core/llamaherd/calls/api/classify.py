@@ -164,8 +164,9 @@ def prepare_classify(
     thinks = isinstance(options.thinking, Thinking)
 
     def convert(results: Results) -> ClassifyResults:
-        found = classified(results, rows, known, normalize, thinks=thinks)
-        return replace(found, notes=_notes(found, rendered, model, chat=options.chat))
+        labelled = classified(results, rows, known, normalize, thinks=thinks)
+        notes = _notes(labelled, rendered, model, chat=options.chat)
+        return replace(labelled, notes=notes)
 
     n, seed = options.n_thoughts, options.seed
     return scoring(

@@ -10,16 +10,11 @@ from llamaherd.calls.asks.keywords import EmbedSettings
 from llamaherd.calls.asks.options import EmbedOptions
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.texts import make_texts
-from llamaherd.calls.run.embedders import (
-    EmbedJob,
-    EmbedSpec,
-    EmbedWork,
-    lent_embedder,
-    reads_at_once,
-)
-from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
+from llamaherd.calls.run.embedders import EmbedSpec, lent_embedder, reads_at_once
+from llamaherd.calls.run.embedding import EmbedCall, EmbedJob, EmbedSizes
 from llamaherd.calls.run.host import Elsewhere, Host
 from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
+from llamaherd.engine.core.table import index_of
 from llamaherd.engine.core.words import words
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import hardware
@@ -105,8 +100,8 @@ def start_embed(
 
 def prepare_embed(
     model: Model | Host | Llama, texts: Iterable[Prompt | None], settings: EmbedSettings
-) -> EmbedWork:
-    """Check the arguments and create the work of the job of `start_embed`."""
+) -> EmbedCall:
+    """Check the arguments and create the call of `start_embed`."""
     options = EmbedOptions.of(EmbedSettings, settings)
     if isinstance(model, Elsewhere):
         model.check_open()
@@ -115,8 +110,8 @@ def prepare_embed(
     chosen = _pooling(model, options.pooling)
     prepared = make_texts(model, texts, truncate=options.truncate)
     warn_of_foreign(options.n_threads or hardware.n_cores())
-    call = EmbedCall(prepared, chosen)
-    sizes = _sizes(model, call.longest, is_alone=options.deterministic)
+    longest = max((len(text.tokens) for text in prepared), default=0)
+    sizes = _sizes(model, longest, is_alone=options.deterministic)
     spec = EmbedSpec(
         pooling=chosen,
         normalize=options.normalize,
@@ -125,8 +120,14 @@ def prepare_embed(
     )
     lend = partial(lent_embedder, model) if host is None else host.lent_embedder
     n_embd = model.info.n_embd_out
-    return EmbedWork(
-        model, call, partial(lend, spec), sizes, texts, n_embd=lambda: n_embd
+    return EmbedCall(
+        prepared,
+        partial(lend, spec),
+        sizes,
+        pooling=chosen,
+        n_embd=lambda: n_embd,
+        model=model,
+        index=index_of(texts),
     )
 
 

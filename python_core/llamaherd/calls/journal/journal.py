@@ -331,5 +331,5 @@ def journal_read(path: str | os.PathLike[str]) -> JournalEntries:
     read = [entry for entry in entries if MIXED_UP not in entry.settings]
     if len(read) < len(entries):
         message = mixed_up(file, len(entries) - len(read))
-        warnings.warn(f"path: {message}", JournalWarning, stacklevel=2)
+        warnings.warn(JournalWarning(message, "path"), stacklevel=2)
     return JournalEntries(read)

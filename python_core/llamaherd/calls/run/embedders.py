@@ -1,32 +1,22 @@
-"""Embedders in this process, kept for later calls, and the jobs that use them."""
+"""Embedders in this process, kept for later calls."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from llamaherd.calls.run.embedding import Embeddings
-from llamaherd.calls.run.job import Job
-from llamaherd.engine.core.errors import ContextError, ModelClosedError
-from llamaherd.engine.core.keeping import keep_made
-from llamaherd.engine.core.table import index_of, set_index
+from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.memory import hardware, kv_cells
 from llamaherd.engine.memory.device import device_of
 from llamaherd.engine.native.embedder import NativeEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
-    from llamaherd.calls.run.embedding import (
-        EmbedCall,
-        Embedder,
-        EmbedProgress,
-        EmbedSizes,
-    )
+    from llamaherd.calls.run.embedding import EmbedSizes
     from llamaherd.engine.model.model import Model
     from llamaherd.engine.native.embedder import Pooling
 
@@ -193,102 +183,3 @@ def _needed_memory(model: Model, sizes: EmbedSizes) -> int:
     cell = kv_cells.bytes_per_cell(model.metadata, info, "f16", "f16")
     state = kv_cells.bytes_per_sequence(model.metadata, info)
     return 2 * rows + looks + sizes.n_ctx * cell + sizes.n_texts * state
-
-
-class VectorModel(Protocol):
-    """Model that computes vectors, here or elsewhere."""
-
-    def register(self, user: EmbedWork) -> None:
-        """Close this user when the model is closed."""
-
-    def using(self) -> AbstractContextManager[object]:
-        """Let the end of the model wait for the end of the block."""
-        ...
-
-
-class EmbedWork:
-    """Work of an `EmbedJob`: texts, their model, and the embedder.
-
-    Args:
-        model: Embedding model. Closing the model ends the work.
-        texts: Texts as the caller gave them; the result gets the index of a Series.
-    """
-
-    problem = ""
-
-    def __init__(
-        self,
-        model: VectorModel,
-        call: EmbedCall,
-        lend: Callable[[], AbstractContextManager[Embedder]],
-        sizes: EmbedSizes,
-        texts: object = None,
-        *,
-        n_embd: Callable[[], int],
-    ) -> None:
-        self._index = index_of(texts)
-        self._model = model
-        self._call = call
-        self._lend = lend
-        self._n_embd = n_embd
-        self._sizes = sizes
-        self._was_closed = False
-        self._has_ended = False
-        model.register(self)
-
-    @property
-    def progress(self) -> EmbedProgress:
-        """Progress: number of texts that have a vector or have failed."""
-        return self._call.progress
-
-    def cancel(self) -> None:
-        """Ends the work soon; vectors computed so far are kept."""
-        self._call.cancel()
-
-    def close(self) -> None:
-        """Ends the work without results, as if its model were closed."""
-        self._was_closed = True
-        self._call.cancel()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the work was closed and computes nothing any more."""
-        return self._has_ended or self._was_closed
-
-    def run(self) -> Embeddings:
-        """Computes the vectors."""
-        try:
-            self._compute()
-        except Exception as error:
-            progress = self._call.progress
-            if progress.n_done > progress.n_failed:
-                keep_made(error, self._embeddings)
-            raise
-        finally:
-            self._has_ended = True
-        return self._embeddings()
-
-    def _compute(self) -> None:
-        with self._model.using():  # closing the model waits for this release
-            self._call.run(self._n_embd(), self._lend, self._sizes)
-        if self._was_closed:
-            raise ModelClosedError("the model was closed during the call")
-
-    def _embeddings(self) -> Embeddings:
-        import numpy as np  # noqa: PLC0415 - calls that generate do without it
-
-        vectors, n_embd = self._call.vectors()
-        rows = np.frombuffer(vectors, dtype=np.float32).reshape(-1, n_embd)
-        embeddings = Embeddings(rows, self._call.errors, self._call.stats)
-        set_index(embeddings, self._index)
-        return embeddings
-
-
-class EmbedJob(Job[Embeddings]):
-    """The `Job` of `start_embed`; its results are `Embeddings`."""
-
-    _work: EmbedWork
-
-    def close(self) -> None:
-        """Ends the job without results, as if its model were closed."""
-        self._work.close()

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from array import array
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from llamaherd.engine.core.errors import Failure, NativeError, codes_of
+from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.errors import (
+    Failure,
+    ModelClosedError,
+    NativeError,
+    codes_of,
+)
+from llamaherd.engine.core.keeping import keep_made
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.progress import JobProgress
-from llamaherd.engine.core.table import Framed
+from llamaherd.engine.core.table import Framed, set_index
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llamaherd.calls.asks.texts import Text
+    from llamaherd.engine.model.model import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,41 +201,51 @@ class Embedder(Protocol):
 
 
 class EmbedCall:
-    """A call: computes the embeddings of texts.
+    """A call that computes the embeddings of texts: the work of an `EmbedJob`.
 
-    Attributes:
-        errors: For each text the reason why it has no vector; None for a text with a
-            vector.
-        stats: Statistics, after the run.
+    Args:
+        texts: Texts as tokens.
+        lend: Function that lends the embedder; not called if there is nothing to compute.
+        n_embd: Function that returns the length of a vector.
+        model: Model that ends the call when it is closed; None for an engine elsewhere.
+        index: Index of the pandas Series of texts; None for other texts.
     """
 
-    def __init__(self, texts: Sequence[Text], pooling: str) -> None:
+    problem = ""
+
+    def __init__(
+        self,
+        texts: Sequence[Text],
+        lend: Callable[[], AbstractContextManager[Embedder]],
+        sizes: EmbedSizes,
+        *,
+        pooling: str,
+        n_embd: Callable[[], int],
+        model: Model | None = None,
+        index: object = None,
+    ) -> None:
         self._texts = texts
+        self._lend, self._sizes, self._n_embd = lend, sizes, n_embd
         self._pooling = pooling
-        self.errors: list[str | None] = [text.problem or None for text in texts]
-        self.stats = EmbedStats()
+        self._model = model
+        self._index = index
+        self._errors: list[str | None] = [text.problem or None for text in texts]
         self._indices_of: dict[bytes, list[int]] = {}  # by text
         for i, text in enumerate(texts):
             if not text.problem:
                 self._indices_of.setdefault(text.tokens.tobytes(), []).append(i)
-        self._vectors = array("f")
-        self._n_embd = 0
+        self._vectors: NDArray[np.float32]  # set by `run`
         self._embedder: Embedder | None = None
-        self._is_cancelled = False
-        self._n_rejected = self._n_done = self._n_failed = len(texts) - sum(
-            map(len, self._indices_of.values())
-        )
+        self._is_cancelled = self._is_closed = self._has_ended = False
+        self._n_done = self._n_failed = sum(bool(text.problem) for text in texts)
         self._n_tokens = 0
         self._n_batches = 0
         # Protects the results and the embedder. Garbage collection may close the model,
         # and so cancel the call, in a thread that holds the lock.
         self._lock = RLock()
         self._started_s = perf_counter()
-
-    @property
-    def longest(self) -> int:
-        """Number of tokens of the longest text; 0 if there is nothing to compute."""
-        return max((len(key) // 4 for key in self._indices_of), default=0)
+        if model is not None:
+            model.register(self)
 
     @property
     def progress(self) -> EmbedProgress:
@@ -239,11 +258,6 @@ class EmbedCall:
             elapsed_s=perf_counter() - self._started_s,
         )
 
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether `cancel` was called."""
-        return self._is_cancelled
-
     def cancel(self) -> None:
         """End the call soon and keep the computed vectors. Thread-safe."""
         with self._lock:  # an embedder that was given back may run another call
@@ -251,62 +265,76 @@ class EmbedCall:
             if self._embedder is not None:
                 self._embedder.abort()
 
-    def vectors(self) -> tuple[array[float], int]:
-        """Pair of the vectors as float32[n_texts * n_embd], and n_embd."""
-        return self._vectors, self._n_embd
+    def close(self) -> None:
+        """End the call without results, as its model is closed."""
+        self._is_closed = True
+        self.cancel()
 
-    def run(
-        self,
-        n_embd: int,
-        lend: Callable[[], AbstractContextManager[Embedder]],
-        sizes: EmbedSizes,
-    ) -> None:
-        """Compute all vectors.
+    @property
+    def closed(self) -> bool:
+        """Whether the call computes nothing any more."""
+        return self._has_ended or self._is_closed
 
-        Args:
-            lend: Function that lends the embedder; not called if there is nothing to
-                compute.
-        """
+    def run(self) -> Embeddings:
+        """Compute all vectors."""
         self._started_s = perf_counter()
-        self._n_embd = n_embd
-        self._vectors = array("f", [math.nan]) * (len(self._texts) * n_embd)
-        waiting = {key: indices[0] for key, indices in self._indices_of.items()}
-        texts = [self._texts[i].tokens for i in waiting.values()]
-        if not waiting or self._is_cancelled:
-            self._conclude()
-            return
-        with lend() as embedder:
+        try:
+            # Closing the model waits for the end of this block.
+            with nullcontext() if self._model is None else self._model.using():
+                self._compute()
+        except Exception as error:
+            if self._n_done > self._n_failed:
+                keep_made(error, self._embeddings)
+            raise
+        finally:
+            self._has_ended = True
+        return self._embeddings()
+
+    def _compute(self) -> None:
+        import numpy as np  # noqa: PLC0415 - calls that generate do without it
+
+        shape = len(self._texts), self._n_embd()
+        self._vectors = np.full(shape, np.nan, np.float32)
+        texts = [self._texts[indices[0]].tokens for indices in self._indices_of.values()]
+        if texts and not self._is_cancelled:
+            self._run(groups(texts, self._sizes))
+        if self._is_closed:
+            raise ModelClosedError("the model was closed during the call")
+
+    def _run(self, waiting: Iterator[list[array[int]]]) -> None:
+        with self._lend() as embedder:
             # This order ensures that a `cancel` between the two lines is noticed.
             self._embedder = embedder
             try:
-                self._run_groups(embedder, groups(texts, sizes))
+                self._run_groups(embedder, waiting)
             finally:
                 with self._lock:
                     self._embedder = None
-                self._conclude()
 
-    def _conclude(self) -> None:
-        """Mark unfinished texts, and set the statistics."""
-        n_embd = self._n_embd
-        for indices in self._indices_of.values():
-            for i in indices:
-                if self.errors[i] is None and math.isnan(self._vectors[i * n_embd]):
-                    self.errors[i] = CANCELLED
-        self.stats = EmbedStats(
+    def _embeddings(self) -> Embeddings:
+        """Return the results; texts that were not computed are cancelled."""
+        errors = [
+            CANCELLED if error is None and math.isnan(vector[0]) else error
+            for error, vector in zip(self._errors, self._vectors, strict=True)
+        ]
+        stats = EmbedStats(
             n_texts=len(self._texts),
-            n_failed=sum(error is not None for error in self.errors),
+            n_failed=sum(error is not None for error in errors),
             n_truncated=sum(text.is_cut for text in self._texts),
             n_copied=sum(len(indices) - 1 for indices in self._indices_of.values()),
             n_tokens=self._n_tokens,
             n_text_tokens=sum(
                 len(text.tokens)
-                for text, error in zip(self._texts, self.errors, strict=True)
+                for text, error in zip(self._texts, errors, strict=True)
                 if error is None
             ),
             n_batches=self._n_batches,
             pooling=self._pooling,
             wall_s=perf_counter() - self._started_s,
         )
+        embeddings = Embeddings(self._vectors, errors, stats)
+        set_index(embeddings, self._index)
+        return embeddings
 
     def _run_groups(
         self, embedder: Embedder, waiting: Iterator[list[array[int]]]
@@ -353,7 +381,7 @@ class EmbedCall:
                 if not self._is_cancelled:
                     self._run_group(embedder, [text])
             return
-        n = self._n_embd
+        n = len(vectors) // len(group)
         with self._lock:
             self._n_batches += 1
             self._n_tokens += sum(map(len, group))
@@ -366,14 +394,23 @@ class EmbedCall:
         self, text: array[int], vector: array[float] | None, problem: str
     ) -> None:
         indices = self._indices_of[text.tobytes()]
-        n = self._n_embd
         for i in indices:
             if vector is None:
-                self.errors[i] = problem
+                self._errors[i] = problem
             else:
-                self._vectors[i * n : (i + 1) * n] = vector
+                self._vectors[i] = vector
         self._n_done += len(indices)
         self._n_failed += len(indices) if vector is None else 0
+
+
+class EmbedJob(Job[Embeddings]):
+    """The `Job` of `start_embed`; its results are `Embeddings`."""
+
+    _work: EmbedCall
+
+    def close(self) -> None:
+        """Ends the job without results, as if its model were closed."""
+        self._work.close()
 
 
 def groups(texts: Sequence[array[int]], sizes: EmbedSizes) -> Iterator[list[array[int]]]:

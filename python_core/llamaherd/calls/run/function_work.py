@@ -50,8 +50,8 @@ class FunctionWork:
     @property
     def problem(self) -> str:
         """Problem of the call's journal, to be reported while the call runs."""
-        found = [str(w.message) for w in self._caught if w.category is JournalWarning]
-        return found[-1].removeprefix("journal: ") if found else ""
+        caught = (record.message for record in reversed(self._caught))
+        return next((w.problem for w in caught if isinstance(w, JournalWarning)), "")
 
     def ended(self, error: BaseException) -> Any:  # noqa: ANN401 - any results
         """Return the results that an exception keeps, for a call that was cancelled."""
@@ -84,9 +84,9 @@ class FunctionWork:
     def tell(self, _results: object) -> None:
         """Issue the recorded warnings again, in the thread that collects the results."""
         caught, self._caught = self._caught, []
-        for each in caught:
+        for warning in caught:
             warnings.warn_explicit(
-                each.message, each.category, each.filename, each.lineno
+                warning.message, warning.category, warning.filename, warning.lineno
             )
 
     def _called(self) -> Any:  # noqa: ANN401 - results of any function
@@ -168,10 +168,10 @@ class StartWork(Generic[_Started]):
             ClusterError: The cluster did not start.
         """
         try:
-            made = self._start(is_cancelled=lambda: self._is_cancelled)
+            started = self._start(is_cancelled=lambda: self._is_cancelled)
         except ServerError:
             if self._is_cancelled:
                 return None
             raise
         self._is_complete = True
-        return made
+        return started

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Condition
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -209,15 +209,7 @@ class Handle(ProcessBound):
 
     async def _iterate_async(self) -> AsyncIterator[TextPiece]:
         self._watch()
-        event = asyncio.Event()
-        running = asyncio.get_running_loop()
-
-        def listener() -> None:
-            running.call_soon_threadsafe(event.set)
-
-        with self._changed:
-            self._listeners.append(listener)
-        try:
+        with self._changes() as event:
             n = 0
             while True:
                 is_done = self.done()  # if the request is done, all its text is there
@@ -228,12 +220,6 @@ class Handle(ProcessBound):
                 if is_done:
                     break
                 await wait_or_look(event, self._check_alive)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        finally:
-            with self._changed:
-                self._listeners.remove(listener)
         self.result()
 
     def __del__(self) -> None:
@@ -356,21 +342,33 @@ class Handle(ProcessBound):
             raise error
 
     async def _await_result(self) -> Result:
-        running = asyncio.get_running_loop()
-        event = asyncio.Event()
-
-        def listener(_: Handle) -> None:
-            with suppress(RuntimeError):  # the event loop may be closed
-                running.call_soon_threadsafe(event.set)
-
-        self.add_done_callback(listener)
-        try:
+        with self._changes() as event:
             while not self.done():
                 await wait_or_look(event, self._check_alive)
+        return self.result()
+
+    @contextmanager
+    def _changes(self) -> Iterator[asyncio.Event]:
+        """Yield an event of asyncio that each change sets.
+
+        Cancelling a wait within the block cancels the request.
+        """
+        event = asyncio.Event()
+        running = asyncio.get_running_loop()
+
+        def listener() -> None:
+            running.call_soon_threadsafe(event.set)
+
+        with self._changed:
+            self._listeners.append(listener)
+        try:
+            yield event
         except asyncio.CancelledError:
             self.cancel()
             raise
-        return self.result()
+        finally:
+            with self._changed:
+                self._listeners.remove(listener)
 
 
 class _Link:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions
     from llamaherd.calls.asks.scores import ClassifyResults
-    from llamaherd.calls.run.embedders import EmbedSpec, EmbedWork
-    from llamaherd.calls.run.embedding import Embedder
+    from llamaherd.calls.run.embedders import EmbedSpec
+    from llamaherd.calls.run.embedding import EmbedCall, Embedder
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import Load
@@ -215,8 +215,8 @@ class Elsewhere(Host):
         """Return the requests that label prompts."""
 
     @abstractmethod
-    def embedding(self, texts: object, options: EmbedOptions) -> EmbedWork:
-        """Return the work that computes vectors of texts."""
+    def embedding(self, texts: object, options: EmbedOptions) -> EmbedCall:
+        """Return the call that computes vectors of texts."""
 
     def _advice(self) -> str:
         return ": connect to it again"

@@ -293,8 +293,8 @@ class Job(ProcessBound, Generic[_R]):
             JournalWarning: Results cannot be stored at present, or were not stored.
         """
         problem = self.new_problem()
-        if problem:
-            warnings.warn(problem, JournalWarning, stacklevel=stacklevel)
+        if problem is not None:
+            warnings.warn(problem, stacklevel=stacklevel)
 
     def tell(self) -> None:
         """Warns once about the results of the work, after its end."""
@@ -302,13 +302,13 @@ class Job(ProcessBound, Generic[_R]):
         if tell is not None:
             tell(self._results)
 
-    def new_problem(self) -> str:
-        """Returns a problem of the journal that was not returned before; "" if none."""
+    def new_problem(self) -> JournalWarning | None:
+        """Returns a problem of the journal that was not returned before, if any."""
         problem = self._work.problem
         if not problem or problem == self._told:
-            return ""
+            return None
         self._told = problem
-        return f"journal: {problem}"
+        return JournalWarning(problem)
 
     def outcome(self) -> _R:
         """Returns the same as `results`, but does not warn about a problem."""

@@ -50,16 +50,16 @@ class Column:
         """
         if self.kind == "json" or n_deep == 0:
             return {"kind": "any"}
-        found: dict[str, Any] = {"kind": self.kind}
+        plain: dict[str, Any] = {"kind": self.kind}
         if self.kind == "enum":
-            found["levels"] = list(self.levels)
+            plain["levels"] = list(self.levels)
         elif self.kind == "array":
             items = JSON if self.items is None else self.items
-            found["items"] = items.to_dict(n_deep - 1)
+            plain["items"] = items.to_dict(n_deep - 1)
         elif self.kind == "object":
-            found["names"] = [name for name, _ in self.fields]
-            found["fields"] = [each.to_dict(n_deep - 1) for _, each in self.fields]
-        return found
+            plain["names"] = [name for name, _ in self.fields]
+            plain["fields"] = [column.to_dict(n_deep - 1) for _, column in self.fields]
+        return plain
 
     @property
     def stored(self) -> Column:

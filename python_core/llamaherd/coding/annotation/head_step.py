@@ -17,7 +17,7 @@ import numpy as np
 from llamaherd.calls.api.embed import prepare_embed
 from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import VERSION
-from llamaherd.calls.run.embedders import EmbedJob
+from llamaherd.calls.run.embedding import EmbedJob
 from llamaherd.calls.run.host import Host
 from llamaherd.coding.statistics.heads import TextHead, text_head
 from llamaherd.engine.core.errors import ArgumentError, JournalError

@@ -278,7 +278,18 @@ class JournalWarning(RuntimeWarning):
     """A journal lacks some results of its call, or was removed or moved during the call.
 
     The call returns all results.
+
+    Attributes:
+        problem: Description of the problem.
+        argument: Argument that names the journal.
     """
+
+    def __init__(self, problem: str, argument: str = "journal") -> None:
+        super().__init__(problem, argument)
+        self.problem, self.argument = problem, argument
+
+    def __str__(self) -> str:
+        return f"{self.argument}: {self.problem}"
 
 
 class ThinkingWarning(UserWarning):

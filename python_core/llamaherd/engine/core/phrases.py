@@ -127,9 +127,9 @@ def _enough(value: float, digits: int, whole: int = 1) -> int:
     is_small = whole * size < 10**-digits
 
     def tells(n: int) -> bool:
-        shown = float(rounded(whole * size, n))
-        is_near = abs(shown / (whole * size) - 1) <= _SMALL_ERROR
-        return shown not in {0, whole} and (is_near or not is_small)
+        displayed = float(rounded(whole * size, n))
+        is_near = abs(displayed / (whole * size) - 1) <= _SMALL_ERROR
+        return displayed not in {0, whole} and (is_near or not is_small)
 
     while digits < _MOST and not tells(digits):
         digits += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # At run time, for typing.get_type_hints.
 from collections.abc import Collection, Mapping, Sequence  # noqa: TC003
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Idle, Options, declares, option
@@ -49,22 +49,19 @@ _GREEDY = Idle(
 _BY_MIROSTAT = Idle(
     lambda params: params.mirostat != 0, "mirostat replaces it; set mirostat to 0"
 )
-_NO_MIROSTAT = Idle(
-    lambda params: params.mirostat == 0, "mirostat is 0; set it to 1 or 2"
-)
 _FILTER = (_GREEDY, _BY_MIROSTAT)
+
+
+def _if_zero(name: str, advice: str) -> Idle:
+    """Return the condition that an option needs another option, which is 0."""
+    return Idle(lambda params: getattr(params, name) == 0, f"{name} is 0{advice}")
+
+
+_NO_MIROSTAT = _if_zero("mirostat", "; set it to 1 or 2")
 _PENALTY = (
-    Idle(
-        lambda params: params.repeat_last_n == 0,
-        "repeat_last_n is 0, so it looks at no token; set it to 64, or -1 for all",
-    ),
+    _if_zero("repeat_last_n", ", so it looks at no token; set it to 64, or -1 for all"),
 )
-_DRY = (
-    Idle(
-        lambda params: params.dry_multiplier == 0.0,
-        "dry_multiplier is 0; set it above 0, 0.8 for example",
-    ),
-)
+_DRY = (_if_zero("dry_multiplier", "; set it above 0, 0.8 for example"),)
 # With choices, the answer ends where its choice ends.
 OF_CHOICES = Idle(
     lambda params: params.choices is not None,
@@ -192,13 +189,7 @@ class SamplingParams(Options):
         _SHARE,
         default=0.1,
         native=True,
-        idle=(
-            *_FILTER,
-            Idle(
-                lambda params: params.xtc_probability == 0.0,
-                "xtc_probability is 0; set it above 0",
-            ),
-        ),
+        idle=(*_FILTER, _if_zero("xtc_probability", "; set it above 0")),
         doc="Minimum probability of a token that XTC removes.",
     )
     dry_multiplier: float = option(
@@ -206,9 +197,8 @@ class SamplingParams(Options):
         default=0.0,
         native=True,
         idle=(
-            Idle(
-                lambda params: params.dry_penalty_last_n == 0,
-                "dry_penalty_last_n is 0, so it looks at no token; set it to -1 for all",
+            _if_zero(
+                "dry_penalty_last_n", ", so it looks at no token; set it to -1 for all"
             ),
         ),
         doc="Strength of the DRY repetition penalty. 0 turns it off.",
@@ -255,13 +245,7 @@ class SamplingParams(Options):
         _FACTOR,
         default=1.0,
         native=True,
-        idle=(
-            *_FILTER,
-            Idle(
-                lambda params: params.dynatemp_range == 0.0,
-                "dynatemp_range is 0; set it above 0",
-            ),
-        ),
+        idle=(*_FILTER, _if_zero("dynatemp_range", "; set it above 0")),
         doc="Exponent of the normalized entropy, from which `dynatemp_range` computes "
         "the temperature of a token. Larger values keep more tokens at low temperatures.",
     )
@@ -439,11 +423,6 @@ CONSTRAINTS = ("schema", "regex", "grammar", "choices")
 PER_PROMPT = (*CONSTRAINTS, "quote_from")
 # Fields that `Request` also has; None means the value of the call.
 OF_REQUEST = ("max_tokens", "stop", "seed")
-# Defaults of a call: the defaults of SamplingParams, with a fixed seed.
-SAMPLING_DEFAULTS: dict[str, Any] = {
-    **{name: spec.default for name, spec in _DECLARED.items()},
-    "seed": DEFAULT_SEED,
-}
 
 
 def changed_fields(params: SamplingParams) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core import checks
@@ -219,7 +219,6 @@ def _rank(offer: Offer) -> tuple[int, str]:
     return len(PREFERENCE), offer.name
 
 
-_NOT_MEASURED = "not measured"
 _OTHERS = "models of this size, not this file: "
 
 
@@ -241,52 +240,42 @@ class ModelSuggestion:
     source: str
     memory_gb: int
     size_bytes: int
-    fits: bool
-    measured: str
-    published: str
+    fits: bool = False
+    measured: str = "not measured"
+    published: str = ""
 
 
-# Source, memory in GB, size in bytes, measurements of this project, published figures.
+_SPEECHES = (
+    f"{_OTHERS}F1 of 0.7 to 0.9 for two topics in German parliamentary speeches, six "
+    "models below 14 billion weights (preprints.org 202511.2016)"
+)
 _MODELS = (
-    (
-        "hf:unsloth/SmolLM2-135M-Instruct-GGUF:Q4_K_M",
-        0,
-        105_000_000,
-        (
-            "57 of 60 news texts right with 8 examples, 39 without, with the Q4_1 file "
-            "(docs/labelling.md); for trying things out"
-        ),
-        "",
+    ModelSuggestion(
+        source="hf:unsloth/SmolLM2-135M-Instruct-GGUF:Q4_K_M",
+        memory_gb=0,
+        size_bytes=105_000_000,
+        measured="57 of 60 news texts right with 8 examples, 39 without, with the Q4_1 "
+        "file (docs/labelling.md); for trying things out",
     ),
-    (
-        "hf:unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M",
-        8,
-        2_500_000_000,
-        _NOT_MEASURED,
-        (
-            f"{_OTHERS}F1 of 0.7 to 0.9 for two topics in German parliamentary "
-            "speeches, six models below 14 billion weights (preprints.org 202511.2016)"
-        ),
+    ModelSuggestion(
+        source="hf:unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M",
+        memory_gb=8,
+        size_bytes=2_500_000_000,
+        published=_SPEECHES,
     ),
-    (
-        "hf:unsloth/gemma-3-12b-it-GGUF:Q4_K_M",
-        16,
-        7_300_000_000,
-        _NOT_MEASURED,
-        (
-            f"{_OTHERS}F1 of 0.7 to 0.9 for two topics in German parliamentary "
-            "speeches, six models below 14 billion weights (preprints.org 202511.2016)"
-        ),
+    ModelSuggestion(
+        source="hf:unsloth/gemma-3-12b-it-GGUF:Q4_K_M",
+        memory_gb=16,
+        size_bytes=7_300_000_000,
+        published=_SPEECHES,
     ),
-    (
-        "hf:unsloth/gemma-3-27b-it-GGUF:Q4_K_M",
-        32,
-        16_500_000_000,
-        _NOT_MEASURED,
-        (
-            "local models in general: the best of five had 0.015 less F1 than the best "
-            "of four commercial ones in 34 tasks of political science (arXiv 2605.19275)"
-        ),
+    ModelSuggestion(
+        source="hf:unsloth/gemma-3-27b-it-GGUF:Q4_K_M",
+        memory_gb=32,
+        size_bytes=16_500_000_000,
+        published="local models in general: the best of five had 0.015 less F1 than the "
+        "best of four commercial ones in 34 tasks of political science (arXiv "
+        "2605.19275)",
     ),
 )
 
@@ -311,13 +300,6 @@ def recommended_models(memory_gb: float | None = None) -> list[ModelSuggestion]:
     else:
         available = checks.real("memory_gb", memory_gb, 0.1, 1e6) * 1e9
     return [
-        ModelSuggestion(
-            source=source,
-            memory_gb=memory,
-            size_bytes=size,
-            fits=needed_bytes(size) <= available,
-            measured=measured,
-            published=published,
-        )
-        for source, memory, size, measured, published in _MODELS
+        replace(model, fits=needed_bytes(model.size_bytes) <= available)
+        for model in _MODELS
     ]

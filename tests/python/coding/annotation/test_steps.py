@@ -113,9 +113,9 @@ def test_a_second_run_computes_nothing(
     sizes: list[int] = []
     of_call = EmbedCall.__init__
 
-    def spy(self: EmbedCall, texts: Any, *more: Any) -> None:
+    def spy(self: EmbedCall, texts: Any, *more: Any, **how: Any) -> None:
         sizes.append(len(texts))
-        of_call(self, texts, *more)
+        of_call(self, texts, *more, **how)
 
     monkeypatch.setattr(EmbedCall, "__init__", spy)
     how: dict[str, Any] = {
@@ -149,12 +149,12 @@ def test_an_ended_run_goes_on(
     n_blocks = 0
     of_call = EmbedCall.__init__
 
-    def ending(self: EmbedCall, texts: Any, *more: Any) -> None:
+    def ending(self: EmbedCall, texts: Any, *more: Any, **how: Any) -> None:
         nonlocal n_blocks
         n_blocks += 1
         if n_blocks == 3:
             job.cancel()
-        of_call(self, texts, *more)
+        of_call(self, texts, *more, **how)
 
     monkeypatch.setattr(EmbedCall, "__init__", ending)
     how: dict[str, Any] = {"until": 60, "embeddings": encoder, "journal": tmp_path / "j"}

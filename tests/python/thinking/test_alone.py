@@ -1,4 +1,4 @@
-"""Thoughts equal those of two separate calls, alone and together with other prompts."""
+"""Thoughts are the same alone and together with those of other prompts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.core.results import Result
 
-QUESTION = (
-    "<|im_start|>user\nIs grass green? Answer yes or no.<|im_end|>\n"
-    "<|im_start|>assistant\nLet me think"
-)
-
 
 def stage(model: lh.Model, budget: int, **changes: object) -> ThoughtStage:
     """Return a thought stage that ends at a full stop, for a model without markers."""
@@ -32,48 +27,21 @@ def stage(model: lh.Model, budget: int, **changes: object) -> ThoughtStage:
     def tokens(text: str) -> tuple[int, ...]:
         return tuple(lh.tokenize(model, text, add_special=False))
 
-    made = ThoughtStage(
+    thought = ThoughtStage(
         budget=budget,
         is_open=True,
         end=tokens("."),
         after=tokens("\nAnswer:"),
         closing=tokens("... enough.\nAnswer:"),
     )
-    return replace(made, **changes)
+    return replace(thought, **changes)
 
 
 def run(context: lh.Context, requests: Sequence[Request]) -> list[Result]:
     results = Call(requests, seed=1).run(context.loop)
-    found = [result for samples in results.samples for result in samples]
-    assert all(result.error is None for result in found), found
-    return found
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("budget", [2, 60])
-def test_an_answer_behind_a_thought_is_that_of_a_second_call(
-    budget: int, smollm2: lh.Model
-) -> None:
-    tokens = lh.tokenize(smollm2, QUESTION, parse_special=True)
-    thought = stage(smollm2, budget)
-    asked = Request(tokens=array("i", tokens), max_tokens=6, thought=thought, logprobs=2)
-    with lh.Context(smollm2, n_ctx=512, deterministic=True, n_seq_max=1) as context:
-        [found] = run(context, [asked])
-        plain = replace(asked, thought=None, max_tokens=found.n_thinking_tokens)
-        [first] = run(context, [plain])
-        is_own = first.text.endswith(".")
-        assert is_own is found.thinking_complete is (budget == 60)
-        assert found.thinking == first.text.removesuffix(".").strip()
-        forced = thought.after if is_own else thought.closing
-        both = array("i", [*tokens, *first.tokens, *forced])
-        [second] = run(context, [replace(asked, tokens=both, thought=None)])
-    assert found.tokens == second.tokens
-    assert found.logprobs == pytest.approx(second.logprobs, abs=1e-6)
-    assert found.stats is not None
-    assert found.stats.n_prefill_tokens == len(tokens)
-    n_new = found.n_thinking_tokens + len(forced) + len(found.tokens)
-    # The last token of an answer is not computed.
-    assert found.stats.n_decode_tokens in (n_new - 1, n_new)
+    answers = [result for samples in results.samples for result in samples]
+    assert all(result.error is None for result in answers), answers
+    return answers
 
 
 @pytest.mark.more(reason="many prompts with random budgets")
