@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import make_requests
@@ -19,14 +19,13 @@ from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
-from llamaherd.server.models.spec import file_state, identity_of
+from llamaherd.server.models.spec import identity_of
 from llamaherd.server.routes import endpoints_of
 from llamaherd.server.shapes import Served
 from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
 
     from starlette.types import Receive
 
@@ -52,20 +51,19 @@ def load_files(
 
     An adapter that cannot be loaded does not affect the others.
     """
-    problems: dict[str, _LoadProblem] = {}
+    problems: dict[str, str] = {}
     contents.check(spec.path)
     with ExitStack() as stack:
         base = stack.enter_context(Model(spec.path, interrupt=interrupt, **loading))
         contents.keep(spec.path, base.file)
         models = {spec.name: base}
         for adapter in spec.adapters:  # before the first context
-            state = file_state(adapter.path)
             try:
                 contents.check(adapter.path)
                 models[adapter.name] = stack.enter_context(base.adapted(adapter.path))
                 contents.keep(adapter.path, models[adapter.name].loras[-1].file)
             except LlamaHerdError as error:
-                problems[adapter.name] = _LoadProblem(str(error), adapter.path, state)
+                problems[adapter.name] = str(error)
         served = {}
         n_needed = 0
         for name, model in models.items():
@@ -88,31 +86,13 @@ def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
     return None if only_embeds else Context(model, **options)
 
 
-class _LoadProblem(NamedTuple):
-    """Reason why an adapter could not be loaded."""
-
-    reason: str
-    path: Path
-    state: object  # `file_state` of the file before it was read
-
-
 @dataclass(eq=False, slots=True)
 class ModelFiles:
     """A model and its adapters in memory."""
 
     served: dict[str, ServedModel]  # the loaded ones by name, the model first
-    failed: Mapping[str, _LoadProblem]  # adapters that could not be loaded, by name
+    problems: Mapping[str, str]  # reasons why adapters could not be loaded, by name
     n_cache: int  # bytes of all KV caches and buffers
-
-    @property
-    def problems(self) -> dict[str, str]:
-        """Reasons why adapters could not be loaded, by name of the adapter."""
-        return {name: problem.reason for name, problem in self.failed.items()}
-
-    def has_changed(self, name: str) -> bool:
-        """Whether the file of an adapter that could not be loaded has changed."""
-        problem = self.failed[name]
-        return file_state(problem.path) != problem.state
 
     def close(self) -> None:
         """End all requests and free the memory."""
@@ -261,14 +241,11 @@ class ServedFile:
     loaded: ModelFiles | None = None
     n_leases: int = 0  # requests that use the model
     used: int = 0  # number of the model's last request, counted over all models
-    is_held: bool = False  # new requests wait, because another model needs the memory
-    is_stale: bool = False  # to be loaded again, because a damaged adapter has changed
     load_s: float = 1.0  # duration of the last loading
     n_loads: int = 0
     n_unloads: int = 0
     n_failures: int = 0
-    interrupt: LoadInterrupt | None = None  # interrupts the loading
-    was_interrupted: bool = False  # the last load; the next one is not
+    failure: str = ""  # reason why the last loading failed
     queue: RequestQueue = field(init=False)
 
     def __post_init__(self) -> None:
@@ -285,11 +262,6 @@ class ServedFile:
         return self.n_weights + self.n_cache
 
     @property
-    def is_ready(self) -> bool:
-        """Whether requests can use the model now."""
-        return self.state == "loaded" and not self.is_held and not self.is_stale
-
-    @property
     def served(self) -> Mapping[str, ServedModel]:
         """The model and the loaded adapters by name; empty if they are not loaded."""
         return {} if self.loaded is None else self.loaded.served
@@ -298,11 +270,6 @@ class ServedFile:
     def load(self) -> Load:
         """Running and waiting prompts of the model and its adapters."""
         return sum_of_loads(each.load for each in self.served.values())
-
-    def lease(self, number: int) -> None:
-        """Count a request that uses the model."""
-        self.n_leases += 1
-        self.used = number
 
     def shown(self, name: str) -> ShownModel:
         """Return the data that pages show about the model or one of its adapters."""
