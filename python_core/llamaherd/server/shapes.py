@@ -16,7 +16,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError, unknown_field
-from llamaherd.server.fields import FIELDS, OF_CLIENTS, checked_string
+from llamaherd.server.fields import OF_CLIENTS, checked_string
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, or_null
 from llamaherd.server.threads import VectorThreads
@@ -120,7 +120,7 @@ class PathFormat:
                 for name, each in sorted(found.items())
             },
             **({"required": list(cls.needed)} if cls.needed else {}),
-            "additionalProperties": False,
+            "additionalProperties": {"type": "null"},  # counts as missing
         }
 
     @classmethod
@@ -192,19 +192,16 @@ def given_fields(
     needed: Collection[str] = (),
     unused: Mapping[str, UnusedField] = OF_CLIENTS,
 ) -> dict[str, object]:
-    """Return the fields that have an effect; a field with null counts as missing.
-
-    A field of OpenAI's API or of similar servers may be null on each path with fields
-    about clients.
-    """
+    """Return the fields that have an effect; a field with null counts as missing."""
     given = {}
     for name, value in fields.items():
+        if value is None:
+            continue
         if name in names:
-            if value is not None:
-                given[name] = value
+            given[name] = value
         elif name in unused:
             unused[name].check(name, value)
-        elif value is not None or not unused or name not in FIELDS:
+        else:
             raise unknown_field(name, names)
     for name in needed:
         if name not in given:
