@@ -100,7 +100,6 @@ class BatchPages:
         self._service = service
         self._shared = shared
         self._max_file = max_file
-        self._uploads: dict[Path, int] = {}  # largest sizes of files that arrive
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes, without `/v1`."""
@@ -119,10 +118,8 @@ class BatchPages:
 
     async def _upload(self, request: Request) -> Response:
         """Store a file of a batch."""
-        length = checks.digits(request.headers.get("content-length", ""))
         most = self._max_file
-        size = most if length is None else min(length, most)
-        path = await self._service.do(lambda store: self._reserved(store, size))
+        path = await self._service.do(self._new_path)
         threads = self._shared.threads
         try:
             parts, kind = body_parts(request.receive), request.headers.get("content-type")
@@ -137,25 +134,16 @@ class BatchPages:
         except BaseException:
             discard(path)
             raise
-        finally:
-            del self._uploads[path]
         return json_response(file.shape)
 
-    def _reserved(self, store: BatchStore, size: int) -> Path:
-        """Return the path of a new file, and reserve space for it."""
-        with store.lock:
-            files = store.files()
-            n_files = len(files) + len(self._uploads)
-            n_bytes = sum(file.n_bytes for file in files) + sum(self._uploads.values())
-            if n_files >= _MOST_FILES or n_bytes + size > _MOST_SIZES * self._max_file:
-                text = (
-                    f"there are {n_files} files with {n_bytes} bytes, including those "
-                    "that are being received: delete some"
-                )
-                raise ApiError(413, text, code="too_many_files")
-            path = store.new_path()
-            self._uploads[path] = size
-        return path
+    def _new_path(self, store: BatchStore) -> Path:
+        """Return the path of a new file, if there is space for it."""
+        files = store.files()
+        n_bytes = sum(file.n_bytes for file in files)
+        if len(files) >= _MOST_FILES or n_bytes > (_MOST_SIZES - 1) * self._max_file:
+            text = f"there are {len(files)} files with {n_bytes} bytes: delete some"
+            raise ApiError(413, text, code="too_many_files")
+        return store.new_path()
 
     async def _files(self, request: Request) -> Response:
         """List files of batches."""
