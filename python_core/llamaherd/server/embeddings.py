@@ -112,7 +112,7 @@ class EmbeddingsApi(WorkShape):
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(work, render, self.served.threads.of(model))
+        return Prepared(work, render, "vectors")
 
     def work(
         self,
@@ -268,7 +268,7 @@ class RerankApi(WorkShape):
             )
             return Prepared(work, answer.of_scores)
         vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
-        return Prepared(vectors, answer.of_vectors, self.served.threads.of(model))
+        return Prepared(vectors, answer.of_vectors, "vectors")
 
 
 class _Answer:

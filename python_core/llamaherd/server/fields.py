@@ -51,12 +51,12 @@ class UnusedField:
         if value is None:
             return
         if not any(_has_type(value, kind) for kind in self.types):
-            expected = " or ".join(_IN_WORDS[each] for each in self.types)
+            expected = " or ".join(_IN_WORDS[kind] for kind in self.types)
             text = f"{name} must be {expected}, not {shown(value)}"
             if self.values == ():
                 text = f"{text}; {self._refusal('it')}"
             raise bad_field(name, text)
-        if self.values is None or any(_is_same(value, each) for each in self.values):
+        if self.values is None or any(_is_same(value, known) for known in self.values):
             return
         raise ApiError(400, self._refusal(name), param=name, code="unsupported_parameter")
 
@@ -154,7 +154,7 @@ FIELDS: Mapping[str, UnusedField] = {
     "metadata": UnusedField(OBJECT, None),
 }
 # Fields about the client, which every path accepts.
-OF_CLIENTS = {name: each for name, each in FIELDS.items() if each.values is None}
+OF_CLIENTS = {name: field for name, field in FIELDS.items() if field.values is None}
 # Fields of messages: names, and fields of answers that clients send back.
 _OF_MESSAGES = dict.fromkeys(
     ("name", "reasoning", "reasoning_content", "type"), UnusedField(TEXT, None)

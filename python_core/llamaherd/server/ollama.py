@@ -262,7 +262,7 @@ class OllamaEmbed(EmbeddingsApi):
             n = body["usage"]["prompt_tokens"]
             return {"model": body["model"], "embeddings": vectors, "prompt_eval_count": n}
 
-        return Prepared(made.work, render, made.thread)
+        return Prepared(made.work, render, made.kind)
 
 
 def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:

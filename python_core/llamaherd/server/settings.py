@@ -101,12 +101,12 @@ class Hosts:
     names: frozenset[str]  # names in lower case, without a port
     any_address: bool = False  # whether every IP address is allowed
 
-    def admits(self, header: bytes) -> bool:
+    def admits(self, header: str) -> bool:
         """Test whether a Host header names this server."""
-        found = _HOST_HEADER.fullmatch(header.decode("latin-1").lower())
-        if found is None:
+        parts = _HOST_HEADER.fullmatch(header.lower())
+        if parts is None:
             return False
-        name = found[1] or found[2].removesuffix(".")
+        name = parts[1] or parts[2].removesuffix(".")
         return name in self.names or (self.any_address and _is_address(name))
 
 

@@ -8,7 +8,7 @@ OpenAPI document and the documentation of fields are derived from the declaratio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from llamaherd.calls.run.hosted import HostedCall
@@ -19,7 +19,6 @@ from llamaherd.server.errors import ApiError, unknown_field
 from llamaherd.server.fields import OF_CLIENTS, checked_string
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, or_null
-from llamaherd.server.threads import VectorThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.server.fields import UnusedField
     from llamaherd.server.running import ParsedRequest
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.threads import VectorThread
+    from llamaherd.server.threads import Kind
 
 _T = TypeVar("_T")
 
@@ -47,7 +46,6 @@ class Served:
     settings: ServerSettings  # settings of the server, with the names of the model
     # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
-    threads: VectorThreads = field(default_factory=VectorThreads)
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
 
 
@@ -104,20 +102,20 @@ class PathFormat:
 
     def checked(self, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields of `given`, of a request for the model of this server."""
-        given = self.given(fields)
-        check_model(given, self._settings)
-        return given
+        values = self.given(fields)
+        check_model(values, self._settings)
+        return values
 
     @classmethod
     def request_schema(cls) -> Schema:
         """Return the JSON Schema of the body of a request."""
-        found = cls.properties()
-        found |= {n: each.schema for n, each in cls.unused.items() if n not in found}
+        schemas = {name: field.schema for name, field in cls.unused.items()}
+        schemas |= cls.properties()
         return {
             "type": "object",
             "properties": {
-                name: each if name in cls.needed else or_null(each)
-                for name, each in sorted(found.items())
+                name: schema if name in cls.needed else or_null(schema)
+                for name, schema in sorted(schemas.items())
             },
             **({"required": list(cls.needed)} if cls.needed else {}),
             "additionalProperties": {"type": "null"},  # counts as missing
@@ -126,17 +124,17 @@ class PathFormat:
     @classmethod
     def properties(cls) -> dict[str, Schema]:
         """Return the JSON Schemas of all fields with an effect, null left out."""
-        found = {}
+        schemas = {}
         options = {} if cls.options is None else options_of(*cls.options)
-        for name, each in options.items():
-            schema = {**each.kind.schema, "description": each.sentence}
-            if each.name == "stream":  # "all" is of the library
+        for name, option in options.items():
+            schema = {**option.kind.schema, "description": option.sentence}
+            if option.name == "stream":  # "all" is of the library
                 schema["enum"] = [True, False]
-            default = cls.defaults.get(each.name, each.default)
+            default = cls.defaults.get(option.name, option.default)
             if isinstance(default, (bool, int, float, str)):
                 schema["default"] = default
-            found[name] = schema
-        return {**found, **cls.own}
+            schemas[name] = schema
+        return {**schemas, **cls.own}
 
 
 class AnsweringShape(PathFormat, ABC):
@@ -160,8 +158,7 @@ class Prepared(Generic[_T]):
     work: Runnable[_T]  # job that computes the results
     # Function that converts the results to the body of the answer.
     render: Callable[[_T], object]
-    # Thread of a job that computes vectors; None for other jobs.
-    thread: VectorThread | None = None
+    kind: Kind = "codes"  # threads of a job that runs in one step
     # Statistics of the work, even if the request ends with the error of one text.
     stats: Stats | EmbedStats | None = None
 
@@ -193,25 +190,25 @@ def given_fields(
     unused: Mapping[str, UnusedField] = OF_CLIENTS,
 ) -> dict[str, object]:
     """Return the fields that have an effect; a field with null counts as missing."""
-    given = {}
+    values = {}
     for name, value in fields.items():
         if value is None:
             continue
         if name in names:
-            given[name] = value
+            values[name] = value
         elif name in unused:
             unused[name].check(name, value)
         else:
             raise unknown_field(name, names)
     for name in needed:
-        if name not in given:
+        if name not in values:
             raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
-    return given
+    return values
 
 
-def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
+def check_model(values: Mapping[str, object], settings: ServerSettings) -> None:
     """Check that the request is for the model of this server."""
-    asked = checked_string("model", given.get("model", settings.model_name))
+    asked = checked_string("model", values.get("model", settings.model_name))
     if settings.name_of(asked) is None:
         raise other_model(asked, settings.names)
 

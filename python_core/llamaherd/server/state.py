@@ -1,4 +1,4 @@
-"""State shared by all requests: queue, bodies, threads, running requests."""
+"""State shared by all requests: queue, limits, threads, running requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.server.errors import ApiError, retry_after
-from llamaherd.server.protocol import Bodies
 from llamaherd.server.threads import WorkThreads
 
 if TYPE_CHECKING:
@@ -109,9 +108,9 @@ def sum_of_counts(counts: Iterable[Counts]) -> Counts:
 
 
 def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
-    every = list(items)
+    parts = list(items)
     names = [field.name for field in fields(kind)]
-    return kind(**{name: sum(getattr(each, name) for each in every) for name in names})
+    return kind(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
 class SharedState:
@@ -119,7 +118,7 @@ class SharedState:
 
     Attributes:
         queue: Limit on running and waiting requests.
-        bodies: Limit on the memory of bodies.
+        max_body: Maximum size of a body in bytes.
         threads: Threads for work that would block the event loop.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         connections: Maximum number of connections.
@@ -129,7 +128,7 @@ class SharedState:
 
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
         self.queue = RequestQueue(slots, settings.queue)
-        self.bodies = Bodies(settings.max_body)
+        self.max_body = settings.max_body
         self.threads = WorkThreads()
         self.timeout_s = settings.timeout_s
         self.connections = settings.connections

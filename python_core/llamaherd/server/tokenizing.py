@@ -112,14 +112,7 @@ class TokenizeApi(_OfModel):
             parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, "return_token_strs" if wants_texts else "")
-        # The null fields of a chat count as missing.
-        nulls = {
-            n
-            for n in ChatCompletions.fields - _TextFields.fields
-            if fields.get(n) is None
-        }
-        texts = {n: value for n, value in fields.items() if n not in nulls}
-        given = _TextFields.given(texts)
+        given = _TextFields.given(fields)
         check_model(given, self._settings)
         names = [name for name in ("prompt", "content") if name in given]
         if len(names) != 1:
@@ -275,10 +268,10 @@ def _rendered(model: Model, parsed: ParsedRequest) -> str:
     with renamed(parsed.names):
         if options.show_schema and schema is not None:
             prompts = with_schemas(prompts, [schema_text(schema)[0]])
-        (found,) = rendered_prompts(model, prompts, options, [is_held], is_silent=True)
-    if isinstance(found.prompt, Refused):
-        raise ChatTemplateError(found.prompt.reason)
-    return str(found.prompt)
+        (rendered,) = rendered_prompts(model, prompts, options, [is_held], is_silent=True)
+    if isinstance(rendered.prompt, Refused):
+        raise ChatTemplateError(rendered.prompt.reason)
+    return str(rendered.prompt)
 
 
 def tokenizer_info(model: Model) -> dict[str, object]:
@@ -286,7 +279,7 @@ def tokenizer_info(model: Model) -> dict[str, object]:
     info = model.info
 
     def text(*tokens: int) -> str | None:
-        token = next((each for each in tokens if each >= 0), None)
+        token = next((known for known in tokens if known >= 0), None)
         if token is None:
             return None
         return token_bytes(model, [token])[0].decode(errors="replace")

@@ -84,8 +84,6 @@ def _works(client: Client) -> bool:
     "host",
     [
         b"",
-        b"Host: localhost\r\nHost: localhost\r\n",
-        b"Host: localhost\r\nHost: evil.example\r\n",
         b"Host: evil.example\r\nHost: localhost\r\n",
         b"Host: \xff\r\n",
         "Host: localhosʇ\r\n".encode(),
@@ -113,11 +111,8 @@ def test_odd_hosts_are_refused(client: Client, path: bytes, host: bytes) -> None
         (b"Authorization:", 401),
         (b"Authorization: Basic secret", 401),
         (b"Authorization: Bearer " + b"x" * 50_000, 401),
-        (b"Authorization: Bearer secret\r\nAuthorization: Bearer secret", 400),
-        (b"Authorization: Bearer secret\r\nAuthorization: Bearer x", 400),
         (b"Origin: http://\xff\r\nAuthorization: Bearer secret", 403),
         (b"Origin: \xb2\r\nAuthorization: Bearer secret", 403),
-        (b"Origin: a\r\nOrigin: b\r\nAuthorization: Bearer secret", 400),
     ],
 )
 def test_odd_headers(fake: FakeContext, header: bytes, status: int) -> None:
@@ -172,46 +167,6 @@ def test_a_client_that_asks_first_need_not_send_what_is_too_large(
         assert link.recv(100).startswith(b"HTTP/1.1 413")
 
 
-@pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_client_that_sends_100_mb_reads_the_answer(
-    fake: FakeContext, *, is_chunked: bool
-) -> None:
-    part = b"x" * 1_000_000
-    kind = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 100000000"
-    if is_chunked:
-        part = b"%x\r\n%s\r\n" % (len(part), part)
-    with served(fake) as client, _connect(client) as link:
-        link.sendall(POST + kind + b"\r\n\r\n")
-        for _ in range(100):
-            link.sendall(part)
-        if is_chunked:
-            link.sendall(b"0\r\n\r\n")
-        assert _error(_until(link, b"}}")) == (413, "request_too_large")
-
-
-REFUSED = [
-    (b"POST /nowhere", 404),
-    (b"PUT /generate", 405),
-    (b"GET /generate", 405),
-    (b"GET /v1/models", 200),
-    (b"GET /health", 200),
-]
-
-
-@pytest.mark.parametrize(("first", "status"), REFUSED)
-def test_a_body_that_is_not_read_is_no_request(
-    client: Client, first: bytes, status: int
-) -> None:
-    body = b"GET /generate HTTP/1.1\r\n\r\n"
-    with _connect(client) as link:
-        ask = first + b" HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(body)
-        link.sendall(ask)
-        assert _status(link.recv(1 << 16)) == status
-        link.sendall(body + b"GET /health HTTP/1.1\r\n" + HOST)
-        link.sendall(b"Connection: close\r\n\r\n")
-        assert [_status(_rest(link))] == [200]
-
-
 # ---- slow clients ---------------------------------------------------------------------
 
 
@@ -225,18 +180,6 @@ def test_a_slow_client_does_not_keep_the_server_from_ending(
         link.sendall(b"Content-Length: 29\r\n\r\n{")
         assert _works(client)
     link.close()
-
-
-HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than the buffers of sockets
-
-
-def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
-    with served(fake) as client:
-        link = client.connect("/generate", HUGE)
-        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-        got = _until(link, b"}")
-        assert json.loads(got.partition(b"\r\n\r\n")[2])["finish_reason"] == "length"
-        link.close()
 
 
 # ---- many clients ---------------------------------------------------------------------

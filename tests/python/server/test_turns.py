@@ -17,7 +17,7 @@ from llamaherd.server.batches.batch import (
     new_id,
     request_lines,
 )
-from llamaherd.server.batches.store import BatchStore, StoreError
+from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.errors import ApiError
 from waiting import HANGS_S
 
@@ -140,20 +140,6 @@ def test_a_batch_that_is_cancelled_while_it_ends_is_cancelled(
     assert ended.status == "cancelled"
     assert "cancelling" in ended.times
     assert store.batch(batch.id) == replace(ended)
-    store.close()
-
-
-def test_an_end_that_is_given_up_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server stops, and the next one ends the batch."""
-    store = BatchStore(tmp_path)
-    batch = _stored(store, 100)
-    Between(monkeypatch, store.is_ending.set)
-    with pytest.raises(StoreError, match="stopping"):
-        store.finish(batch)
-    assert list((tmp_path / "files").iterdir()) == []
-    assert store.batch(batch.id) == replace(batch, n_done=34, n_failed=66)
     store.close()
 
 

@@ -188,7 +188,7 @@ class BatchPages:
         """Start a batch of requests."""
         threads = self._shared.threads.pool("parse")
         body, _ = await read_object(
-            request.scope, request.receive, self._shared.bodies, threads
+            request.scope, request.receive, self._shared.max_body, threads
         )
         fields: dict[str, Any] = _NewBatch.given(body)
         for name, value in fields.items():

@@ -166,7 +166,7 @@ class BatchRun:
             text = f"the file {self._batch.input_file} does not exist"
             errors = [line_error("invalid_file", None, text)]
         else:
-            endpoint, most = self._batch.endpoint, self._shared.bodies.most
+            endpoint, most = self._batch.endpoint, self._shared.max_body
             n, errors = await self._slowly(
                 lambda: check_lines(
                     path, endpoint, most, lambda: self._end == "cancelled"
@@ -197,16 +197,16 @@ class BatchRun:
         identity = await self._slowly(
             partial(self._models.identity, name or None, self._batch.endpoint)
         )
-        bound = (self._batch.models or {}).get(name)
-        if bound is None and identity is not None:
+        first = (self._batch.models or {}).get(name)
+        if first is None and identity is not None:
             models = {**(self._batch.models or {}), name: identity}
             self._batch = await self._do(
                 lambda store: store.update(self._batch, models=models)
             )
-        elif bound != identity:
+        elif first != identity:
             named = f" under the name {name!r}" if name else ""
             raise ModelGoneError(
-                f"the batch began with another model{named} ({bound}), which this server "
+                f"the batch began with another model{named} ({first}), which this server "
                 "does not have, or whose file was replaced: start the server with that "
                 "model to continue the batch, or cancel it; its answers so far are kept"
             )

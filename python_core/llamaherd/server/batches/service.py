@@ -97,8 +97,6 @@ class BatchService:
         tasks = [task for _, task in self._runs.values()]
         for task in tasks:
             task.cancel()
-        if self._store is not None:
-            self._store.is_ending.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._threads.shutdown)
         if self._store is not None:

@@ -73,8 +73,8 @@ def load_files(
                 n_needed += ctx.limit_memory(n_cache // len(models))
             else:
                 n_needed += buffers_of_encoder(model.metadata, model.info)
-            own = replace(settings, model_name=name, aliases=())
-            served[name] = ServedModel(shared, LoadedModel(model, ctx), own)
+            named = replace(settings, model_name=name, aliases=())
+            served[name] = ServedModel(shared, LoadedModel(model, ctx), named)
         stack.pop_all()
     return ModelFiles(served, problems, n_needed)
 
@@ -164,20 +164,13 @@ class ServedModel(LoadedModel):
             _warm_up(loaded.model, settings)
         self._settings = settings
         self._embedding_model = embedding_model
-        self._vectors = shared.threads.vectors()
         served = Served(
             model=loaded.model,
             settings=settings,
             ctx=loaded.ctx,
-            threads=self._vectors,
             embedding_model=embedding_model,
         )
         self.endpoints = endpoints_of(shared, served)
-
-    def close(self) -> None:
-        """End all requests and the threads of the model, and free the memory."""
-        self._vectors.close()
-        super().close()
 
     def name_of(self, asked: str | None) -> str | None:
         """Return the name of the model for a request; None if `asked` is unknown."""
@@ -212,11 +205,11 @@ class ServedModel(LoadedModel):
 
     def shown(self) -> list[ShownModel]:
         """Return an entry for each name of the model and for the model for embeddings."""
-        other, own = self._settings.embedding_name, self._settings.names
-        names = [ShownModel(name=name, model=self.model) for name in own]
+        other, names = self._settings.embedding_name, self._settings.names
+        entries = [ShownModel(name=name, model=self.model) for name in names]
         if other is not None:
-            names.append(ShownModel(name=other, model=self._embedding_model))
-        return names
+            entries.append(ShownModel(name=other, model=self._embedding_model))
+        return entries
 
 
 def _warm_up(model: Model, settings: ServerSettings) -> None:
@@ -269,7 +262,7 @@ class ServedFile:
     @property
     def load(self) -> Load:
         """Running and waiting prompts of the model and its adapters."""
-        return sum_of_loads(each.load for each in self.served.values())
+        return sum_of_loads(model.load for model in self.served.values())
 
     def shown(self, name: str) -> ShownModel:
         """Return the data that pages show about the model or one of its adapters."""

@@ -116,9 +116,11 @@ class ModelStore:
         if name is None:
             return None
         file = self._of_name[name]
-        adapter = {each.name: each.path for each in file.spec.adapters}.get(name)
+        adapters = {adapter.name: adapter.path for adapter in file.spec.adapters}
         is_loaded = name in file.served
-        return self._contents.identity(file.spec.path, adapter, is_loaded=is_loaded)
+        return self._contents.identity(
+            file.spec.path, adapters.get(name), is_loaded=is_loaded
+        )
 
     def header(self, name: str) -> ModelHeader:
         """Return the metadata of a model file without loading it; safe on any thread."""
@@ -141,8 +143,8 @@ class ModelStore:
     @property
     def counts(self) -> Counts:
         """Counts of the engines of all models, including unloaded ones."""
-        served = (each for file in self._files for each in file.served.values())
-        return sum_of_counts([self._past, *(each.counts for each in served)])
+        served = (model for file in self._files for model in file.served.values())
+        return sum_of_counts([self._past, *(model.counts for model in served)])
 
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots of models and adapters in memory, by name."""
@@ -296,11 +298,11 @@ class ModelStore:
         Requests of a model in use finish, and later ones wait.
         """
         while True:
-            in_memory = [each for each in self._files if each.state == "loaded"]
-            if sum(each.n_bytes for each in in_memory) + n_bytes <= self._n_bytes:
+            in_memory = [other for other in self._files if other.state == "loaded"]
+            if sum(other.n_bytes for other in in_memory) + n_bytes <= self._n_bytes:
                 return
-            others = [each for each in in_memory if each is not file]
-            victim = min(others, key=lambda each: (each.n_leases > 0, each.used))
+            others = [other for other in in_memory if other is not file]
+            victim = min(others, key=lambda other: (other.n_leases > 0, other.used))
             victim.state = "unloading"
             try:
                 while victim.n_leases:
@@ -314,7 +316,7 @@ class ModelStore:
         """Close a model; `file` is the one that needs its memory."""
         loaded, victim.loaded, victim.state = victim.loaded, None, "unloading"
         if loaded is not None:
-            counts = [each.counts for each in loaded.served.values()]
+            counts = [model.counts for model in loaded.served.values()]
             self._past = sum_of_counts([self._past, *counts])
             try:
                 await self._run(file, loaded.close)
