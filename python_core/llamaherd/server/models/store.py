@@ -198,10 +198,6 @@ class ModelStore:
         self, file: ServedFile, name: str, receive: Receive, *, is_patient: bool
     ) -> None:
         """Wait until a request uses its model, its client leaves or the server stops."""
-        if file.state == "unloaded":  # its files may have been replaced
-            file.n_weights = file.spec.n_bytes
-        if file.n_bytes > self._n_bytes:
-            raise self._too_large(file, name)
         loop = asyncio.get_running_loop()
         use = loop.create_task(self._use(file, file.n_failures, is_patient=is_patient))
         gone = loop.create_task(_disconnected(receive))
@@ -265,6 +261,9 @@ class ModelStore:
 
     async def _load(self, file: ServedFile) -> None:
         """Load a model, after others have been unloaded for it."""
+        file.n_weights = file.spec.n_bytes  # its files may have been replaced
+        if file.n_bytes > self._n_bytes:
+            raise self._too_large(file)
         await self._make_room(file, file.n_bytes)
         start_s = time.perf_counter()
         file.state = "loading"
@@ -288,7 +287,7 @@ class ModelStore:
         file.loaded, file.state, file.n_cache = loaded, "loaded", loaded.n_cache
         if file.n_bytes > self._n_bytes:  # its real size is known now
             await self._unload(file, file)
-            raise self._too_large(file, file.name)
+            raise self._too_large(file)
         await self._make_room(file, 0)
 
     async def _make_room(self, file: ServedFile, n_bytes: int) -> None:
@@ -353,11 +352,11 @@ class ModelStore:
 
     # ---- errors ----
 
-    def _too_large(self, file: ServedFile, name: str) -> ApiError:
+    def _too_large(self, file: ServedFile) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} needs {shown_up(file.n_bytes)} with its KV cache and "
-            f"buffers, and the server has {shown_down(self._n_bytes)} for models "
+            f"the model {file.name!r} needs {shown_up(file.n_bytes)} with its KV cache "
+            f"and buffers, and the server has {shown_down(self._n_bytes)} for models "
             f"({words().memory})",
             param="model",
             code="model_not_found",
