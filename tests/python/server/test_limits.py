@@ -239,20 +239,6 @@ def test_a_client_that_goes_away_frees_its_slot(
     assert len(fake.handles[0].words) < 400
 
 
-def test_a_client_that_goes_away_while_it_waits_is_not_computed(
-    fake: FakeContext,
-) -> None:
-    fake.may_run.clear()
-    with served(fake) as client:
-        links = [client.connect("/generate", LONG) for _ in range(20)]
-        wait_until(lambda: len(fake.handles) == 20)
-        for link in links:
-            link.close()
-        wait_until(lambda: all(handle.is_cancelled for handle in fake.handles))
-        fake.may_run.set()
-        assert client.post("/generate", {"prompt": "a", "max_tokens": 2})[0] == 200
-
-
 def test_a_client_that_goes_away_with_half_a_body_does_nothing(
     client: Client, fake: FakeContext
 ) -> None:
@@ -261,15 +247,3 @@ def test_a_client_that_goes_away_with_half_a_body_does_nothing(
         link.sendall(head + b'{"prompt":')
     assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
     assert len(fake.handles) == 1
-
-
-def test_a_reader_that_is_slow_holds_nobody_up(client: Client, fake: FakeContext) -> None:
-    slow = client.connect(
-        "/generate", {"prompt": "x" * 5000, "max_tokens": 400, "stream": True}
-    )
-    wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-    assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
-    text = b""
-    while b"finish_reason" not in text:
-        text = text[-100:] + slow.recv(1 << 16)
-    slow.close()
