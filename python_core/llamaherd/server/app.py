@@ -30,7 +30,7 @@ from llamaherd.server.models.loading import LoadedModel, ServedModel, load_files
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
 from llamaherd.server.ollama import ShowApi, asked_of_show, described
-from llamaherd.server.pages import Dashboard, Metrics, ModelPages
+from llamaherd.server.pages import Dashboard, Metrics, ModelPages, known_name
 from llamaherd.server.protocol import (
     CLIENT_GONE,
     ClientGoneError,
@@ -38,7 +38,6 @@ from llamaherd.server.protocol import (
     send_json,
 )
 from llamaherd.server.routes import ALIASES, SHAPES, openapi
-from llamaherd.server.shapes import other_model
 from llamaherd.server.state import SharedState
 from llamaherd.server.threads import run_on
 
@@ -151,10 +150,7 @@ def create_app_of_models(
     # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
     shared.when_ending = models.stop_loading
-    endpoints: dict[str, Endpoint] = {
-        path: ByModel(shared, models, path) for path in SHAPES
-    }
-    endpoints["/api/show"] = ShowModels(shared, models)
+    endpoints = {path: ByModel(shared, models, path) for path in SHAPES}
     return _application(shared, settings, models, endpoints, models.close)
 
 
@@ -166,6 +162,7 @@ def _application(
     close: Callable[[], Awaitable[None]] | None = None,
 ) -> Starlette:
     """Return the application with all routes."""
+    endpoints = {**endpoints, ShowApi.path: ShowModel(shared, models)}
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
     routes: list[Route] = []
@@ -292,13 +289,13 @@ class ByModel(Endpoint):
         return known_name(self._models, name)
 
 
-class ShowModels(Endpoint):
+class ShowModel(Endpoint):
     """ASGI application of `/api/show`, which loads no model.
 
     Programs for Ollama send a request to `/api/show` for every model that they list.
     """
 
-    def __init__(self, shared: SharedState, models: ModelStore) -> None:
+    def __init__(self, shared: SharedState, models: ModelView) -> None:
         super().__init__(shared, ShowApi)
         self._models = models
 
@@ -308,15 +305,7 @@ class ShowModels(Endpoint):
         request.record.model = name = known_name(self._models, asked)
         threads = self._shared.threads.pool("long")
         header = await run_on(threads, lambda: self._models.header(name))
-        shown = next(each for each in self._models.shown() if each.name == name)
+        shown = next(model for model in self._models.shown() if model.name == name)
         n_params = None if shown.model is None else shown.model.info.n_params
         body = described(header, n_params, shown.parent)
         await send_json(request.send, 200, body)
-
-
-def known_name(models: ModelStore, asked: str | None) -> str:
-    """Return the name of the model that answers a request."""
-    name = models.name_of(asked)
-    if name is None:
-        raise other_model(str(asked), models.names)
-    return name

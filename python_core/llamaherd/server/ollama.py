@@ -30,11 +30,10 @@ from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
 from llamaherd.server.schemas import either, listed, record, whole
 from llamaherd.server.shapes import (
+    PathFormat,
     Prepared,
-    WorkShape,
     check_answer_fits,
     check_model,
-    other_model,
 )
 from llamaherd.server.tools import TOOL_FIELDS
 
@@ -290,8 +289,8 @@ def _details_of(shown: ShownModel) -> dict[str, object]:
     return _details(kind, model.info.n_params, shown.parent)
 
 
-class ShowApi(WorkShape):
-    """Format of `/api/show`."""
+class ShowApi(PathFormat):
+    """Format of `/api/show`, see `ShowModel`."""
 
     path = "/api/show"
     summary = "Describe a model in the format of Ollama."
@@ -299,15 +298,6 @@ class ShowApi(WorkShape):
     unused: ClassVar = {**OF_CLIENTS, **_UNUSED}
     answers = record(details=schemas.OBJECT, capabilities=listed(schemas.TEXT))
     has_v1 = False
-    needs_text = False
-
-    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
-        asked = asked_of_show(fields)
-        if self._settings.name_of(asked) is None:
-            raise other_model(asked, self._settings.names)
-        model = self._model
-        return described(model, model.info.n_params)
 
 
 def asked_of_show(fields: Mapping[str, object]) -> str:

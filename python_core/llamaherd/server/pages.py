@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.batch import BatchProgress
-    from llamaherd.server.errors import ApiError
     from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.state import ModelView, SharedState, ShownModel
 
@@ -195,6 +194,14 @@ def _of_models(shown: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
         yield found
 
 
+def known_name(models: ModelView, asked: str | None) -> str:
+    """Return the name of the model for a request."""
+    name = models.name_of(asked)
+    if name is None:
+        raise other_model(str(asked), [model.name for model in models.shown()])
+    return name
+
+
 class ModelPages:
     """Routes of GET requests.
 
@@ -243,22 +250,13 @@ class ModelPages:
 
     async def model(self, request: Request) -> Response:
         """Return a model by its name."""
-        asked = request.path_params["name"]
-        name = self._models.name_of(asked)
-        for each in self._models.shown():
-            if each.name == name:
-                return json_response(self._described(each))
-        raise self._unknown(asked)
-
-    def _unknown(self, asked: str) -> ApiError:
-        return other_model(asked, [each.name for each in self._models.shown()])
+        name = known_name(self._models, request.path_params["name"])
+        model = next(model for model in self._models.shown() if model.name == name)
+        return json_response(self._described(model))
 
     async def tokenizer_info(self, request: Request) -> Response:
         """Return the special tokens and the chat template of a model (`?model=NAME`)."""
-        asked = request.query_params.get("model")
-        name = self._models.name_of(asked)
-        if name is None:
-            raise self._unknown(str(asked))
+        name = known_name(self._models, request.query_params.get("model"))
         async with self._models.lease(name, request.receive) as loaded:
             return json_response(tokenizer_info(loaded.model))
 

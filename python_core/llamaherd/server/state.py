@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
@@ -75,6 +76,9 @@ class ModelView(Protocol):
 
     def name_of(self, asked: str | None) -> str | None:
         """Return the name of the model for a request; None if `asked` is unknown."""
+
+    def header(self, name: str) -> Model | ModelHeader:
+        """Return the metadata of a model, without loading it; safe on any thread."""
 
     def identity(self, asked: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers requests; safe on any thread.

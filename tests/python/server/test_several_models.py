@@ -373,6 +373,9 @@ def test_one_model_beside_one_for_embeddings(folder: Path) -> None:
         assert client.ask("GET", "/v1/models/vectors")[0] == 200
         tags = client.ask("GET", "/api/tags")[1]["models"]
         assert [each["name"] for each in tags] == [NAME, "vectors"]
+        for name, ability in ((NAME, "completion"), ("vectors", "embedding")):
+            shown = client.post("/api/show", {"model": name})[1]
+            assert shown["capabilities"][0] == ability
         for query, found in [
             ("", model),
             (f"?model={NAME}", model),

@@ -179,6 +179,12 @@ class ServedModel(LoadedModel):
         name = self._settings.model_name if asked is None else asked
         return self._settings.name_of(name)
 
+    def header(self, name: str) -> Model:
+        """Return the model with this name, which has its metadata."""
+        other = self._embedding_model
+        is_other = other is not None and name == self._settings.embedding_name
+        return other if is_other and other is not None else self.model
+
     def identity(self, asked: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers; see `ModelView`."""
         if self.name_of(asked) is None:
@@ -195,9 +201,8 @@ class ServedModel(LoadedModel):
         is_patient: bool = False,  # noqa: ARG002
     ) -> AsyncIterator[InMemory]:
         """Return the model with this name, which is always in memory."""
-        other = self._embedding_model
-        is_other = other is not None and name == self._settings.embedding_name
-        yield LoadedModel(other, None) if is_other and other is not None else self
+        model = self.header(name)
+        yield self if model is self.model else LoadedModel(model, None)
 
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots, by the name of the model."""

@@ -95,11 +95,6 @@ class ModelStore:
 
     # ---- what pages show ----
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all models and adapters."""
-        return tuple(self._of_name)
-
     def name_of(self, asked: str | None) -> str | None:
         """Return the name of the model for a request; None if `asked` is unknown."""
         first = next(iter(self._of_name))
