@@ -188,7 +188,7 @@ def _application(
     routes += _with_and_without_v1(*batch_pages.routes())
     pages.document = openapi(routes, BODIES)
     paths = [route.path for route in routes]
-    shown = [route.path for route in routes if route.include_in_schema]
+    documented = [route.path for route in routes if route.include_in_schema]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -205,7 +205,7 @@ def _application(
             Middleware(AccessMiddleware, Guard(settings), shared, metrics, paths)
         ],
         exception_handlers={
-            HTTPException: _http_errors(shown),
+            HTTPException: _http_errors(documented),
             **dict.fromkeys(_OF_PAGES, _page_error),
         },
         lifespan=lifespan,
@@ -246,7 +246,7 @@ async def _page_error(request: Request, error: Exception) -> Response:
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
     """Return the handler of requests with an unknown path or method."""
     plain = [path for path in paths if "{" not in path]
-    shown = ", ".join(path for path in plain if f"/v1{path}" not in plain)
+    known = ", ".join(path for path in plain if f"/v1{path}" not in plain)
 
     async def http_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -254,7 +254,7 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         headers = dict(error.headers or {})
         texts = {
             404: f"there is no path {checks.quoted(request.url.path)}"
-            f"{checks.meant(request.url.path, plain)}; paths are {shown} (those with /v1 "
+            f"{checks.meant(request.url.path, plain)}; paths are {known} (those with /v1 "
             "also without it)",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
@@ -305,7 +305,7 @@ class ShowModel(Endpoint):
         request.record.model = name = known_name(self._models, asked)
         threads = self._shared.threads.pool("long")
         header = await run_on(threads, lambda: self._models.header(name))
-        shown = next(model for model in self._models.shown() if model.name == name)
-        n_params = None if shown.model is None else shown.model.info.n_params
-        body = described(header, n_params, shown.parent)
+        entry = next(model for model in self._models.shown() if model.name == name)
+        n_params = None if entry.model is None else entry.model.info.n_params
+        body = described(header, n_params, entry.parent)
         await send_json(request.send, 200, body)

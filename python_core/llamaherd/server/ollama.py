@@ -141,7 +141,7 @@ def _ending(reply: ServedAnswer) -> dict[str, object]:
         "done_reason": "length" if reply.reason == "length" else "stop",
         "prompt_eval_count": n_prompt,
         "eval_count": n_new,
-        **{name: int(1e9 * each) for name, each in seconds.items()},
+        **{name: int(1e9 * wait_s) for name, wait_s in seconds.items()},
     }
 
 
@@ -183,7 +183,7 @@ class OllamaChat(RewrittenChat):
         chat["stream"] = checks.flag("stream", given.get("stream", True))
         options = checked_object("options", given.get("options", {}))
         check_names("options", options, {*_OF_CHATS, *_OF_LOADING, "num_predict"})
-        chat |= {name: each for name, each in options.items() if name in _OF_CHATS}
+        chat |= {name: value for name, value in options.items() if name in _OF_CHATS}
         if options.get("num_predict", -1) != -1:  # -1: as many tokens as fit
             where = Argument("options", (Field("num_predict"),))
             n = checks.integer(where, options["num_predict"], 1)
@@ -205,19 +205,19 @@ def _messages(messages: object) -> list[dict[str, object]]:
     """Return the conversation in the format of chats."""
     if not isinstance(messages, list) or not messages:
         raise bad_field("messages", "messages must be a list of at least one message")
-    found = []
+    chat_messages = []
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
-        own = dict(checked_object(where, message))
-        own["reasoning_content"] = own.pop("thinking", None)
-        own["tool_calls"] = [
+        fields = dict(checked_object(where, message))
+        fields["reasoning_content"] = fields.pop("thinking", None)
+        fields["tool_calls"] = [
             _call(f"{where}.tool_calls[{j}]", call)
-            for j, call in enumerate(own.get("tool_calls") or ())
+            for j, call in enumerate(fields.get("tool_calls") or ())
         ]
-        own.pop("tool_name", None)
-        found.append({key: value for key, value in own.items() if value})
-        found[-1].setdefault("content", "")
-    return found
+        fields.pop("tool_name", None)
+        chat_messages.append({key: value for key, value in fields.items() if value})
+        chat_messages[-1].setdefault("content", "")
+    return chat_messages
 
 
 def _call(where: str, call: object) -> dict[str, object]:
@@ -253,40 +253,40 @@ class OllamaEmbed(EmbeddingsApi):
         given = self.given(fields)
         options = checked_object("options", given.pop("options", {}))
         check_names("options", options, _OF_LOADING)
-        made = self.prepared({"truncate": True, **given})
+        prepared = self.prepared({"truncate": True, **given})
 
-        def render(found: Embeddings) -> dict[str, object]:
-            body: Any = made.render(found)
-            vectors = [each["embedding"] for each in body["data"]]
+        def render(embeddings: Embeddings) -> dict[str, object]:
+            body: Any = prepared.render(embeddings)
+            vectors = [row["embedding"] for row in body["data"]]
             n = body["usage"]["prompt_tokens"]
             return {"model": body["model"], "embeddings": vectors, "prompt_eval_count": n}
 
-        return Prepared(made.work, render, made.kind)
+        return Prepared(prepared.work, render, prepared.kind)
 
 
-def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
+def tags(entries: Iterable[ShownModel], created: int) -> dict[str, object]:
     """Return the names of models, as Ollama lists the models of a machine."""
     when = datetime.fromtimestamp(created, UTC).isoformat()
     models = [
         {
-            "name": each.name,
-            "model": each.name,
+            "name": entry.name,
+            "model": entry.name,
             "modified_at": when,
-            "size": each.size_bytes if each.model is None else each.model.size_bytes,
+            "size": entry.size_bytes if entry.model is None else entry.model.size_bytes,
             "digest": "",
-            "details": _details_of(each),
+            "details": _details_of(entry),
         }
-        for each in shown
+        for entry in entries
     ]
     return {"models": models}
 
 
-def _details_of(shown: ShownModel) -> dict[str, object]:
-    model = shown.model
+def _details_of(entry: ShownModel) -> dict[str, object]:
+    model = entry.model
     if model is None:
-        return _details("", None, shown.parent)
+        return _details("", None, entry.parent)
     kind = model.metadata.get("general.architecture", "")
-    return _details(kind, model.info.n_params, shown.parent)
+    return _details(kind, model.info.n_params, entry.parent)
 
 
 class ShowApi(PathFormat):

@@ -178,20 +178,20 @@ class _Load(Collector):
             yield GaugeMetricFamily(f"llamaherd_{name}", OF_LOAD[name], value=value)
 
 
-def _of_models(shown: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
+def _of_models(models: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
     """Yield gauges with a label for each model; without load for unloaded models."""
     for name, text in OF_LOAD.items():
-        found = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
-        for each in shown:
-            if each.load is not None:
-                found.add_metric([each.name], getattr(each.load, name))
-        yield found
+        gauge = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
+        for model in models:
+            if model.load is not None:
+                gauge.add_metric([model.name], getattr(model.load, name))
+        yield gauge
     for name, text in _OF_MODELS.items():
-        found = GaugeMetricFamily(f"llamaherd_model_{name}", text, labels=("model",))
-        for each in shown:
-            if each.parent is None:  # adapters are loaded with their model
-                found.add_metric([each.name], getattr(each, name))
-        yield found
+        gauge = GaugeMetricFamily(f"llamaherd_model_{name}", text, labels=("model",))
+        for model in models:
+            if model.parent is None:  # adapters are loaded with their model
+                gauge.add_metric([model.name], getattr(model, name))
+        yield gauge
 
 
 def known_name(models: ModelView, asked: str | None) -> str:
@@ -245,7 +245,7 @@ class ModelPages:
 
     async def models(self, _request: Request) -> Response:
         """Return the names of all models."""
-        data = [self._described(each) for each in self._models.shown()]
+        data = [self._described(model) for model in self._models.shown()]
         return json_response({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
@@ -324,16 +324,16 @@ class Dashboard:
 
     async def data(self, _request: Request) -> Response:
         """Return the current load, counts of the engine and memory."""
-        found = await run_in_threadpool(self._found)
-        found["batches"] = [asdict(progress) for progress in await self._batches()]
-        return Response(dumps(found), 200, _NO_STORE, "application/json")
+        activity = await run_in_threadpool(self._activity)
+        activity["batches"] = [asdict(progress) for progress in await self._batches()]
+        return Response(dumps(activity), 200, _NO_STORE, "application/json")
 
-    def _found(self) -> dict[str, object]:
-        counts, shown = self._models.counts, self._models.shown()
+    def _activity(self) -> dict[str, object]:
+        counts, models = self._models.counts, self._models.shown()
         return {
             "version": version("llamaherd"),
-            "models": [each.name for each in shown],
-            "states": [_state(each) for each in shown],
+            "models": [model.name for model in models],
+            "states": [_state(model) for model in models],
             "slots": [
                 {"model": name, **_slots(times)}
                 for name, times in self._models.slots().items()
