@@ -119,16 +119,18 @@ class Endpoint(ABC):
         """Answer one request; errors are sent by the caller."""
 
     async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
-        known = errors.of_exception(error, self._fields)
-        if known is None:
+        api_error = errors.of_exception(error, self._fields)
+        if api_error is None:
             # The message may contain a prompt.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("%s\n%s", type(error).__name__, frames)
-            known = errors.ApiError(500, "an internal error of the server; see its log")
+            api_error = errors.ApiError(
+                500, "an internal error of the server; see its log"
+            )
         if record.status:  # the answer has begun: send an event with the error
-            await send_event(send, self._error_event(known), is_last=True)
+            await send_event(send, self._error_event(api_error), is_last=True)
         else:
-            await send_json(send, known.status, known.body, known.headers)
+            await send_json(send, api_error.status, api_error.body, api_error.headers)
 
 
 class _Computing(Endpoint):

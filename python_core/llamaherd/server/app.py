@@ -29,7 +29,7 @@ from llamaherd.server.fields import checked_string
 from llamaherd.server.models.loading import LoadedModel, ServedModel, load_files
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
-from llamaherd.server.ollama import ShowApi, asked_of_show, described
+from llamaherd.server.ollama import ShowApi, described, model_of_show
 from llamaherd.server.pages import Dashboard, Metrics, ModelPages, known_name
 from llamaherd.server.protocol import (
     CLIENT_GONE,
@@ -234,19 +234,19 @@ async def _page_error(request: Request, error: Exception) -> Response:
         request.scope["llamaherd.record"].is_gone = True
         return Response(status_code=CLIENT_GONE)
     with spoken_in(JSON):
-        known = of_exception(error, NEW_BATCH)
-    if known is None and isinstance(error, NOT_STORED):
+        api_error = of_exception(error, NEW_BATCH)
+    if api_error is None and isinstance(error, NOT_STORED):
         log.warning("%s %s: %s", request.method, request.url.path, error)
-        known = not_stored(reason_of(error))
-    if known is None:
+        api_error = not_stored(reason_of(error))
+    if api_error is None:
         raise error
-    return error_response(known)
+    return error_response(api_error)
 
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
     """Return the handler of requests with an unknown path or method."""
     plain = [path for path in paths if "{" not in path]
-    known = ", ".join(path for path in plain if f"/v1{path}" not in plain)
+    names = ", ".join(path for path in plain if f"/v1{path}" not in plain)
 
     async def http_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -254,7 +254,7 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         headers = dict(error.headers or {})
         texts = {
             404: f"there is no path {checks.quoted(request.url.path)}"
-            f"{checks.meant(request.url.path, plain)}; paths are {known} (those with /v1 "
+            f"{checks.meant(request.url.path, plain)}; paths are {names} (those with /v1 "
             "also without it)",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
@@ -284,8 +284,8 @@ class ByModel(Endpoint):
 
     def _named(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request."""
-        asked = fields.get("model")
-        name = None if asked is None else checked_string("model", asked)
+        value = fields.get("model")
+        name = None if value is None else checked_string("model", value)
         return known_name(self._models, name)
 
 
@@ -301,8 +301,8 @@ class ShowModel(Endpoint):
 
     async def answer(self, request: JsonRequest) -> None:
         """Answer one request; see `Endpoint`."""
-        asked = asked_of_show(request.fields)
-        request.record.model = name = known_name(self._models, asked)
+        requested = model_of_show(request.fields)
+        request.record.model = name = known_name(self._models, requested)
         threads = self._shared.threads.pool("long")
         header = await run_on(threads, lambda: self._models.header(name))
         entry = next(model for model in self._models.shown() if model.name == name)

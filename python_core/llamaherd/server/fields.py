@@ -56,16 +56,18 @@ class UnusedField:
             if self.values == ():
                 text = f"{text}; {self._refusal('it')}"
             raise bad_field(name, text)
-        if self.values is None or any(_is_same(value, known) for known in self.values):
+        if self.values is None or any(_is_same(value, other) for other in self.values):
             return
         raise ApiError(400, self._refusal(name), param=name, code="unsupported_parameter")
 
     def _refusal(self, name: str) -> str:
         """Return the message of a value that is not supported."""
-        known = [JSON.literal(value) for value in self.values or ()]
+        values = [JSON.literal(value) for value in self.values or ()]
         text = f"{name} is not supported here"
-        if known:
-            text = f"{name} must be {'one of ' * (len(known) > 1)}{', '.join(known)} here"
+        if values:
+            text = (
+                f"{name} must be {'one of ' * (len(values) > 1)}{', '.join(values)} here"
+            )
         return f"{text}: {self.reason}" if self.reason else text
 
 

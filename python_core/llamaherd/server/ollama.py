@@ -150,7 +150,7 @@ class OllamaChat(RewrittenChat):
 
     path = "/api/chat"
     summary = "Answer a conversation, as Ollama's API does."
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "messages": CHAT_FIELDS["messages"],
         "stream": schemas.FLAG,
@@ -175,13 +175,13 @@ class OllamaChat(RewrittenChat):
         """Return an error within a stream, which is its last line."""
         return f"{dumps({'error': str(error)})}\n"
 
-    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
         """See `RewrittenChat`."""
-        check_model(given, self._settings)
-        chat = {"tools": given["tools"]} if "tools" in given else {}
-        chat["messages"] = _messages(given["messages"])
-        chat["stream"] = checks.flag("stream", given.get("stream", True))
-        options = checked_object("options", given.get("options", {}))
+        check_model(request, self._settings)
+        chat = {"tools": request["tools"]} if "tools" in request else {}
+        chat["messages"] = _messages(request["messages"])
+        chat["stream"] = checks.flag("stream", request.get("stream", True))
+        options = checked_object("options", request.get("options", {}))
         check_names("options", options, {*_OF_CHATS, *_OF_LOADING, "num_predict"})
         chat |= {name: value for name, value in options.items() if name in _OF_CHATS}
         if options.get("num_predict", -1) != -1:  # -1: as many tokens as fit
@@ -189,15 +189,15 @@ class OllamaChat(RewrittenChat):
             n = checks.integer(where, options["num_predict"], 1)
             check_answer_fits(where.dotted(), n, self._settings.n_ctx_of(self._model))
             chat["max_completion_tokens"] = n
-        form = given.get("format", "")
+        form = request.get("format", "")
         if form == "json":
             chat["response_format"] = {"type": "json_object"}
         elif form != "":
             schema = {"schema": checked_object("format", form)}
             chat["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if "think" in given:
-            is_level = isinstance(given["think"], str)
-            chat["reasoning_effort" if is_level else "thinking"] = given["think"]
+        if "think" in request:
+            is_level = isinstance(request["think"], str)
+            chat["reasoning_effort" if is_level else "thinking"] = request["think"]
         return chat
 
 
@@ -232,7 +232,7 @@ class OllamaEmbed(EmbeddingsApi):
     path = "/api/embed"
     summary = "Compute vectors of texts, as Ollama's API does."
     options = None
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "input": either(schemas.SOME_TEXT, listed(schemas.SOME_TEXT, **schemas.ITEMS)),
         "truncate": schemas.FLAG,
@@ -250,10 +250,10 @@ class OllamaEmbed(EmbeddingsApi):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        options = checked_object("options", given.pop("options", {}))
+        request = self.effective_fields(fields)
+        options = checked_object("options", request.pop("options", {}))
         check_names("options", options, _OF_LOADING)
-        prepared = self.prepared({"truncate": True, **given})
+        prepared = self.prepared({"truncate": True, **request})
 
         def render(embeddings: Embeddings) -> dict[str, object]:
             body: Any = prepared.render(embeddings)
@@ -294,20 +294,24 @@ class ShowApi(PathFormat):
 
     path = "/api/show"
     summary = "Describe a model in the format of Ollama."
-    own: ClassVar = {"model": schemas.TEXT, "name": schemas.TEXT, "verbose": schemas.FLAG}
+    field_schemas: ClassVar = {
+        "model": schemas.TEXT,
+        "name": schemas.TEXT,
+        "verbose": schemas.FLAG,
+    }
     unused: ClassVar = {**OF_CLIENTS, **_UNUSED}
     answers = record(details=schemas.OBJECT, capabilities=listed(schemas.TEXT))
     has_v1 = False
 
 
-def asked_of_show(fields: Mapping[str, object]) -> str:
+def model_of_show(fields: Mapping[str, object]) -> str:
     """Return the name of the model of a request of `/api/show`."""
-    given = ShowApi.given(fields)
-    checks.flag("verbose", given.get("verbose", False))
-    field = "model" if "model" in given else "name"
-    if field not in given:
+    request = ShowApi.effective_fields(fields)
+    checks.flag("verbose", request.get("verbose", False))
+    field = "model" if "model" in request else "name"
+    if field not in request:
         raise ApiError(400, "model is missing", param="model", code="missing_field")
-    return checks.text(field, given[field])
+    return checks.text(field, request[field])
 
 
 def described(

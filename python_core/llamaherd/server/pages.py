@@ -194,11 +194,11 @@ def _of_models(models: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
         yield gauge
 
 
-def known_name(models: ModelView, asked: str | None) -> str:
+def known_name(models: ModelView, requested: str | None) -> str:
     """Return the name of the model for a request."""
-    name = models.name_of(asked)
+    name = models.name_of(requested)
     if name is None:
-        raise other_model(str(asked), [model.name for model in models.shown()])
+        raise other_model(str(requested), [model.name for model in models.shown()])
     return name
 
 

@@ -67,14 +67,14 @@ class ServerSettings:
         """Names of the model; the first is the name in answers."""
         return (self.model_name, *self.aliases)
 
-    def name_of(self, asked: str) -> str | None:
+    def name_of(self, requested: str) -> str | None:
         """Return the name of the requested model; None if it is not this server's model.
 
         The name of the file, with `.gguf`, and the name in Ollama, with `:latest`, are
         accepted, too.
         """
         for name in self.names:
-            if asked in {name, f"{name}.gguf", f"{name}:latest"}:
+            if requested in {name, f"{name}.gguf", f"{name}:latest"}:
                 return name
         return self.model_name if self.any_model else None
 
@@ -110,20 +110,22 @@ class Hosts:
         return name in self.names or (self.any_address and _is_address(name))
 
 
-def bound_address(bound: socket.socket) -> str:
+def bound_address(server_socket: socket.socket) -> str:
     """Return the address of a socket, without an IPv6 zone."""
-    return str(bound.getsockname()[0]).partition("%")[0]
+    return str(server_socket.getsockname()[0]).partition("%")[0]
 
 
-def is_local(bound: socket.socket) -> bool:
+def is_local(server_socket: socket.socket) -> bool:
     """Test whether only this machine can connect to an address."""
-    return ipaddress.ip_address(bound_address(bound)).is_loopback
+    return ipaddress.ip_address(bound_address(server_socket)).is_loopback
 
 
-def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Hosts:
+def hosts_of(
+    server_socket: socket.socket, host: str, allowed: Iterable[str] = ()
+) -> Hosts:
     """Return the allowed hosts of a server."""
-    names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}
-    if is_local(bound):
+    names = {*_LOCAL_NAMES, bound_address(server_socket), host.lower(), *allowed}
+    if is_local(server_socket):
         return Hosts(frozenset(names))
     machine = socket.gethostname().lower()
     short = machine.partition(".")[0]

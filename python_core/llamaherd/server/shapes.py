@@ -59,7 +59,7 @@ class PathFormat:
     options: ClassVar[tuple[type[Options], str] | None] = None
     # Defaults of options that differ from the library's.
     defaults: ClassVar[Mapping[str, object]] = {}
-    own: ClassVar[Mapping[str, Schema]] = {}  # JSON Schemas of the other fields
+    field_schemas: ClassVar[Mapping[str, Schema]] = {}  # JSON Schemas of the other fields
     needed: ClassVar[tuple[str, ...]] = ()  # fields that a request must have
     # Fields without an effect that a request may have.
     unused: ClassVar[Mapping[str, UnusedField]] = OF_CLIENTS
@@ -83,7 +83,7 @@ class PathFormat:
     def __init_subclass__(cls) -> None:
         """Derive the names of the fields from the declaration."""
         options = {} if cls.options is None else options_of(*cls.options)
-        cls.fields = frozenset((*options, *cls.own))
+        cls.fields = frozenset((*options, *cls.field_schemas))
 
     @classmethod
     def shown_path(cls) -> str:
@@ -96,13 +96,13 @@ class PathFormat:
         return f"data: {dumps(error.body)}\n\n"
 
     @classmethod
-    def given(cls, fields: Mapping[str, object]) -> dict[str, object]:
+    def effective_fields(cls, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields that have an effect; a field with null counts as missing."""
-        return given_fields(fields, cls.fields, cls.needed, cls.unused)
+        return effective_fields(fields, cls.fields, cls.needed, cls.unused)
 
     def checked(self, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields of `given`, of a request for the model of this server."""
-        values = self.given(fields)
+        """Return the fields with an effect of a request for the model of this server."""
+        values = self.effective_fields(fields)
         check_model(values, self._settings)
         return values
 
@@ -134,7 +134,7 @@ class PathFormat:
             if isinstance(default, (bool, int, float, str)):
                 schema["default"] = default
             schemas[name] = schema
-        return {**schemas, **cls.own}
+        return {**schemas, **cls.field_schemas}
 
 
 class AnsweringShape(PathFormat, ABC):
@@ -183,7 +183,7 @@ class WorkShape(PathFormat, ABC):
         """Check a request; return its job, or its answer if that takes little time."""
 
 
-def given_fields(
+def effective_fields(
     fields: Mapping[str, object],
     names: Collection[str],
     needed: Collection[str] = (),
@@ -208,9 +208,9 @@ def given_fields(
 
 def check_model(values: Mapping[str, object], settings: ServerSettings) -> None:
     """Check that the request is for the model of this server."""
-    asked = checked_string("model", values.get("model", settings.model_name))
-    if settings.name_of(asked) is None:
-        raise other_model(asked, settings.names)
+    requested = checked_string("model", values.get("model", settings.model_name))
+    if settings.name_of(requested) is None:
+        raise other_model(requested, settings.names)
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
@@ -224,16 +224,17 @@ def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
         )
 
 
-def other_model(asked: str, names: Collection[str]) -> ApiError:
+def other_model(requested: str, names: Collection[str]) -> ApiError:
     """Return the error of a request for a model that this server does not have."""
     *firsts, last = (repr(name) for name in names)
     here = f"this server has the models {', '.join(firsts)} and {last}"
     hint = "/v1/models lists them"
     if not firsts:
         here, hint = f"this server has the model {last}", words().names
+    similar = checks.meant(requested, names)
     return ApiError(
         404,
-        f"{here}, not {checks.quoted(asked)} ({hint}){checks.meant(asked, names)}",
+        f"{here}, not {checks.quoted(requested)} ({hint}){similar}",
         param="model",
         code="model_not_found",
     )

@@ -74,13 +74,13 @@ class ModelView(Protocol):
     def has_several(self) -> bool:
         """Whether the server has several models; its metrics then have a model label."""
 
-    def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model for a request; None if `asked` is unknown."""
+    def name_of(self, requested: str | None) -> str | None:
+        """Return the name of the model for a request; None if unknown."""
 
     def header(self, name: str) -> Model | ModelHeader:
         """Return the metadata of a model, without loading it; safe on any thread."""
 
-    def identity(self, asked: str | None, endpoint: str) -> str | None:
+    def identity(self, requested: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers requests; safe on any thread.
 
         The first call takes about one second per GB.

@@ -53,7 +53,7 @@ _EXPIRY: Schema = {
 class _NewBatch(PathFormat):
     """Body of a request that starts a batch."""
 
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "input_file_id": TEXT,
         "endpoint": TEXT,
         # Such as "24h" or "7d", at most 30 days.
@@ -190,14 +190,14 @@ class BatchPages:
         body, _ = await read_object(
             request.scope, request.receive, self._shared.max_body, threads
         )
-        fields: dict[str, Any] = _NewBatch.given(body)
+        fields: dict[str, Any] = _NewBatch.effective_fields(body)
         for name, value in fields.items():
-            _check(name, _NewBatch.own[name], value)
+            _check(name, _NewBatch.field_schemas[name], value)
         endpoint, window = fields["endpoint"], fields["completion_window"]
         file_id = fields["input_file_id"]
         if endpoint not in self._service.endpoints:
-            known = ", ".join(self._service.endpoints)
-            text = f"endpoint must be one of {known}, not {_shortened(endpoint)}"
+            supported = ", ".join(self._service.endpoints)
+            text = f"endpoint must be one of {supported}, not {_shortened(endpoint)}"
             raise bad_field("endpoint", text)
         if self._service.n_active >= _MOST_ACTIVE:
             text = f"{_MOST_ACTIVE} batches wait already"
@@ -274,10 +274,10 @@ def _page(
     """Return one page of a list of files or batches, the newest first."""
     query = request.query_params
     most = _MOST_LISTED[kind]
-    asked = query.get("limit", str(min(most, 100)))
+    raw_limit = query.get("limit", str(min(most, 100)))
     try:
-        number = checks.digits(asked)
-        limit = checks.integer("limit", asked if number is None else number, 1, most)
+        number = checks.digits(raw_limit)
+        limit = checks.integer("limit", raw_limit if number is None else number, 1, most)
         order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
     except BadArgumentError as error:
         raise bad_field(error.argument, str(error)) from None

@@ -266,8 +266,8 @@ class BatchRun:
         """Store errors for the requests that did not run in time."""
 
         def expire(store: BatchStore) -> None:
-            left = request_lines(path, store.done_lines(self._batch))
-            lost = (BatchOutcome(r.line, r.custom_id, 0, _EXPIRED) for r in left)
+            unanswered = request_lines(path, store.done_lines(self._batch))
+            lost = (BatchOutcome(r.line, r.custom_id, 0, _EXPIRED) for r in unanswered)
             store.add_outcomes(self._batch, lost)
 
         await self._do(expire)

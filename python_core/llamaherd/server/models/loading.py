@@ -172,11 +172,11 @@ class ServedModel(LoadedModel):
         )
         self.endpoints = endpoints_of(shared, served)
 
-    def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model for a request; None if `asked` is unknown."""
-        if asked is not None and asked == self._settings.embedding_name:
-            return asked
-        name = self._settings.model_name if asked is None else asked
+    def name_of(self, requested: str | None) -> str | None:
+        """Return the name of the model for a request; None if unknown."""
+        if requested is not None and requested == self._settings.embedding_name:
+            return requested
+        name = self._settings.model_name if requested is None else requested
         return self._settings.name_of(name)
 
     def header(self, name: str) -> Model:
@@ -185,9 +185,9 @@ class ServedModel(LoadedModel):
         is_other = other is not None and name == self._settings.embedding_name
         return other if is_other and other is not None else self.model
 
-    def identity(self, asked: str | None, endpoint: str) -> str | None:
+    def identity(self, requested: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers; see `ModelView`."""
-        if self.name_of(asked) is None:
+        if self.name_of(requested) is None:
             return None
         other = self._embedding_model if endpoint in _OF_VECTORS else None
         return identity_of([self.model] if other is None else [self.model, other])

@@ -228,8 +228,8 @@ class FileContents:
 
     def check(self, path: Path) -> None:
         """Check that a file that was loaded before has not changed."""
-        known = self._loaded.get(path)
-        if known is not None and not known.is_unchanged:
+        loaded = self._loaded.get(path)
+        if loaded is not None and not loaded.is_unchanged:
             raise ModelLoadError(
                 f"{path} was changed or replaced since the server loaded it: restart the "
                 "server to serve the new file"

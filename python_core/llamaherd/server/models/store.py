@@ -95,19 +95,23 @@ class ModelStore:
 
     # ---- what pages show ----
 
-    def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model for a request; None if `asked` is unknown."""
-        first = next(iter(self._of_name))
-        if asked is None:
-            return first
-        for name in (asked, asked.removesuffix(".gguf"), asked.removesuffix(":latest")):
+    def name_of(self, requested: str | None) -> str | None:
+        """Return the name of the model for a request; None if unknown."""
+        default_name = next(iter(self._of_name))
+        if requested is None:
+            return default_name
+        for name in (
+            requested,
+            requested.removesuffix(".gguf"),
+            requested.removesuffix(":latest"),
+        ):
             if name in self._of_name:
                 return name
-        return first if self._any_model else None
+        return default_name if self._any_model else None
 
-    def identity(self, asked: str | None, endpoint: str) -> str | None:  # noqa: ARG002
+    def identity(self, requested: str | None, endpoint: str) -> str | None:  # noqa: ARG002
         """Return the identity of the model that answers; see `ModelView`."""
-        name = self.name_of(asked)
+        name = self.name_of(requested)
         if name is None:
             return None
         file = self._of_name[name]
@@ -121,14 +125,14 @@ class ModelStore:
         """Return the metadata of a model file without loading it; safe on any thread."""
         file = self._of_name[name]
         state = file.spec.state
-        known = self._headers.get(file.name)
-        if known is None or known[0] != state:
+        entry = self._headers.get(file.name)
+        if entry is None or entry[0] != state:
             try:
-                known = (state, read_header(file.spec.path))
+                entry = (state, read_header(file.spec.path))
             except ModelLoadError as error:
                 raise file.not_loaded(name, str(error)) from None
-            self._headers[file.name] = known
-        return known[1]
+            self._headers[file.name] = entry
+        return entry[1]
 
     @property
     def load(self) -> Load:
