@@ -29,11 +29,11 @@ MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API
 
 def of_chat(request: Mapping[str, object]) -> int | None:
     """Return the number of alternatives that a chat requests; None without logprobs."""
-    is_asked = checks.flag("logprobs", request.get("logprobs", False))
+    is_requested = checks.flag("logprobs", request.get("logprobs", False))
     n = checks.integer("top_logprobs", request.get("top_logprobs", 0), 0, MOST_LOGPROBS)
-    if n and not is_asked:
+    if n and not is_requested:
         raise bad_field("top_logprobs", 'top_logprobs needs "logprobs": true')
-    return n if is_asked else None
+    return n if is_requested else None
 
 
 def of_prompt(request: Mapping[str, object]) -> int | None:

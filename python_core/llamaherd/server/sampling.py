@@ -271,11 +271,11 @@ _MOST_PENDING = 3  # most bytes of a character from earlier tokens
 
 def includes_stop(request: Mapping[str, object]) -> bool:
     """Return whether answers have to include the stop text that ended the answer."""
-    is_asked = checks.flag(STOP_FIELD, request.get(STOP_FIELD, False))
-    if is_asked and request.get("stop_token_ids"):
+    is_requested = checks.flag(STOP_FIELD, request.get(STOP_FIELD, False))
+    if is_requested and request.get("stop_token_ids"):
         text = f"{STOP_FIELD} cannot be combined with stop_token_ids, only with stop"
         raise bad_field(STOP_FIELD, text)
-    return is_asked
+    return is_requested
 
 
 def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:

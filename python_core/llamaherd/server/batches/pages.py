@@ -152,7 +152,7 @@ class BatchPages:
         files = [file for file in files if purpose in (None, file.purpose)]
         return await asyncio.to_thread(_page, request, files, "files")
 
-    async def _asked_file(self, request: Request) -> StoredFile:
+    async def _requested_file(self, request: Request) -> StoredFile:
         file_id = request.path_params["id"]
         file = await self._service.do(lambda store: store.file(file_id))
         if file is None:
@@ -161,17 +161,17 @@ class BatchPages:
 
     async def _file(self, request: Request) -> Response:
         """Describe a file."""
-        return json_response((await self._asked_file(request)).shape)
+        return json_response((await self._requested_file(request)).shape)
 
     async def _content(self, request: Request) -> Response:
         """Return the content of a file."""
-        file = await self._asked_file(request)
+        file = await self._requested_file(request)
         path = await self._service.do(lambda store: store.path(file))
         return FileResponse(path, media_type="application/octet-stream")
 
     async def _delete(self, request: Request) -> Response:
         """Remove a file."""
-        file = await self._asked_file(request)
+        file = await self._requested_file(request)
 
         def remove(store: BatchStore) -> None:
             if any(
@@ -234,7 +234,7 @@ class BatchPages:
     def _shown(self, batch: Batch) -> Response:
         return json_response(self._service.shown(batch).shape)
 
-    async def _asked_batch(self, request: Request) -> Batch:
+    async def _requested_batch(self, request: Request) -> Batch:
         batch_id = request.path_params["id"]
         batch = await self._service.do(lambda store: store.batch(batch_id))
         if batch is None:
@@ -243,11 +243,11 @@ class BatchPages:
 
     async def _batch(self, request: Request) -> Response:
         """Describe a batch."""
-        return self._shown(await self._asked_batch(request))
+        return self._shown(await self._requested_batch(request))
 
     async def _cancel(self, request: Request) -> Response:
         """Cancel a batch."""
-        batch = await self._asked_batch(request)
+        batch = await self._requested_batch(request)
         if not batch.is_active:
             text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
