@@ -117,9 +117,10 @@ BASE ?= HEAD
 test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 runs them
 	@$(PYTHON_VENV) scripts/changed.py $(if $(RUN),run,list) --base $(BASE) $(if $(ARGS),-- $(ARGS))
 
-generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md; the sizes in docs/architecture.md
+generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md, docs/server-fields.md; the sizes in docs/architecture.md
 	@$(PYTHON_VENV) -c "import sys; sys.path.insert(0, 'scripts'); import changed; changed.link_sources()"
 	@PYTHONPATH=build/tree $(PYTHON_VENV) scripts/generate_options.py
+	@PYTHONPATH=build/tree $(PYTHON_VENV) scripts/request_fields.py table
 	@Rscript --vanilla scripts/r_help.R
 	@$(PYTHON_VENV) scripts/architecture.py
 

@@ -19,14 +19,16 @@ import sys
 import textwrap
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.errors import JSON
-from llamaherd.server.fields import FIELDS, UnusedField
 from llamaherd.server.routes import SHAPES
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import input_token_count_params, response_create_params
+
+if TYPE_CHECKING:
+    from llamaherd.server.fields import UnusedField
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -48,15 +50,10 @@ _OF_VLLM = {
 }
 
 
-UNKNOWN = "unknown"
-
-
 def unused_field(path: str, name: str) -> UnusedField | None:
     """Return a field without an effect on a path of an endpoint."""
     shape = SHAPES[path.removeprefix("/v1")]
-    if name in shape.fields:
-        return None
-    return shape.unused.get(name) or FIELDS.get(name)
+    return None if name in shape.fields else shape.unused.get(name)
 
 
 def status_of(path: str, name: str) -> str:
@@ -64,7 +61,7 @@ def status_of(path: str, name: str) -> str:
     field = unused_field(path, name)
     if field is None:
         is_served = name in SHAPES[path.removeprefix("/v1")].fields
-        return "served" if is_served else UNKNOWN
+        return "served" if is_served else "refused"
     if field.values is None:
         return "no effect"
     reason = f": {field.reason}" if field.reason else ""
@@ -109,9 +106,10 @@ def of_vllm(folder: Path) -> dict[str, list[str]]:
 
 
 def table() -> str:
-    """Return the table: a row for each field that is not supported on all its paths."""
+    """Return the table: a row for each field without an effect that may have a value."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     rows: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    refused: dict[str, None] = {}
     n_served = 0
     for api, own in record.items():
         for path, names in own["paths"].items():
@@ -121,7 +119,10 @@ def table() -> str:
                     n_served += 1
                     continue
                 field = unused_field(path, name)
-                types = " or ".join(() if field is None else field.types)
+                if field is None:
+                    refused[name] = None
+                    continue
+                types = " or ".join(field.types)
                 apis = rows.setdefault((name, types, status), {})
                 apis.setdefault(api, []).append(path.removeprefix("/v1/"))
     lines = ["| field | type | of | accepted |", "|---|---|---|---|"]
@@ -131,7 +132,9 @@ def table() -> str:
     ]
     versions = ", ".join(f"{api} {own['version']}" for api, own in record.items())
     head = f"Fields of {versions}. {n_served} fields of paths are served; the others:"
-    return "\n".join((head, "", *lines, ""))
+    names = ", ".join(f"`{name}`" for name in sorted(refused))
+    end = f"Refused where they have no effect, except `null`: {names}."
+    return "\n".join((head, "", *lines, "", end, ""))
 
 
 def _paths(apis: dict[str, list[str]]) -> str:

@@ -25,7 +25,7 @@ from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import ApiError
 from llamaherd.server.pages import page_routes
-from llamaherd.server.protocol import Bodies, ClientGoneError, dumps, read_object
+from llamaherd.server.protocol import ClientGoneError, dumps, read_object
 from llamaherd.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -155,7 +155,6 @@ class _Api:
         self._desk = desk
         self._keys = keys
         self._state = state
-        self._bodies = Bodies(_MAX_BODY)
         self._seen: tuple[int, dict[str, Any]] = (-1, {})  # overview of a version
 
     def answered(
@@ -278,7 +277,7 @@ class _Api:
             raise ApiError(
                 415, "the body must be application/json", code="unsupported_media_type"
             )
-        return (await read_object(request.scope, request.receive, self._bodies))[0]
+        return (await read_object(request.scope, request.receive, _MAX_BODY))[0]
 
     def _shown(self, coder: str, position: int | None) -> dict[str, Any]:
         if position is None:

@@ -98,7 +98,7 @@ class Endpoint(ABC):
         parsing = self._shared.threads.pool("parse", is_background=is_background)
         try:
             fields, n_bytes = await read_object(
-                scope, receive, self._shared.bodies, parsing
+                scope, receive, self._shared.max_body, parsing
             )
             if is_background and "priority" in self._fields:
                 fields["priority"] = LAST_PRIORITY
@@ -119,16 +119,18 @@ class Endpoint(ABC):
         """Answer one request; errors are sent by the caller."""
 
     async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
-        known = errors.of_exception(error, self._fields)
-        if known is None:
+        api_error = errors.of_exception(error, self._fields)
+        if api_error is None:
             # The message may contain a prompt.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("%s\n%s", type(error).__name__, frames)
-            known = errors.ApiError(500, "an internal error of the server; see its log")
+            api_error = errors.ApiError(
+                500, "an internal error of the server; see its log"
+            )
         if record.status:  # the answer has begun: send an event with the error
-            await send_event(send, self._error_event(known), is_last=True)
+            await send_event(send, self._error_event(api_error), is_last=True)
         else:
-            await send_json(send, known.status, known.body, known.headers)
+            await send_json(send, api_error.status, api_error.body, api_error.headers)
 
 
 class _Computing(Endpoint):
@@ -169,10 +171,10 @@ class _Computing(Endpoint):
         """Return the threads that check a request, and those of its further work."""
         threads, is_background = self._shared.threads, request.record.is_background
         kind = kind_of(request.fields, request.n_bytes)
-        own = threads.pool(kind, is_background=is_background)
+        pool = threads.pool(kind, is_background=is_background)
         if CONSTRAINING.isdisjoint(request.fields):
-            return own, own
-        return threads.pool("compile", is_background=is_background), own
+            return pool, pool
+        return threads.pool("compile", is_background=is_background), pool
 
     @abstractmethod
     async def compute(self, request: JsonRequest, running: Running) -> None:
@@ -190,11 +192,11 @@ class Answering(_Computing):
     async def compute(self, request: JsonRequest, running: Running) -> None:
         """See `_Computing`."""
         fields, n_bytes = request.fields, request.n_bytes
-        first, own = self._pools(request)
+        first, pool = self._pools(request)
 
         def submit() -> ParsedRequest:
             check_form(fields, n_bytes)
-            parsed, running.handle = self._submit_now(fields, own.submit, request.record)
+            parsed, running.handle = self._submit_now(fields, pool.submit, request.record)
             return parsed
 
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
@@ -204,7 +206,7 @@ class Answering(_Computing):
         await self._answer(parsed, running, request.record, request.send)
 
     def _submit_now(
-        self, fields: dict[str, object], own: Submit, record: RequestRecord
+        self, fields: dict[str, object], submit: Submit, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | AwaitedJob[Results]]:
         parsed = self._shape.understand(fields)
         if record.is_background:
@@ -214,9 +216,9 @@ class Answering(_Computing):
             _check_ids(prompt, self._ctx.model.n_vocab)
         with errors.renamed(parsed.names):
             if parsed.returns_prompts:
-                return parsed, start_echo(self._ctx, parsed, own)
+                return parsed, start_echo(self._ctx, parsed, submit)
             if parsed.n_answers > 1:
-                return parsed, start_several(self._ctx, parsed, own)
+                return parsed, start_several(self._ctx, parsed, submit)
             handle = self._ctx.submit(
                 parsed.prompts[0],
                 params=parsed.params,
@@ -311,34 +313,32 @@ class Working(_Computing):
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
         """See `_Computing`."""
-        first, own = self._pools(request)
+        first, pool = self._pools(request)
         record = request.record
 
         def start() -> Prepared[Any] | bytes:
             check_form(request.fields, request.n_bytes)
-            made = self._shape.prepare(request.fields)
-            if isinstance(made, dict):
-                return encoded(made)
-            running.handle = AwaitedJob(made, self._submit_of(made, own, record))
-            return made
+            prepared = self._shape.prepare(request.fields)
+            if isinstance(prepared, dict):
+                return encoded(prepared)
+            running.handle = AwaitedJob(prepared, self._submit_of(prepared, pool, record))
+            return prepared
 
         body = await running.prepared(first.submit, start)
         if isinstance(body, Prepared):
-            made = body
+            prepared = body
             try:
                 results = await running.outcome()
             finally:
-                record.stats = made.stats
-            body = await run_on(own, lambda: encoded(made.render(results)))
+                record.stats = prepared.stats
+            body = await run_on(pool, lambda: encoded(prepared.render(results)))
         await send_json(request.send, 200, body)
 
     def _submit_of(
-        self, made: Prepared[Any], own: ThreadPoolExecutor, record: RequestRecord
+        self, prepared: Prepared[Any], pool: ThreadPoolExecutor, record: RequestRecord
     ) -> Submit:
         """Return the function that lets a thread run a step of the work."""
-        if made.thread is not None:
-            return made.thread.turns(is_background=record.is_background)
-        if isinstance(made.work, HostedCall) and made.work.is_stepped:
-            return own.submit
+        if isinstance(prepared.work, HostedCall) and prepared.work.is_stepped:
+            return pool.submit
         threads = self._shared.threads
-        return threads.pool("codes", is_background=record.is_background).submit
+        return threads.pool(prepared.kind, is_background=record.is_background).submit

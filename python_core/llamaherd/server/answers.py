@@ -63,7 +63,7 @@ class FormWriter(ABC):
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """Return all answers in one piece."""
-        return self.body([self._reply(i, each) for i, each in enumerate(results)])
+        return self.body([self._reply(i, result) for i, result in enumerate(results)])
 
     def start(self) -> str:
         """Return the events before the first piece."""
@@ -118,8 +118,8 @@ class FormWriter(ABC):
             return ServedAnswer(index, result, result.text or "", (), reason, {})
         text, calls, reason = use.read(self._model, result)
         invalid = use.invalid(self._model, result)
-        shown = {"invalid_tool_calls": invalid} if invalid else {}
-        return ServedAnswer(index, result, text, calls, reason, shown)
+        problems = {"invalid_tool_calls": invalid} if invalid else {}
+        return ServedAnswer(index, result, text, calls, reason, problems)
 
     @property
     def is_late(self) -> bool:
@@ -217,8 +217,8 @@ class _OpenAiWriter(FormWriter):
         """See `FormWriter`."""
         used = ""
         if self._parsed.with_usage:
-            own = {"choices": [], "usage": usage(results)}
-            used = f"data: {dumps({**self._head(self._chunk_object), **own})}\n\n"
+            fields = {"choices": [], "usage": usage(results)}
+            used = f"data: {dumps({**self._head(self._chunk_object), **fields})}\n\n"
         return f"{used}data: [DONE]\n\n"
 
     def _choice(
@@ -235,16 +235,16 @@ class _OpenAiWriter(FormWriter):
     def _chunk(self, choice: str, n_tokens: int) -> str:
         """Return an event with a choice; n_tokens is the number of tokens so far."""
         # With usage, all chunks except the last have a null usage, or the usage so far.
-        shown = ',"usage":null' if self._parsed.with_usage else ""
+        usage_field = ',"usage":null' if self._parsed.with_usage else ""
         if self._parsed.with_running_usage:
             n_prompt = self._parsed.n_prompt_tokens
-            shown = (
+            usage_field = (
                 f',"usage":{{"prompt_tokens":{n_prompt},"completion_tokens":{n_tokens},'
                 f'"total_tokens":{n_prompt + n_tokens}}}'
             )
         if not self._chunk_head:
             self._chunk_head = f"data: {dumps(self._head(self._chunk_object))[:-1]}"
-        return f'{self._chunk_head}{shown},"choices":[{choice}]}}\n\n'
+        return f'{self._chunk_head}{usage_field},"choices":[{choice}]}}\n\n'
 
     def _head(self, kind: str) -> dict[str, object]:
         return {
@@ -342,8 +342,8 @@ class ChatWriter(_OpenAiWriter):
     def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
         """See `FormWriter`. All answers have the same prompt."""
         prompts = self._prompts(replies)
-        own = {} if prompts is None else {"prompt_logprobs": prompts[0]}
-        return {**super().body(replies), **own}
+        fields = {} if prompts is None else {"prompt_logprobs": prompts[0]}
+        return {**super().body(replies), **fields}
 
     def start(self) -> str:
         """Return the first event of each answer, with the role.
@@ -408,8 +408,8 @@ class ChatWriter(_OpenAiWriter):
         return [{"delta": delta} for delta in deltas]
 
     def _logprobs_of(self, result: Result) -> dict[str, Any] | None:
-        own = self._logprobs
-        return None if own is None else own.chat(own.rows(result))
+        writer = self._logprobs
+        return None if writer is None else writer.chat(writer.rows(result))
 
     def _logprobs_of_rows(self, rows: Sequence[TokenLogprob]) -> dict[str, Any] | None:
         return None if self._logprobs is None else self._logprobs.chat(rows)

@@ -89,58 +89,58 @@ _THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
 
 
-def _messages(given: Mapping[str, object]) -> list[dict[str, Any]]:
+def _messages(request: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the conversation in the format of chats."""
-    messages = given["messages"]
+    messages = request["messages"]
     if not isinstance(messages, list) or not messages:
         raise bad_field("messages", "messages must be a list of at least one message")
-    found: list[dict[str, Any]] = []
-    if "system" in given:
-        found.append(
-            {"role": "system", "content": content_text("system", given["system"])}
+    conversation: list[dict[str, Any]] = []
+    if "system" in request:
+        conversation.append(
+            {"role": "system", "content": content_text("system", request["system"])}
         )
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
-        own = checked_object(where, message)
-        for name in own.keys() - {"role", "content"}:
+        fields = checked_object(where, message)
+        for name in fields.keys() - {"role", "content"}:
             raise unknown_field(f"{where}.{name}")
-        content = own.get("content")
+        content = fields.get("content")
         blocks = [{"type": "text", "text": content}]
         if not isinstance(content, str):
             if not isinstance(content, list):
                 text = f"{where}.content must be a string or a list of blocks"
                 raise bad_field(f"{where}.content", text)
             blocks = [
-                checked_object(f"{where}.content[{j}]", each)
-                for j, each in enumerate(content)
+                checked_object(f"{where}.content[{j}]", block)
+                for j, block in enumerate(content)
             ]
-        if own.get("role") == "user":
-            found += _of_user(f"{where}.content", blocks)
-        elif own.get("role") == "assistant":
-            found.append(_of_assistant(f"{where}.content", blocks))
+        if fields.get("role") == "user":
+            conversation += _of_user(f"{where}.content", blocks)
+        elif fields.get("role") == "assistant":
+            conversation.append(_of_assistant(f"{where}.content", blocks))
         else:
             text = f"{where}.role must be one of user, assistant"
             raise bad_field(f"{where}.role", text)
-    return found
+    return conversation
 
 
 def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages of a user: results of functions, and texts between them."""
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for i, block in enumerate(blocks):
         name = f"{where}[{i}]"
         if block.get("type") == "tool_result":
             check_names(name, block, {*_OF_BLOCKS, "tool_use_id", "content", "is_error"})
             content = content_text(f"{name}.content", block.get("content") or "")
             call_id = block.get("tool_use_id")
-            found.append({"role": "tool", "tool_call_id": call_id, "content": content})
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
             continue
         text = joined_text(where, [block], first=i)
-        if found and found[-1]["role"] == "user":
-            found[-1]["content"] += text
+        if messages and messages[-1]["role"] == "user":
+            messages[-1]["content"] += text
         else:
-            found.append({"role": "user", "content": text})
-    return found
+            messages.append({"role": "user", "content": text})
+    return messages
 
 
 def _of_assistant(where: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -322,7 +322,7 @@ class Messages(RewrittenChat):
 
     path = "/messages"
     summary = "Answer a conversation, as Anthropic's API does."
-    own: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
+    field_schemas: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
     needed = ("messages", "max_tokens")
     names = _NAMES
     length = "max_tokens"
@@ -349,26 +349,26 @@ class Messages(RewrittenChat):
         # The first event of a stream has the number of tokens of the prompt.
         return replace(parsed, with_running_usage=parsed.stream)
 
-    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
         """See `RewrittenChat`."""
-        chat = {name: value for name, value in given.items() if name not in _OWN}
-        chat["messages"] = _messages(given)
-        chat["max_completion_tokens"] = given["max_tokens"]
-        if "stop_sequences" in given:
-            chat["stop"] = given["stop_sequences"]
-        if "tools" in given:
-            chat["tools"] = as_functions(given["tools"], ("custom", None), _OF_TOOLS)
-        if "tool_choice" in given:
-            choice = checked_object("tool_choice", given["tool_choice"])
+        chat = {name: value for name, value in request.items() if name not in _OWN}
+        chat["messages"] = _messages(request)
+        chat["max_completion_tokens"] = request["max_tokens"]
+        if "stop_sequences" in request:
+            chat["stop"] = request["stop_sequences"]
+        if "tools" in request:
+            chat["tools"] = as_functions(request["tools"], ("custom", None), _OF_TOOLS)
+        if "tool_choice" in request:
+            choice = checked_object("tool_choice", request["tool_choice"])
             kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
             named = {"type": "function", "function": {"name": choice.get("name")}}
             chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
-        if "thinking" in given:
-            thinking = checked_object("thinking", given["thinking"])
+        if "thinking" in request:
+            thinking = checked_object("thinking", request["thinking"])
             kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
-            own = {key: each for key, each in thinking.items() if key != "display"}
-            chat["thinking"] = {**own, "type": kind}
-        config = checked_object("output_config", given.get("output_config", {}))
+            settings = {k: v for k, v in thinking.items() if k != "display"}
+            chat["thinking"] = {**settings, "type": kind}
+        config = checked_object("output_config", request.get("output_config", {}))
         for name in config.keys() - {"format", "effort"}:
             raise unknown_field(f"output_config.{name}", ["output_config.format"])
         if config.get("effort") is not None:

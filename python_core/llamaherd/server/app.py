@@ -29,8 +29,8 @@ from llamaherd.server.fields import checked_string
 from llamaherd.server.models.loading import LoadedModel, ServedModel, load_files
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
-from llamaherd.server.ollama import ShowApi, asked_of_show, described
-from llamaherd.server.pages import Dashboard, Metrics, ModelPages
+from llamaherd.server.ollama import ShowApi, described, model_of_show
+from llamaherd.server.pages import Dashboard, Metrics, ModelPages, known_name
 from llamaherd.server.protocol import (
     CLIENT_GONE,
     ClientGoneError,
@@ -38,7 +38,6 @@ from llamaherd.server.protocol import (
     send_json,
 )
 from llamaherd.server.routes import ALIASES, SHAPES, openapi
-from llamaherd.server.shapes import other_model
 from llamaherd.server.state import SharedState
 from llamaherd.server.threads import run_on
 
@@ -151,10 +150,7 @@ def create_app_of_models(
     # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
     shared.when_ending = models.stop_loading
-    endpoints: dict[str, Endpoint] = {
-        path: ByModel(shared, models, path) for path in SHAPES
-    }
-    endpoints["/api/show"] = ShowModels(shared, models)
+    endpoints = {path: ByModel(shared, models, path) for path in SHAPES}
     return _application(shared, settings, models, endpoints, models.close)
 
 
@@ -166,6 +162,7 @@ def _application(
     close: Callable[[], Awaitable[None]] | None = None,
 ) -> Starlette:
     """Return the application with all routes."""
+    endpoints = {**endpoints, ShowApi.path: ShowModel(shared, models)}
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
     routes: list[Route] = []
@@ -191,7 +188,7 @@ def _application(
     routes += _with_and_without_v1(*batch_pages.routes())
     pages.document = openapi(routes, BODIES)
     paths = [route.path for route in routes]
-    shown = [route.path for route in routes if route.include_in_schema]
+    documented = [route.path for route in routes if route.include_in_schema]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -208,7 +205,7 @@ def _application(
             Middleware(AccessMiddleware, Guard(settings), shared, metrics, paths)
         ],
         exception_handlers={
-            HTTPException: _http_errors(shown),
+            HTTPException: _http_errors(documented),
             **dict.fromkeys(_OF_PAGES, _page_error),
         },
         lifespan=lifespan,
@@ -237,19 +234,19 @@ async def _page_error(request: Request, error: Exception) -> Response:
         request.scope["llamaherd.record"].is_gone = True
         return Response(status_code=CLIENT_GONE)
     with spoken_in(JSON):
-        known = of_exception(error, NEW_BATCH)
-    if known is None and isinstance(error, NOT_STORED):
+        api_error = of_exception(error, NEW_BATCH)
+    if api_error is None and isinstance(error, NOT_STORED):
         log.warning("%s %s: %s", request.method, request.url.path, error)
-        known = not_stored(reason_of(error))
-    if known is None:
+        api_error = not_stored(reason_of(error))
+    if api_error is None:
         raise error
-    return error_response(known)
+    return error_response(api_error)
 
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
     """Return the handler of requests with an unknown path or method."""
     plain = [path for path in paths if "{" not in path]
-    shown = ", ".join(path for path in plain if f"/v1{path}" not in plain)
+    names = ", ".join(path for path in plain if f"/v1{path}" not in plain)
 
     async def http_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -257,7 +254,7 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         headers = dict(error.headers or {})
         texts = {
             404: f"there is no path {checks.quoted(request.url.path)}"
-            f"{checks.meant(request.url.path, plain)}; paths are {shown} (those with /v1 "
+            f"{checks.meant(request.url.path, plain)}; paths are {names} (those with /v1 "
             "also without it)",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
@@ -287,36 +284,28 @@ class ByModel(Endpoint):
 
     def _named(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request."""
-        asked = fields.get("model")
-        name = None if asked is None else checked_string("model", asked)
+        value = fields.get("model")
+        name = None if value is None else checked_string("model", value)
         return known_name(self._models, name)
 
 
-class ShowModels(Endpoint):
+class ShowModel(Endpoint):
     """ASGI application of `/api/show`, which loads no model.
 
     Programs for Ollama send a request to `/api/show` for every model that they list.
     """
 
-    def __init__(self, shared: SharedState, models: ModelStore) -> None:
+    def __init__(self, shared: SharedState, models: ModelView) -> None:
         super().__init__(shared, ShowApi)
         self._models = models
 
     async def answer(self, request: JsonRequest) -> None:
         """Answer one request; see `Endpoint`."""
-        asked = asked_of_show(request.fields)
-        request.record.model = name = known_name(self._models, asked)
+        requested = model_of_show(request.fields)
+        request.record.model = name = known_name(self._models, requested)
         threads = self._shared.threads.pool("long")
         header = await run_on(threads, lambda: self._models.header(name))
-        shown = next(each for each in self._models.shown() if each.name == name)
-        n_params = None if shown.model is None else shown.model.info.n_params
-        body = described(header, n_params, shown.parent)
+        entry = next(model for model in self._models.shown() if model.name == name)
+        n_params = None if entry.model is None else entry.model.info.n_params
+        body = described(header, n_params, entry.parent)
         await send_json(request.send, 200, body)
-
-
-def known_name(models: ModelStore, asked: str | None) -> str:
-    """Return the name of the model that answers a request."""
-    name = models.name_of(asked)
-    if name is None:
-        raise other_model(str(asked), models.names)
-    return name

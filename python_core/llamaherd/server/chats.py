@@ -42,65 +42,69 @@ _SWITCHES = ("enable_thinking", "thinking")  # variables of templates
 _NO_EFFORT = "none"
 
 
-def with_defaults(given: Mapping[str, Any], settings: ServerSettings) -> dict[str, Any]:
+def with_defaults(options: Mapping[str, Any], settings: ServerSettings) -> dict[str, Any]:
     """Return the options of a chat, with the server's options as defaults."""
     defaults = {
         "thinking": settings.thinking,
         "template": settings.template,
         "merge_system": settings.merge_system or None,
     }
-    found = {name: each for name, each in defaults.items() if each is not None} | {
-        **given
-    }
-    if settings.variables or given.get("variables"):
-        own = given.get("variables") or {}
-        found["variables"] = {**settings.variables, **checked_variables("variables", own)}
-    return found
+    merged = {name: value for name, value in defaults.items() if value is not None}
+    merged |= options
+    if settings.variables or options.get("variables"):
+        variables = options.get("variables") or {}
+        variables = checked_variables("variables", variables)
+        merged["variables"] = {**settings.variables, **variables}
+    return merged
 
 
-def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[str, Any]:
+def chat_options(
+    request: Mapping[str, object], settings: ServerSettings
+) -> dict[str, Any]:
     """Return the options of a chat from the fields of a request."""
     variables: dict[str, object] = {}
-    if KWARGS in given:
-        variables = checked_variables(KWARGS, given[KWARGS])
-    found: dict[str, Any] = {
-        name: checks.flag(name, given[name]) for name in ("show_schema",) if name in given
+    if KWARGS in request:
+        variables = checked_variables(KWARGS, request[KWARGS])
+    options: dict[str, Any] = {
+        name: checks.flag(name, request[name])
+        for name in ("show_schema",)
+        if name in request
     }
-    effort = given.get("reasoning_effort")
+    effort = request.get("reasoning_effort")
     if effort is not None and checks.text("reasoning_effort", effort) != _NO_EFFORT:
         variables = {"reasoning_effort": effort, **variables}
-    if "enable_thinking" in given:
-        is_on = checks.flag("enable_thinking", given["enable_thinking"])
+    if "enable_thinking" in request:
+        is_on = checks.flag("enable_thinking", request["enable_thinking"])
         variables = {"enable_thinking": is_on, **variables}
     switch = next((variables[n] for n in _SWITCHES if n in variables), None)
     if effort == _NO_EFFORT or switch is False:
-        found["thinking"] = False
+        options["thinking"] = False
     elif (effort is not None or switch is True) and settings.thinking is False:
-        found["thinking"] = None  # -1: the template decides
+        options["thinking"] = None  # -1: the template decides
     for name in BUDGETS:
-        if name in given:
-            found["thinking"] = _budget(name, given)
-    if "thinking" in given:
-        found["thinking"] = _thinking(given["thinking"])
+        if name in request:
+            options["thinking"] = _budget(name, request)
+    if "thinking" in request:
+        options["thinking"] = _thinking(request["thinking"])
     if variables:
-        found["variables"] = variables
-    return {"chat": True, **with_defaults(found, settings)}
+        options["variables"] = variables
+    return {"chat": True, **with_defaults(options, settings)}
 
 
-def thinking_names(given: Mapping[str, object]) -> dict[str, str]:
+def thinking_names(request: Mapping[str, object]) -> dict[str, str]:
     """Map the option `thinking` to the field of a request that sets it, for errors."""
     fields = ("reasoning_effort", KWARGS, "enable_thinking", *BUDGETS, "thinking")
-    found = [name for name in fields if name in given]
-    return {"thinking": found[-1]} if found else {}
+    names = [name for name in fields if name in request]
+    return {"thinking": names[-1]} if names else {}
 
 
-def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> None:
+def check_last_message(request: Mapping[str, object], *, is_assistants: bool) -> None:
     """Check that the fields about the last message request the supported behaviour."""
     for name, usual in (
         ("continue_final_message", is_assistants),
         ("add_generation_prompt", not is_assistants),
     ):
-        if name in given and checks.flag(name, given[name]) is not usual:
+        if name in request and checks.flag(name, request[name]) is not usual:
             raise bad_field(
                 name,
                 f"{name} must be {JSON.literal(usual)} here: the answer continues "
@@ -108,9 +112,9 @@ def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> N
             )
 
 
-def _budget(name: str, given: Mapping[str, object]) -> int | bool | None:
+def _budget(name: str, request: Mapping[str, object]) -> int | bool | None:
     """Return the token limit of a thought: None for -1, False for 0 (no thought)."""
-    n = checks.integer(name, given[name], -1, MOST_TOKENS)
+    n = checks.integer(name, request[name], -1, MOST_TOKENS)
     return None if n == -1 else n or False
 
 
@@ -142,9 +146,9 @@ _ROLES = {
 _OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
 
 
-def chat_messages(given: Mapping[str, object]) -> list[dict[str, object]]:
+def chat_messages(request: Mapping[str, object]) -> list[dict[str, object]]:
     """Convert the messages of a conversation to the format of the library."""
-    messages = given.get("messages")
+    messages = request.get("messages")
     if not isinstance(messages, list) or not messages:
         raise bad_field("messages", "messages must be a list of at least one message")
     return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
@@ -158,49 +162,50 @@ def _message(name: str, message: object) -> dict[str, object]:
         allowed = ", ".join(_ROLES)
         raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
     of_tools = _OF_TOOLS.get(role)
-    own = {"role", "content", of_tools}
+    accepted = {"role", "content", of_tools}
     refusal = message.get("refusal")
     if of_tools == "tool_calls" and isinstance(refusal, str):
-        own.add("refusal")
+        accepted.add("refusal")
     for key, value in message.items():
-        if key not in own:
+        if key not in accepted:
             check_of_message(name, key, value)
-    found: dict[str, object] = {"role": _ROLES[role]}
+    converted: dict[str, object] = {"role": _ROLES[role]}
     if of_tools == "tool_calls" and message.get("tool_calls"):
-        found["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
+        converted["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
     if of_tools == "tool_call_id" and message.get("tool_call_id") is not None:
-        found["tool_call_id"] = checked_string(
+        converted["tool_call_id"] = checked_string(
             f"{name}.tool_call_id", message["tool_call_id"]
         )
-    if "tool_calls" in found and message.get("content") in (None, []):
-        found["content"] = ""  # a call needs no text
+    if "tool_calls" in converted and message.get("content") in (None, []):
+        converted["content"] = ""  # a call needs no text
     else:
-        found["content"] = _content(f"{name}.content", message)
+        converted["content"] = _content(f"{name}.content", message)
     thought = message.get("reasoning_content") or message.get("reasoning")
-    return {**found, "reasoning_content": thought} if thought else found
+    return {**converted, "reasoning_content": thought} if thought else converted
 
 
 def _calls(name: str, calls: object) -> list[dict[str, object]]:
     """Return the calls of functions in a message of the assistant."""
     if not isinstance(calls, list):
         raise bad_field(name, f"{name} must be a list of calls")
-    found: list[dict[str, object]] = []
+    converted: list[dict[str, object]] = []
     for i, call in enumerate(calls):
         where = f"{name}[{i}]"
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(function, dict):
             text = "must be an object with id, type and function"
             raise bad_field(where, f"{where} {text}")
-        own = {"name": checked_string(f"{where}.function.name", function.get("name"))}
+        function_name = checked_string(f"{where}.function.name", function.get("name"))
         # A call of a function without arguments may have null or an empty text.
         arguments = function.get("arguments")
         arguments = "{}" if arguments is None or arguments == "" else arguments
-        own["arguments"] = checked_string(f"{where}.function.arguments", arguments)
+        arguments = checked_string(f"{where}.function.arguments", arguments)
+        invocation = {"name": function_name, "arguments": arguments}
         identity = (
             {"id": checked_string(f"{where}.id", call["id"])} if call.get("id") else {}
         )
-        found.append({**identity, "type": "function", "function": own})
-    return found
+        converted.append({**identity, "type": "function", "function": invocation})
+    return converted
 
 
 def _content(name: str, message: Mapping[str, object]) -> str:

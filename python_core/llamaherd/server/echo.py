@@ -63,9 +63,9 @@ class _EchoCall:
         ctx.check_open()
         self._model = ctx.model
         self._n = parsed.n
-        asked = [parsed.options.get("logprobs")] if parsed.echo else []
+        counts = [parsed.options.get("logprobs")] if parsed.echo else []
         n_top = max(
-            (n for n in (*asked, parsed.prompt_logprobs) if n is not None), default=None
+            (n for n in (*counts, parsed.prompt_logprobs) if n is not None), default=None
         )
         options = GenerateOptions(
             **parsed.options, params=parsed.params, n=parsed.n, on_error="return"
@@ -107,14 +107,14 @@ class _EchoCall:
         answers: Sequence[Sequence[Result]] | None = None
         if self._answering is not None:
             answers = (yield from self._answering.steps()).samples
-        found = [
+        results = [
             result
-            for i, each in enumerate(scores)
+            for i, prompt_scores in enumerate(scores)
             for result in self._of_prompt(
-                i, each, None if answers is None else answers[i]
+                i, prompt_scores, None if answers is None else answers[i]
             )
         ]
-        return Results(found, Stats(n_prompts=len(self._tokens)), self._n)
+        return Results(results, Stats(n_prompts=len(self._tokens)), self._n)
 
     def _of_prompt(
         self,
@@ -174,27 +174,29 @@ def _tokens(
     name = "messages" if options.chat else "prompt"
     is_bound = is_constrained(params)
     # No warnings here: the later call for the answers gives them.
-    every = rendered_prompts(
+    all_rendered = rendered_prompts(
         model, prompts, options, [is_bound] * len(prompts), is_silent=True
     )
     special = parsing(options.parse_special, chat=options.chat)
-    found = []
-    for i, each in enumerate(every):
-        if isinstance(each.prompt, Refused):
-            raise _failed(Failure(each.prompt.reason, "chat_template"))
-        tokens = prompt_tokens(model, Argument(name, (i,)), each.prompt, special)
+    token_lists = []
+    for i, rendered in enumerate(all_rendered):
+        if isinstance(rendered.prompt, Refused):
+            raise _failed(Failure(rendered.prompt.reason, "chat_template"))
+        tokens = prompt_tokens(model, Argument(name, (i,)), rendered.prompt, special)
         if not tokens:
             raise _failed(Failure("the prompt is empty: it has no tokens", "empty"))
-        found.append(tokens)
-    return found
+        token_lists.append(tokens)
+    return token_lists
 
 
 def _is_plain(parsed: ParsedRequest) -> bool:
     """Whether the request asks only for the most likely token after the prompt."""
-    own = parsed.params
-    effective = set(own.changed()) - idle_settings(own).keys() - {"temperature", "seed"}
-    effective -= {"stop"} if own.stop == () else set()
-    is_plain = own.is_greedy and own.max_tokens == 1 and effective == {"max_tokens"}
+    params = parsed.params
+    effective = (
+        set(params.changed()) - idle_settings(params).keys() - {"temperature", "seed"}
+    )
+    effective -= {"stop"} if params.stop == () else set()
+    is_plain = params.is_greedy and params.max_tokens == 1 and effective == {"max_tokens"}
     return parsed.n == 1 and is_plain
 
 

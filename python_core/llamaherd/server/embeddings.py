@@ -53,7 +53,7 @@ class EmbeddingsApi(WorkShape):
     path = "/embeddings"
     summary = "Compute vectors of texts, as OpenAI's API does."
     options: ClassVar[Any] = (EmbedOptions, "http")
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "input": either(
             schemas.SOME_TEXT,
@@ -83,68 +83,71 @@ class EmbeddingsApi(WorkShape):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
-        return self.prepared(self.given(fields))
+        return self.prepared(self.effective_fields(fields))
 
-    def prepared(self, given: Mapping[str, object]) -> Prepared[Embeddings]:
+    def prepared(self, request: Mapping[str, object]) -> Prepared[Embeddings]:
         """Return the job of a request whose fields are known."""
-        name, model = self.chosen(given)
+        name, model = self.chosen(request)
         form = checks.choice(
-            "encoding_format", given.get("encoding_format", "float"), _FORMATS
+            "encoding_format", request.get("encoding_format", "float"), _FORMATS
         )
         n_embd = model.info.n_embd_out
         size = n_embd
-        if "dimensions" in given:
-            size = checks.integer("dimensions", given["dimensions"], 1, n_embd)
-        texts = _texts(given["input"])
-        options = {name: given[name] for name in _OPTIONS & given.keys()}
+        if "dimensions" in request:
+            size = checks.integer("dimensions", request["dimensions"], 1, n_embd)
+        texts = _texts(request["input"])
+        options = {name: request[name] for name in _OPTIONS & request.keys()}
         is_scaled = checks.flag("normalize", options.get("normalize", True))
         with renamed({"texts": "input"}):
-            work = self.work(model, texts, given, options)
+            work = self.work(model, texts, request, options)
 
-        def render(found: Embeddings) -> dict[str, object]:
-            _check_all(found.errors, lambda i: f"input[{i}]")
-            vectors = _cut(found.vectors, size, is_scaled=is_scaled)
+        def render(embeddings: Embeddings) -> dict[str, object]:
+            _check_all(embeddings.errors, lambda i: f"input[{i}]")
+            vectors = _cut(embeddings.vectors, size, is_scaled=is_scaled)
             data = [
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
                 for i, vector in enumerate(vectors)
             ]
-            n = found.stats.n_text_tokens
+            n = embeddings.stats.n_text_tokens
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(work, render, self.served.threads.of(model))
+        return Prepared(work, render, "vectors")
 
     def work(
         self,
         model: Model,
         texts: list[Any],
-        given: Mapping[str, object],
+        request: Mapping[str, object],
         options: dict[str, object],
     ) -> Runnable[Embeddings]:
         """Return a job that computes embeddings."""
-        if "truncate_prompt_tokens" in given:
-            n = given["truncate_prompt_tokens"]
+        if "truncate_prompt_tokens" in request:
+            n = request["truncate_prompt_tokens"]
             if isinstance(n, bool) or n != -1:
                 text = "truncate_prompt_tokens must be -1: the maximum of the model"
                 raise bad_field("truncate_prompt_tokens", text)
             options.setdefault("truncate", True)
         return prepare_embed(model, texts, options)  # type: ignore[arg-type]
 
-    def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
+    def chosen(self, request: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
-        own, other = self._settings.embedding_name, self.served.embedding_model
-        asked = checked_string(
-            "model", given.get("model", own or self._settings.model_name)
+        settings, model = self._settings, self.served.embedding_model
+        embedding_name = settings.embedding_name
+        name = checked_string(
+            "model", request.get("model", embedding_name or settings.model_name)
         )
-        if other is not None and asked in {own, f"{own}.gguf"}:
-            return str(own), other
-        name = self._settings.name_of(asked)
-        if name is None:
-            names = self._settings.names
-            raise other_model(asked, names if own is None else (*names, own))
-        if other is not None and asked not in self._settings.names:
-            return str(own), other  # any name is accepted
-        return name, self._model
+        if model is not None and name in {embedding_name, f"{embedding_name}.gguf"}:
+            return str(embedding_name), model
+        served_name = settings.name_of(name)
+        if served_name is None:
+            names = settings.names
+            if embedding_name is not None:
+                names = (*names, embedding_name)
+            raise other_model(name, names)
+        if model is not None and name not in settings.names:
+            return str(embedding_name), model  # any name is accepted
+        return served_name, self._model
 
 
 def _texts(value: object) -> list[Any]:
@@ -219,7 +222,7 @@ class RerankApi(WorkShape):
 
     path = "/rerank"
     summary = "Order documents by their relevance to a query."
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "query": _DOCUMENT,
         "documents": listed(_DOCUMENT, **schemas.ITEMS),
@@ -250,62 +253,67 @@ class RerankApi(WorkShape):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        name, model = self._vectors.chosen(given)
-        query = _text(Argument("query"), given["query"])
-        answer = _Answer(given, name)
+        request = self.effective_fields(fields)
+        name, model = self._vectors.chosen(request)
+        query = _text(Argument("query"), request["query"])
+        answer = _Answer(request, name)
         texts = answer.documents
         if self._ctx is not None and self._ctx.model is model:
-            if "truncate_prompt_tokens" in given:
+            if "truncate_prompt_tokens" in request:
                 text = "truncate_prompt_tokens needs a model for embeddings"
                 raise bad_field("truncate_prompt_tokens", text)
             check_pairs(texts, [query], "query")
             work = prepare_score(
                 self._ctx,
-                [_PROMPT.format(each) for each in texts],
+                [_PROMPT.format(document) for document in texts],
                 [[f" {query}"]] * len(texts),
                 ScoreOptions(on_error="continue"),
             )
             return Prepared(work, answer.of_scores)
-        vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
-        return Prepared(vectors, answer.of_vectors, self.served.threads.of(model))
+        vectors = self._vectors.work(model, [query, *texts], request, {"normalize": True})
+        return Prepared(vectors, answer.of_vectors, "vectors")
 
 
 class _Answer:
     """Checked documents of a request, and the format of its answer."""
 
-    def __init__(self, given: Mapping[str, object], model_name: str) -> None:
-        names = [name for name in ("documents", "texts") if name in given]
+    def __init__(self, request: Mapping[str, object], model_name: str) -> None:
+        names = [name for name in ("documents", "texts") if name in request]
         if len(names) != 1:
             text = "needs documents or texts, and only one of them"
             code = "missing_field"
             raise ApiError(400, f"the request {text}", param="documents", code=code)
         (self._name,) = names
         self._is_plain = self._name == "texts"
-        items = check_items(self._name, given[self._name])
+        items = check_items(self._name, request[self._name])
         self.documents = [
-            _text(Argument(self._name, (i,)), each) for i, each in enumerate(items)
+            _text(Argument(self._name, (i,)), item) for i, item in enumerate(items)
         ]
-        n = given.get("top_n", 0)
+        n = request.get("top_n", 0)
         self._n = checks.integer("top_n", n, 0) or len(items)
         flag = "return_text" if self._is_plain else "return_documents"
-        with_texts = given.get(flag, not self._is_plain)
+        with_texts = request.get(flag, not self._is_plain)
         self._with_texts = checks.flag(flag, with_texts)
         self._model_name = model_name
 
-    def of_vectors(self, found: Embeddings) -> object:
+    def of_vectors(self, embeddings: Embeddings) -> object:
         """Return the body of an answer, from the vectors of the query and documents."""
-        _check_all(found.errors, lambda i: self._named(i - 1) if i else "query")
-        vectors = np.asarray(found.vectors, dtype=np.float64)
+        _check_all(embeddings.errors, lambda i: self._named(i - 1) if i else "query")
+        vectors = np.asarray(embeddings.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
-        return self._body([float(score) for score in scores], found.stats.n_text_tokens)
+        n_tokens = embeddings.stats.n_text_tokens
+        return self._body([float(score) for score in scores], n_tokens)
 
-    def of_scores(self, found: ScoreResults) -> object:
+    def of_scores(self, results: ScoreResults) -> object:
         """Return the body of an answer, from the query's log-probabilities."""
-        _check_all(found.errors, self._named)
-        rows = [each for row in found.continuations for each in row or ()]
-        scores = [math.exp(float(np.mean(each.token_logprobs))) for each in rows]
-        return self._body(scores, found.stats.n_prompt_tokens)
+        _check_all(results.errors, self._named)
+        logprobs = [
+            continuation.token_logprobs
+            for row in results.continuations
+            for continuation in row or ()
+        ]
+        scores = [math.exp(float(np.mean(values))) for values in logprobs]
+        return self._body(scores, results.stats.n_prompt_tokens)
 
     def _named(self, i: int) -> str:
         return f"{self._name}[{i}]"
@@ -336,7 +344,7 @@ def _text(where: Argument, value: object) -> str:
     """Return a query or a document: a text, or an object with a text."""
     if isinstance(value, dict) and value.keys() == {"text"}:
         value = value["text"]
-    found = checks.text(where, value)
-    if not found:
+    text = checks.text(where, value)
+    if not text:
         raise bad_field(where.name, f"{where.spelled()} must not be empty")
-    return found
+    return text

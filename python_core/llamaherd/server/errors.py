@@ -95,11 +95,11 @@ def bad_field(name: str, message: str) -> ApiError:
 
 def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
     """Return the error of an unknown field."""
-    shown = name if len(name) <= 60 else f"{name[:57]}..."
+    short_name = name if len(name) <= 60 else f"{name[:57]}..."
     return ApiError(
         400,
-        f"{shown!r} is not supported here{checks.meant(name, names)}",
-        param=shown,
+        f"{short_name!r} is not supported here{checks.meant(name, names)}",
+        param=short_name,
         code="unsupported_parameter",
     )
 

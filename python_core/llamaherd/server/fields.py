@@ -36,7 +36,7 @@ class UnusedField:
 
     types: tuple[str, ...]  # JSON types of the field in the APIs that have it
     # Accepted values, null left out; None accepts every value of these types.
-    values: tuple[object, ...] | None = ()
+    values: tuple[object, ...] | None
     reason: str = ""  # reason why other values are refused; "" for no reason
 
     @property
@@ -51,22 +51,23 @@ class UnusedField:
         if value is None:
             return
         if not any(_has_type(value, kind) for kind in self.types):
-            expected = " or ".join(_IN_WORDS[each] for each in self.types)
+            expected = " or ".join(_IN_WORDS[kind] for kind in self.types)
             text = f"{name} must be {expected}, not {shown(value)}"
             if self.values == ():
                 text = f"{text}; {self._refusal('it')}"
             raise bad_field(name, text)
-        if self.values is None or any(_is_same(value, each) for each in self.values):
+        if self.values is None or any(_is_same(value, other) for other in self.values):
             return
-        text = self._refusal(name if self.values or self.reason else repr(name))
-        raise ApiError(400, text, param=name, code="unsupported_parameter")
+        raise ApiError(400, self._refusal(name), param=name, code="unsupported_parameter")
 
     def _refusal(self, name: str) -> str:
         """Return the message of a value that is not supported."""
-        known = [JSON.literal(value) for value in self.values or ()]
+        values = [JSON.literal(value) for value in self.values or ()]
         text = f"{name} is not supported here"
-        if known:
-            text = f"{name} must be {'one of ' * (len(known) > 1)}{', '.join(known)} here"
+        if values:
+            text = (
+                f"{name} must be {'one of ' * (len(values) > 1)}{', '.join(values)} here"
+            )
         return f"{text}: {self.reason}" if self.reason else text
 
 
@@ -83,13 +84,9 @@ def _fields(field: UnusedField, names: str) -> dict[str, UnusedField]:
     return dict.fromkeys(names.split(), field)
 
 
-# Fields of OpenAI's API and of similar servers.
+# Fields of OpenAI's API and of similar servers. All fields that are not here and have no
+# effect are refused.
 FIELDS: Mapping[str, UnusedField] = {
-    **_fields(
-        UnusedField(LIST),
-        "allowed_token_ids logprob_token_ids previous_input_messages "
-        "reasoning_budget_end_tags",
-    ),
     **_fields(
         UnusedField(LIST, ([],)),
         "bad_words documents grammar_triggers lora preserved_tokens response_fields "
@@ -107,11 +104,6 @@ FIELDS: Mapping[str, UnusedField] = {
         UnusedField(FLAG, (True,)),
         "add_generation_prompt include_reasoning parse_tool_calls return_mm_kwargs "
         "skip_special_tokens spaces_between_special_tokens",
-    ),
-    **_fields(
-        UnusedField(INTEGER),
-        "chat_format prompt_logprobs thinking_budget thinking_budget_tokens "
-        "truncate_prompt_tokens",
     ),
     **_fields(
         UnusedField(INTEGER, (-1,)),
@@ -132,12 +124,6 @@ FIELDS: Mapping[str, UnusedField] = {
         "dynatemp_exponent length_penalty",
     ),
     **_fields(
-        UnusedField(OBJECT),
-        "audio background_options ec_transfer_params image kv_transfer_params "
-        "moderation prediction previous_response reasoning repetition_detection "
-        "web_search_options",
-    ),
-    **_fields(
         UnusedField(OBJECT, ({},)),
         "access_programs chat_template_kwargs media_io_kwargs mm_processor_kwargs "
         "prompt_cache_options vllm_xargs",
@@ -146,23 +132,13 @@ FIELDS: Mapping[str, UnusedField] = {
         UnusedField(TEXT, ("",)),
         "generation_prompt reasoning_budget_message suffix",
     ),
-    **_fields(
-        UnusedField(TEXT),
-        "cache_salt chat_parser chat_template personality reasoning_budget_end_tag "
-        "reasoning_budget_start_tag reasoning_effort truncation_side",
-    ),
     "modalities": UnusedField(LIST, (["text"],)),
     "functions": UnusedField(LIST, ([],), "use tools"),
-    "samplers": UnusedField(LIST + TEXT),
-    "enable_thinking": UnusedField(FLAG),
-    "thinking": UnusedField(FLAG + INTEGER + OBJECT),
     "continue_final_message": UnusedField(FLAG + TEXT, (False,)),
-    "adaptive_decay": UnusedField(NUMBER),
     "adaptive_target": UnusedField(NUMBER, (-1,)),
     "dynatemp_range": UnusedField(NUMBER, (0,)),
     "reasoning_format": UnusedField(TEXT, ("auto", "deepseek")),
     "verbosity": UnusedField(TEXT, VERBOSITY),
-    "prompt_embeds": UnusedField(TEXT + LIST),
     "function_call": UnusedField(TEXT + OBJECT, ("none", "auto"), "use tool_choice"),
     "tool_choice": UnusedField(TEXT + OBJECT, ("none", "auto")),
     # Fields about the client, or for other servers; without tools also
@@ -180,7 +156,7 @@ FIELDS: Mapping[str, UnusedField] = {
     "metadata": UnusedField(OBJECT, None),
 }
 # Fields about the client, which every path accepts.
-OF_CLIENTS = {name: each for name, each in FIELDS.items() if each.values is None}
+OF_CLIENTS = {name: field for name, field in FIELDS.items() if field.values is None}
 # Fields of messages: names, and fields of answers that clients send back.
 _OF_MESSAGES = dict.fromkeys(
     ("name", "reasoning", "reasoning_content", "type"), UnusedField(TEXT, None)

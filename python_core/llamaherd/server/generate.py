@@ -71,7 +71,7 @@ class GenerateApi(AnsweringShape):
     path = "/generate"
     summary = "Answer a prompt with all options of the library."
     options = (GenerateOptions, "http")
-    own: ClassVar = {"model": TEXT, "prompt": either(TEXT, {"type": "array"})}
+    field_schemas: ClassVar = {"model": TEXT, "prompt": either(TEXT, {"type": "array"})}
     needed = ("prompt",)
     unused: ClassVar = {}
     answers = record(
@@ -87,10 +87,10 @@ class GenerateApi(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`. A field with null is treated as missing."""
-        given = self.checked(fields)
-        if given.get("chat") is True:
-            _check_roles(given["prompt"])
-        settings = {name: given[name] for name in given if name in _SETTINGS}
+        request = self.checked(fields)
+        if request.get("chat") is True:
+            _check_roles(request["prompt"])
+        settings = {name: request[name] for name in request if name in _SETTINGS}
         if "temperature" in settings:
             settings["temperature"] = temperature_of(settings["temperature"])
         bias = settings.get("logit_bias")
@@ -100,14 +100,14 @@ class GenerateApi(AnsweringShape):
         if params.max_tokens is not None:
             n_ctx = self._settings.n_ctx_of(self._model)
             check_answer_fits("max_tokens", params.max_tokens, n_ctx)
-        options: dict[str, Any] = {n: given[n] for n in given if n in _OPTIONS}
+        options: dict[str, Any] = {n: request[n] for n in request if n in _OPTIONS}
         if options.get("chat") is True:
             options = with_defaults(options, self._settings)
         return ParsedRequest(
-            prompts=[given["prompt"]],
+            prompts=[request["prompt"]],
             params=params,
             options=options,
-            stream=checks.flag("stream", given.get("stream", False)),
+            stream=checks.flag("stream", request.get("stream", False)),
         )
 
 

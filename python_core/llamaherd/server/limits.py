@@ -56,20 +56,22 @@ def check_pairs(items: Sized, of_each: object, name: str) -> None:
         return
     # Lists of token ids are continuations themselves.
     lists = [
-        one
-        for one in of_each
-        if isinstance(one, list) and not (one and isinstance(one[0], int))
+        item
+        for item in of_each
+        if isinstance(item, list) and not (item and isinstance(item[0], int))
     ]
     n_items = 1 if lists else len(items)
-    every: Sequence[Collection[Any]] = lists or [of_each]
-    n_pairs = n_items * sum(map(len, every))
+    groups: Sequence[Collection[Any]] = lists or [of_each]
+    n_pairs = n_items * sum(map(len, groups))
     if n_pairs > MOST_PAIRS:
         text = (
             f"{name}: the request has {n_pairs} pairs of a text and one of {name}, and a "
             f"request may have {MOST_PAIRS}; divide it into several requests"
         )
         raise bad_field(name, text)
-    n = n_items * sum(len(x) for one in every for x in one if isinstance(x, (str, list)))
+    n = n_items * sum(
+        len(item) for group in groups for item in group if isinstance(item, (str, list))
+    )
     if n > MOST_CHARACTERS:
         text = (
             f"{name}: each text has its {name}, together {n} characters, and a request "

@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API
 
 
-def of_chat(given: Mapping[str, object]) -> int | None:
+def of_chat(request: Mapping[str, object]) -> int | None:
     """Return the number of alternatives that a chat requests; None without logprobs."""
-    is_asked = checks.flag("logprobs", given.get("logprobs", False))
-    n = checks.integer("top_logprobs", given.get("top_logprobs", 0), 0, MOST_LOGPROBS)
-    if n and not is_asked:
+    is_requested = checks.flag("logprobs", request.get("logprobs", False))
+    n = checks.integer("top_logprobs", request.get("top_logprobs", 0), 0, MOST_LOGPROBS)
+    if n and not is_requested:
         raise bad_field("top_logprobs", 'top_logprobs needs "logprobs": true')
-    return n if is_asked else None
+    return n if is_requested else None
 
 
-def of_prompt(given: Mapping[str, object]) -> int | None:
+def of_prompt(request: Mapping[str, object]) -> int | None:
     """Return the number of alternatives to each prompt token; None if not requested."""
-    if "prompt_logprobs" not in given:
+    if "prompt_logprobs" not in request:
         return None
-    if given.get("stream"):
+    if request.get("stream"):
         text = 'prompt_logprobs cannot be given with "stream": true'
         raise bad_field("prompt_logprobs", text)
-    return checks.integer("prompt_logprobs", given["prompt_logprobs"], 0, MOST_LOGPROBS)
+    return checks.integer("prompt_logprobs", request["prompt_logprobs"], 0, MOST_LOGPROBS)
 
 
-def of_completion(given: Mapping[str, object]) -> int | None:
+def of_completion(request: Mapping[str, object]) -> int | None:
     """Return the number of alternatives of a completion; None without `logprobs`."""
-    if given.get("logprobs", False) is False:  # some clients send False instead of null
+    if request.get("logprobs", False) is False:  # some clients send False instead of null
         return None
-    return checks.integer("logprobs", given["logprobs"], 0, MOST_LOGPROBS)
+    return checks.integer("logprobs", request["logprobs"], 0, MOST_LOGPROBS)
 
 
 class Positions:
@@ -72,10 +72,10 @@ class Positions:
         """Whether the text so far ends within a character."""
         return bool(self._decoder.getstate()[0])
 
-    def add(self, own: bytes) -> int:
+    def add(self, piece: bytes) -> int:
         """Add the bytes of the next token and return the position of its start."""
         start = self.n_chars
-        self.n_chars += len(self._decoder.decode(own))
+        self.n_chars += len(self._decoder.decode(piece))
         return start
 
 
@@ -86,7 +86,7 @@ class LogprobsWriter:
         self._model = model
         self._n = n
         self._is_choice = is_choice
-        self._known: dict[int, bytes] = {}
+        self._pieces: dict[int, bytes] = {}
         self._in_texts: dict[int, bytes] = {}
 
     def rows(self, result: Result) -> list[TokenLogprob]:
@@ -110,8 +110,8 @@ class LogprobsWriter:
         """Return the `logprobs` of a choice of a chat."""
         content = []
         for token, logprob, top in rows:
-            first = list(top.items())[: self._n]
-            alternatives = [self._entry(t, value) for t, value in first]
+            most_likely = list(top.items())[: self._n]
+            alternatives = [self._entry(t, value) for t, value in most_likely]
             content.append({**self._entry(token, logprob), "top_logprobs": alternatives})
         return {"content": content, "refusal": None}
 
@@ -119,16 +119,16 @@ class LogprobsWriter:
         self, rows: Sequence[TokenLogprob], at: Positions
     ) -> dict[str, list[Any]]:
         """Return the `logprobs` of a choice of a completion, or of a part of its text."""
-        found: dict[str, list[Any]] = {
+        columns: dict[str, list[Any]] = {
             name: []
             for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
         }
         for token, logprob, top in rows:
-            found["tokens"].append(self._text(token))
-            found["token_logprobs"].append(_number(logprob))
-            found["top_logprobs"].append(self._among(token, logprob, top))
-            found["text_offset"].append(at.add(self.text_bytes(token)))
-        return found
+            columns["tokens"].append(self._text(token))
+            columns["token_logprobs"].append(_number(logprob))
+            columns["top_logprobs"].append(self._among(token, logprob, top))
+            columns["text_offset"].append(at.add(self.text_bytes(token)))
+        return columns
 
     def whole_completion(self, result: Result) -> dict[str, list[Any]]:
         """Return the `logprobs` of a choice of a completion, with an echoed prompt."""
@@ -143,13 +143,13 @@ class LogprobsWriter:
         starts = [at.add(self._bytes(row.token)) for row in prompt]
         # The text lacks the start token, and the space that some vocabularies insert.
         n_lacking = max(0, at.n_chars - len(result.echo))
-        found = self.completion(prompt, Positions())
-        found["text_offset"] = starts
-        found["top_logprobs"][:1] = [None]  # the first token has no probability
+        columns = self.completion(prompt, Positions())
+        columns["text_offset"] = starts
+        columns["top_logprobs"][:1] = [None]  # the first token has no probability
         for name, values in self.completion(rows, at).items():
-            found[name] += values
-        found["text_offset"] = [max(0, n - n_lacking) for n in found["text_offset"]]
-        return found
+            columns[name] += values
+        columns["text_offset"] = [max(0, n - n_lacking) for n in columns["text_offset"]]
+        return columns
 
     def prompt(self, result: Result) -> list[dict[str, object] | None]:
         """Return `prompt_logprobs` of vLLM's API: for each token, entries by token id.
@@ -159,23 +159,24 @@ class LogprobsWriter:
         scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
         if scores is None:
             return []
-        found: list[dict[str, object] | None] = [None]
+        entries: list[dict[str, object] | None] = [None]
         for token, logprob, top, rank in zip(
             scores.tokens[1:], scores.logprobs, scores.top, scores.ranks, strict=True
         ):
-            ranks = {each: 1 + i for i, each in enumerate(top)} | {token: rank}
-            shown = {token: logprob, **dict(list(top.items())[: self._n])}
-            found.append(
+            ranks = {alternative: 1 + i for i, alternative in enumerate(top)}
+            ranks[token] = rank
+            alternatives = {token: logprob, **dict(list(top.items())[: self._n])}
+            entries.append(
                 {
-                    str(each): {
+                    str(alternative): {
                         "logprob": _number(value),
-                        "rank": ranks[each],
-                        "decoded_token": _decoded(self._bytes(each)),
+                        "rank": ranks[alternative],
+                        "decoded_token": _decoded(self._bytes(alternative)),
                     }
-                    for each, value in shown.items()
+                    for alternative, value in alternatives.items()
                 }
             )
-        return found
+        return entries
 
     def _among(
         self, token: int, logprob: float, top: Mapping[int, float]
@@ -185,17 +186,17 @@ class LogprobsWriter:
         Of several tokens with the same text, the most likely is returned.
         """
         among: dict[str, float | None] = {}
-        shown = {**dict(list(top.items())[: self._n]), token: logprob}
-        for each, value in shown.items():
-            among.setdefault(self._text(each), _number(value))
+        alternatives = {**dict(list(top.items())[: self._n]), token: logprob}
+        for alternative, value in alternatives.items():
+            among.setdefault(self._text(alternative), _number(value))
         return among
 
     def _entry(self, token: int, logprob: float) -> dict[str, object]:
-        own = self._bytes(token)
+        piece = self._bytes(token)
         return {
-            "token": _decoded(own),
+            "token": _decoded(piece),
             "logprob": _number(logprob),
-            "bytes": list(own),
+            "bytes": list(piece),
         }
 
     def text_bytes(self, token: int) -> bytes:
@@ -207,20 +208,20 @@ class LogprobsWriter:
         return self._in_texts[token]
 
     def _bytes(self, token: int) -> bytes:
-        if token not in self._known:
-            (self._known[token],) = token_bytes(self._model, [token])
-        return self._known[token]
+        if token not in self._pieces:
+            (self._pieces[token],) = token_bytes(self._model, [token])
+        return self._pieces[token]
 
     def _text(self, token: int) -> str:
         return _decoded(self._bytes(token))
 
 
-def _decoded(own: bytes) -> str:
+def _decoded(piece: bytes) -> str:
     """Return the text of a token, or its bytes if it is a part of a character."""
     try:
-        return own.decode()
+        return piece.decode()
     except UnicodeDecodeError:
-        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in own)
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in piece)
 
 
 def _number(value: float) -> float | None:

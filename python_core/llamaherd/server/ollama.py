@@ -30,11 +30,10 @@ from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
 from llamaherd.server.schemas import either, listed, record, whole
 from llamaherd.server.shapes import (
+    PathFormat,
     Prepared,
-    WorkShape,
     check_answer_fits,
     check_model,
-    other_model,
 )
 from llamaherd.server.tools import TOOL_FIELDS
 
@@ -142,7 +141,7 @@ def _ending(reply: ServedAnswer) -> dict[str, object]:
         "done_reason": "length" if reply.reason == "length" else "stop",
         "prompt_eval_count": n_prompt,
         "eval_count": n_new,
-        **{name: int(1e9 * each) for name, each in seconds.items()},
+        **{name: int(1e9 * wait_s) for name, wait_s in seconds.items()},
     }
 
 
@@ -151,7 +150,7 @@ class OllamaChat(RewrittenChat):
 
     path = "/api/chat"
     summary = "Answer a conversation, as Ollama's API does."
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "messages": CHAT_FIELDS["messages"],
         "stream": schemas.FLAG,
@@ -176,29 +175,29 @@ class OllamaChat(RewrittenChat):
         """Return an error within a stream, which is its last line."""
         return f"{dumps({'error': str(error)})}\n"
 
-    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
         """See `RewrittenChat`."""
-        check_model(given, self._settings)
-        chat = {"tools": given["tools"]} if "tools" in given else {}
-        chat["messages"] = _messages(given["messages"])
-        chat["stream"] = checks.flag("stream", given.get("stream", True))
-        options = checked_object("options", given.get("options", {}))
+        check_model(request, self._settings)
+        chat = {"tools": request["tools"]} if "tools" in request else {}
+        chat["messages"] = _messages(request["messages"])
+        chat["stream"] = checks.flag("stream", request.get("stream", True))
+        options = checked_object("options", request.get("options", {}))
         check_names("options", options, {*_OF_CHATS, *_OF_LOADING, "num_predict"})
-        chat |= {name: each for name, each in options.items() if name in _OF_CHATS}
+        chat |= {name: value for name, value in options.items() if name in _OF_CHATS}
         if options.get("num_predict", -1) != -1:  # -1: as many tokens as fit
             where = Argument("options", (Field("num_predict"),))
             n = checks.integer(where, options["num_predict"], 1)
             check_answer_fits(where.dotted(), n, self._settings.n_ctx_of(self._model))
             chat["max_completion_tokens"] = n
-        form = given.get("format", "")
+        form = request.get("format", "")
         if form == "json":
             chat["response_format"] = {"type": "json_object"}
         elif form != "":
             schema = {"schema": checked_object("format", form)}
             chat["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if "think" in given:
-            is_level = isinstance(given["think"], str)
-            chat["reasoning_effort" if is_level else "thinking"] = given["think"]
+        if "think" in request:
+            is_level = isinstance(request["think"], str)
+            chat["reasoning_effort" if is_level else "thinking"] = request["think"]
         return chat
 
 
@@ -206,19 +205,19 @@ def _messages(messages: object) -> list[dict[str, object]]:
     """Return the conversation in the format of chats."""
     if not isinstance(messages, list) or not messages:
         raise bad_field("messages", "messages must be a list of at least one message")
-    found = []
+    chat_messages = []
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
-        own = dict(checked_object(where, message))
-        own["reasoning_content"] = own.pop("thinking", None)
-        own["tool_calls"] = [
+        fields = dict(checked_object(where, message))
+        fields["reasoning_content"] = fields.pop("thinking", None)
+        fields["tool_calls"] = [
             _call(f"{where}.tool_calls[{j}]", call)
-            for j, call in enumerate(own.get("tool_calls") or ())
+            for j, call in enumerate(fields.get("tool_calls") or ())
         ]
-        own.pop("tool_name", None)
-        found.append({key: value for key, value in own.items() if value})
-        found[-1].setdefault("content", "")
-    return found
+        fields.pop("tool_name", None)
+        chat_messages.append({key: value for key, value in fields.items() if value})
+        chat_messages[-1].setdefault("content", "")
+    return chat_messages
 
 
 def _call(where: str, call: object) -> dict[str, object]:
@@ -233,7 +232,7 @@ class OllamaEmbed(EmbeddingsApi):
     path = "/api/embed"
     summary = "Compute vectors of texts, as Ollama's API does."
     options = None
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "input": either(schemas.SOME_TEXT, listed(schemas.SOME_TEXT, **schemas.ITEMS)),
         "truncate": schemas.FLAG,
@@ -251,73 +250,68 @@ class OllamaEmbed(EmbeddingsApi):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
-        given = self.given(fields)
-        options = checked_object("options", given.pop("options", {}))
+        request = self.effective_fields(fields)
+        options = checked_object("options", request.pop("options", {}))
         check_names("options", options, _OF_LOADING)
-        made = self.prepared({"truncate": True, **given})
+        prepared = self.prepared({"truncate": True, **request})
 
-        def render(found: Embeddings) -> dict[str, object]:
-            body: Any = made.render(found)
-            vectors = [each["embedding"] for each in body["data"]]
+        def render(embeddings: Embeddings) -> dict[str, object]:
+            body: Any = prepared.render(embeddings)
+            vectors = [row["embedding"] for row in body["data"]]
             n = body["usage"]["prompt_tokens"]
             return {"model": body["model"], "embeddings": vectors, "prompt_eval_count": n}
 
-        return Prepared(made.work, render, made.thread)
+        return Prepared(prepared.work, render, prepared.kind)
 
 
-def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
+def tags(entries: Iterable[ShownModel], created: int) -> dict[str, object]:
     """Return the names of models, as Ollama lists the models of a machine."""
     when = datetime.fromtimestamp(created, UTC).isoformat()
     models = [
         {
-            "name": each.name,
-            "model": each.name,
+            "name": entry.name,
+            "model": entry.name,
             "modified_at": when,
-            "size": each.size_bytes if each.model is None else each.model.size_bytes,
+            "size": entry.size_bytes if entry.model is None else entry.model.size_bytes,
             "digest": "",
-            "details": _details_of(each),
+            "details": _details_of(entry),
         }
-        for each in shown
+        for entry in entries
     ]
     return {"models": models}
 
 
-def _details_of(shown: ShownModel) -> dict[str, object]:
-    model = shown.model
+def _details_of(entry: ShownModel) -> dict[str, object]:
+    model = entry.model
     if model is None:
-        return _details("", None, shown.parent)
+        return _details("", None, entry.parent)
     kind = model.metadata.get("general.architecture", "")
-    return _details(kind, model.info.n_params, shown.parent)
+    return _details(kind, model.info.n_params, entry.parent)
 
 
-class ShowApi(WorkShape):
-    """Format of `/api/show`."""
+class ShowApi(PathFormat):
+    """Format of `/api/show`, see `ShowModel`."""
 
     path = "/api/show"
     summary = "Describe a model in the format of Ollama."
-    own: ClassVar = {"model": schemas.TEXT, "name": schemas.TEXT, "verbose": schemas.FLAG}
+    field_schemas: ClassVar = {
+        "model": schemas.TEXT,
+        "name": schemas.TEXT,
+        "verbose": schemas.FLAG,
+    }
     unused: ClassVar = {**OF_CLIENTS, **_UNUSED}
     answers = record(details=schemas.OBJECT, capabilities=listed(schemas.TEXT))
     has_v1 = False
-    needs_text = False
-
-    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
-        asked = asked_of_show(fields)
-        if self._settings.name_of(asked) is None:
-            raise other_model(asked, self._settings.names)
-        model = self._model
-        return described(model, model.info.n_params)
 
 
-def asked_of_show(fields: Mapping[str, object]) -> str:
+def model_of_show(fields: Mapping[str, object]) -> str:
     """Return the name of the model of a request of `/api/show`."""
-    given = ShowApi.given(fields)
-    checks.flag("verbose", given.get("verbose", False))
-    field = "model" if "model" in given else "name"
-    if field not in given:
+    request = ShowApi.effective_fields(fields)
+    checks.flag("verbose", request.get("verbose", False))
+    field = "model" if "model" in request else "name"
+    if field not in request:
         raise ApiError(400, "model is missing", param="model", code="missing_field")
-    return checks.text(field, given[field])
+    return checks.text(field, request[field])
 
 
 def described(

@@ -73,7 +73,7 @@ class Completions(AnsweringShape):
     writer = CompletionWriter
     options = (GenerateOptions, "completions")
     defaults = DEFAULTS["completions"]
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         **_COMMON,
         "prompt": either(
             schemas.TEXT,
@@ -97,31 +97,31 @@ class Completions(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.checked(fields)
-        _check_special_tokens(given, usual=True)
-        echo = _flag(given, "echo")
-        of_prompt = logprobs.of_prompt(given)
+        request = self.checked(fields)
+        _check_special_tokens(request, usual=True)
+        echo = _flag(request, "echo")
+        of_prompt = logprobs.of_prompt(request)
         returns_prompts = echo or of_prompt is not None
         least = 0 if returns_prompts else 1
-        max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model), least)
+        max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model), least)
         is_empty = max_tokens == 0
         if max_tokens is None:
             max_tokens = MAX_TOKENS_OF_COMPLETION
-        form = form_of(given)
-        n_top = logprobs.of_completion(given)
-        prompts = _prompts(given)
+        form = form_of(request)
+        n_top = logprobs.of_completion(request)
+        prompts = _prompts(request)
         return ParsedRequest(
             prompts=prompts,
-            params=sampling_of(given, max(1, max_tokens), form),
+            params=sampling_of(request, max(1, max_tokens), form),
             options={} if n_top is None else {"logprobs": n_top},
-            n=_n_samples(given, len(prompts)),
-            stream=_flag(given, "stream"),
-            **_usage_options(given),
+            n=_n_samples(request, len(prompts)),
+            stream=_flag(request, "stream"),
+            **_usage_options(request),
             echo=echo,
             prompt_logprobs=of_prompt,
-            includes_stop=sampling.includes_stop(given),
+            includes_stop=sampling.includes_stop(request),
             is_empty=is_empty,
-            names={**form.names, **alias_names(given)},
+            names={**form.names, **alias_names(request)},
         )
 
 
@@ -133,7 +133,7 @@ class ChatCompletions(AnsweringShape):
     writer = ChatWriter
     options = (GenerateOptions, "chats")
     defaults = DEFAULTS["chats"]
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         **_COMMON,
         **CHAT_FIELDS,
         **tools.TOOL_FIELDS,
@@ -156,37 +156,39 @@ class ChatCompletions(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.checked(fields)
-        _check_special_tokens(given, usual=False)
-        max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model))
-        messages = chat_messages(given)
-        last = messages[-1]
-        is_assistants = last["role"] == "assistant" and "tool_calls" not in last
-        check_last_message(given, is_assistants=is_assistants)
-        options = chat_options(given, self._settings)
-        form = form_of(given)
-        includes_stop = sampling.includes_stop(given)
-        use = tools.tools_of(given, self._model, self._settings.template, form)
+        request = self.checked(fields)
+        _check_special_tokens(request, usual=False)
+        max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
+        messages = chat_messages(request)
+        last_message = messages[-1]
+        is_assistants = (
+            last_message["role"] == "assistant" and "tool_calls" not in last_message
+        )
+        check_last_message(request, is_assistants=is_assistants)
+        options = chat_options(request, self._settings)
+        form = form_of(request)
+        includes_stop = sampling.includes_stop(request)
+        use = tools.tools_of(request, self._model, self._settings.template, form)
         if use is not None:
             if includes_stop:
                 text = f"{sampling.STOP_FIELD} cannot be combined with tools"
                 raise bad_field(sampling.STOP_FIELD, text)
             form = use.form
             messages, options = tools.with_tools(use, messages, options, self._model)
-        names = {**form.names, **alias_names(given), **thinking_names(given)}
+        names = {**form.names, **alias_names(request), **thinking_names(request)}
         if max_tokens is None:
             with renamed(names):
                 max_tokens = self._room(messages, options, form)
-        n_top = logprobs.of_chat(given)
+        n_top = logprobs.of_chat(request)
         return ParsedRequest(
             prompts=[messages],
-            params=sampling_of(given, max_tokens, form),
+            params=sampling_of(request, max_tokens, form),
             options=options if n_top is None else {**options, "logprobs": n_top},
-            n=_n_samples(given, 1),
-            stream=_flag(given, "stream"),
-            **_usage_options(given),
+            n=_n_samples(request, 1),
+            stream=_flag(request, "stream"),
+            **_usage_options(request),
             tools=use,
-            prompt_logprobs=logprobs.of_prompt(given),
+            prompt_logprobs=logprobs.of_prompt(request),
             includes_stop=includes_stop,
             names=names,
         )
@@ -195,17 +197,17 @@ class ChatCompletions(AnsweringShape):
         self, messages: object, options: Mapping[str, Any], form: AnswerForm
     ) -> int:
         """Return the number of tokens left for an answer after prompt and thought."""
-        own = dict(options)
-        if form.constraint and own.get("thinking") is None:
-            own["thinking"] = False  # a constraint turns thinking off by default
-        asked = GenerateOptions(**own, sampling={"max_tokens": 1})
-        if form.constraint == "schema" and asked.show_schema:
+        arguments = dict(options)
+        if form.constraint and arguments.get("thinking") is None:
+            arguments["thinking"] = False  # a constraint turns thinking off by default
+        generate_options = GenerateOptions(**arguments, sampling={"max_tokens": 1})
+        if form.constraint == "schema" and generate_options.show_schema:
             (messages,) = with_schemas([messages], [schema_text(form.value)[0]])
         n_ctx, most = self._settings.n_ctx_of(self._model), self._settings.max_tokens
-        (prompt,) = rendered_prompts(self._model, [messages], asked, [False])
+        (prompt,) = rendered_prompts(self._model, [messages], generate_options, [False])
         if _most_tokens(prompt) + most <= n_ctx:  # avoids tokenizing the prompt twice
             return most
-        requests, _ = make_requests(self._model, [messages], asked)
+        requests, _ = make_requests(self._model, [messages], generate_options)
         thought = requests[0].thought
         n_before = len(requests[0].tokens) + (0 if thought is None else thought.n_cells)
         return max(1, min(most, n_ctx - n_before))
@@ -228,21 +230,21 @@ class RewrittenChat(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        if self.length in given:
-            n = checks.integer(self.length, given[self.length], 1)
+        request = self.effective_fields(fields)
+        if self.length in request:
+            n = checks.integer(self.length, request[self.length], 1)
             check_answer_fits(self.length, n, self._settings.n_ctx_of(self._model))
         try:
             with renamed(self.names):
-                parsed = self._chats.understand(self.as_chat(given))
+                parsed = self._chats.understand(self.as_chat(request))
         except ApiError as error:
             error.param = self.names.get(error.param or "", error.param)
             raise
-        names = {key: self.names.get(each, each) for key, each in parsed.names.items()}
+        names = {key: self.names.get(field, field) for key, field in parsed.names.items()}
         return replace(parsed, names=names)
 
     @abstractmethod
-    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
         """Return a request in the format of `/v1/chat/completions`."""
 
 
@@ -260,62 +262,62 @@ def _most_tokens(rendered: Rendered) -> float:
     return n_bytes + _MOST_ADDED + n_thought
 
 
-def _prompts(given: Mapping[str, object]) -> list[object]:
+def _prompts(request: Mapping[str, object]) -> list[object]:
     """Return the prompts of a completion: texts or lists of token ids."""
-    prompt = given["prompt"]
+    prompt = request["prompt"]
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], (str, list)):
-        for i, each in enumerate(prompt):
-            if not isinstance(each, type(prompt[0])):
+        for i, item in enumerate(prompt):
+            if not isinstance(item, type(prompt[0])):
                 text = "must be of one kind: all texts, or all lists of token ids"
                 raise bad_field("prompt", f"prompt[{i}]: prompts {text}")
         return prompt
     return [prompt]
 
 
-def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
+def _n_samples(request: Mapping[str, object], n_prompts: int) -> int:
     """Return the number of answers to each prompt."""
-    n = checks.integer("n", given.get("n", 1), 1, MOST_SAMPLES)
+    n = checks.integer("n", request.get("n", 1), 1, MOST_SAMPLES)
     if n * n_prompts > running.MOST_ANSWERS:
         text = f"a request may have {running.MOST_ANSWERS} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)
     return n
 
 
-def _given_max_tokens(
-    given: Mapping[str, object], n_ctx: int, least: int = 1
+def _max_tokens_of(
+    request: Mapping[str, object], n_ctx: int, least: int = 1
 ) -> int | None:
     """Return `max_tokens` or `max_completion_tokens` of a request; None if not given."""
-    found = {
-        name: checks.integer(name, given[name], least)
+    limits = {
+        name: checks.integer(name, request[name], least)
         for name in ("max_tokens", "max_completion_tokens")
-        if name in given
+        if name in request
     }
-    for name, n in found.items():
+    for name, n in limits.items():
         check_answer_fits(name, n, n_ctx)
-    if len(set(found.values())) > 1:
+    if len(set(limits.values())) > 1:
         raise bad_field("max_tokens", "max_tokens and max_completion_tokens differ")
-    return next(iter(found.values()), None)
+    return next(iter(limits.values()), None)
 
 
-def _flag(given: Mapping[str, object], name: str) -> bool:
-    return checks.flag(name, given.get(name, False))
+def _flag(request: Mapping[str, object], name: str) -> bool:
+    return checks.flag(name, request.get(name, False))
 
 
-def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
+def _check_special_tokens(request: Mapping[str, object], *, usual: bool) -> None:
     """Check that `add_special_tokens`, if given, has the value `usual`."""
     name = "add_special_tokens"
-    if checks.flag(name, given.get(name, usual)) is not usual:
+    if checks.flag(name, request.get(name, usual)) is not usual:
         text = f"{name} must be {JSON.literal(usual)} here"
         raise bad_field(name, text)
 
 
-def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
+def _usage_options(request: Mapping[str, object]) -> dict[str, Any]:
     """Return options: whether the end of a stream, and whether each piece, has usage."""
-    if "stream_options" not in given:
+    if "stream_options" not in request:
         return {"with_usage": False}
-    if not _flag(given, "stream"):
+    if not _flag(request, "stream"):
         raise bad_field("stream_options", "stream_options is for streams")
-    options = checked_stream_options(given, _OF_STREAMS)
+    options = checked_stream_options(request, _OF_STREAMS)
     at_end, in_pieces = (
         checks.flag(
             Argument("stream_options", (Field(name),)), options.get(name) or False
@@ -327,20 +329,20 @@ def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def checked_stream_options(
-    given: Mapping[str, object], names: Sequence[str]
+    request: Mapping[str, object], names: Sequence[str]
 ) -> dict[str, Any]:
     """Return `stream_options`, whose fields with an effect have these names."""
-    options = checked_object("stream_options", given.get("stream_options", {}))
+    options = checked_object("stream_options", request.get("stream_options", {}))
     for name, value in options.items():
         where = f"stream_options.{name}"
         if name == "include_obfuscation":
             OBFUSCATION.check(where, value)
         elif name not in names:
-            raise unknown_field(where, [f"stream_options.{known}" for known in names])
+            raise unknown_field(where, [f"stream_options.{key}" for key in names])
     return options
 
 
 def chat_properties(without: Collection[str]) -> dict[str, Schema]:
     """Return the JSON Schemas of the fields of chats that another API has, too."""
-    known = ChatCompletions.properties()
-    return {name: schema for name, schema in known.items() if name not in without}
+    properties = ChatCompletions.properties()
+    return {name: schema for name, schema in properties.items() if name not in without}

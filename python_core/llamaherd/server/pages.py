@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.batch import BatchProgress
-    from llamaherd.server.errors import ApiError
     from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.state import ModelView, SharedState, ShownModel
 
@@ -179,20 +178,28 @@ class _Load(Collector):
             yield GaugeMetricFamily(f"llamaherd_{name}", OF_LOAD[name], value=value)
 
 
-def _of_models(shown: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
+def _of_models(models: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
     """Yield gauges with a label for each model; without load for unloaded models."""
     for name, text in OF_LOAD.items():
-        found = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
-        for each in shown:
-            if each.load is not None:
-                found.add_metric([each.name], getattr(each.load, name))
-        yield found
+        gauge = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
+        for model in models:
+            if model.load is not None:
+                gauge.add_metric([model.name], getattr(model.load, name))
+        yield gauge
     for name, text in _OF_MODELS.items():
-        found = GaugeMetricFamily(f"llamaherd_model_{name}", text, labels=("model",))
-        for each in shown:
-            if each.parent is None:  # adapters are loaded with their model
-                found.add_metric([each.name], getattr(each, name))
-        yield found
+        gauge = GaugeMetricFamily(f"llamaherd_model_{name}", text, labels=("model",))
+        for model in models:
+            if model.parent is None:  # adapters are loaded with their model
+                gauge.add_metric([model.name], getattr(model, name))
+        yield gauge
+
+
+def known_name(models: ModelView, requested: str | None) -> str:
+    """Return the name of the model for a request."""
+    name = models.name_of(requested)
+    if name is None:
+        raise other_model(str(requested), [model.name for model in models.shown()])
+    return name
 
 
 class ModelPages:
@@ -238,27 +245,18 @@ class ModelPages:
 
     async def models(self, _request: Request) -> Response:
         """Return the names of all models."""
-        data = [self._described(each) for each in self._models.shown()]
+        data = [self._described(model) for model in self._models.shown()]
         return json_response({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
         """Return a model by its name."""
-        asked = request.path_params["name"]
-        name = self._models.name_of(asked)
-        for each in self._models.shown():
-            if each.name == name:
-                return json_response(self._described(each))
-        raise self._unknown(asked)
-
-    def _unknown(self, asked: str) -> ApiError:
-        return other_model(asked, [each.name for each in self._models.shown()])
+        name = known_name(self._models, request.path_params["name"])
+        model = next(model for model in self._models.shown() if model.name == name)
+        return json_response(self._described(model))
 
     async def tokenizer_info(self, request: Request) -> Response:
         """Return the special tokens and the chat template of a model (`?model=NAME`)."""
-        asked = request.query_params.get("model")
-        name = self._models.name_of(asked)
-        if name is None:
-            raise self._unknown(str(asked))
+        name = known_name(self._models, request.query_params.get("model"))
         async with self._models.lease(name, request.receive) as loaded:
             return json_response(tokenizer_info(loaded.model))
 
@@ -326,16 +324,16 @@ class Dashboard:
 
     async def data(self, _request: Request) -> Response:
         """Return the current load, counts of the engine and memory."""
-        found = await run_in_threadpool(self._found)
-        found["batches"] = [asdict(progress) for progress in await self._batches()]
-        return Response(dumps(found), 200, _NO_STORE, "application/json")
+        activity = await run_in_threadpool(self._activity)
+        activity["batches"] = [asdict(progress) for progress in await self._batches()]
+        return Response(dumps(activity), 200, _NO_STORE, "application/json")
 
-    def _found(self) -> dict[str, object]:
-        counts, shown = self._models.counts, self._models.shown()
+    def _activity(self) -> dict[str, object]:
+        counts, models = self._models.counts, self._models.shown()
         return {
             "version": version("llamaherd"),
-            "models": [each.name for each in shown],
-            "states": [_state(each) for each in shown],
+            "models": [model.name for model in models],
+            "states": [_state(model) for model in models],
             "slots": [
                 {"model": name, **_slots(times)}
                 for name, times in self._models.slots().items()

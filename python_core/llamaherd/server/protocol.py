@@ -52,9 +52,9 @@ def encoded(value: object) -> bytes:
 def _parts(value: object) -> Iterator[str]:
     if isinstance(value, dict) and value:
         start = "{"
-        for key, each in value.items():
+        for key, part in value.items():
             yield f"{start}{dumps(key)}:"
-            yield from _parts(each)
+            yield from _parts(part)
             start = ","
         yield "}"
     elif isinstance(value, list) and value:
@@ -86,23 +86,22 @@ async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def read_object(
-    scope: Scope, receive: Receive, bodies: Bodies, threads: Executor | None = None
+    scope: Scope, receive: Receive, most: int, threads: Executor | None = None
 ) -> tuple[dict[str, object], int]:
-    """Read the JSON object in the body of a request; return it with its size."""
-    _check_told(scope, bodies.most)
+    """Read the JSON object in the body of a request; return it with its size.
+
+    The body has at most `most` bytes.
+    """
+    _check_told(scope, most)
     body = bytearray()
-    try:
-        async for part in body_parts(receive):
-            body += part
-            bodies.take(len(part))
-            if len(body) > bodies.most:
-                raise _too_large(bodies.most)
-        if threads is None or len(body) <= _SHORT_BODY:
-            return parse_object(body), len(body)
-        pending = threads.submit(parse_object, body)
-        return await asyncio.wrap_future(pending), len(body)
-    finally:
-        bodies.give_back(len(body))
+    async for part in body_parts(receive):
+        body += part
+        if len(body) > most:
+            raise _too_large(most)
+    if threads is None or len(body) <= _SHORT_BODY:
+        return parse_object(body), len(body)
+    pending = threads.submit(parse_object, body)
+    return await asyncio.wrap_future(pending), len(body)
 
 
 def _check_told(scope: Scope, most: int) -> None:
@@ -206,37 +205,6 @@ async def send_event(send: Send, event: str, *, is_last: bool = False) -> None:
             "more_body": not is_last,
         }
     )
-
-
-_MOST_BODIES = 16  # number of bodies of maximum size in memory at once
-
-
-class Bodies:
-    """Limit on the total size of bodies that are read at the same time.
-
-    Attributes:
-        most: Maximum size of a body in bytes.
-        n_bytes: Current size of all bodies in bytes.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.n_bytes = 0
-
-    def take(self, n_bytes: int) -> None:
-        """Count received bytes."""
-        self.n_bytes += n_bytes
-        if self.n_bytes > _MOST_BODIES * self.most:
-            raise ApiError(
-                429,
-                "too many large requests at once",
-                code="too_many_bytes",
-                headers=(("retry-after", "1"),),
-            )
-
-    def give_back(self, n_bytes: int) -> None:
-        """Subtract bytes that are no longer in memory."""
-        self.n_bytes -= n_bytes
 
 
 ID_HEADER = b"x-request-id"

@@ -102,7 +102,7 @@ class Responses(RewrittenChat):
 
     path = "/responses"
     summary = "Answer a conversation, as OpenAI's Responses API does."
-    own: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
+    field_schemas: ClassVar = {**chat_properties(_OF_CHATS), **_OWN}
     needed = ("input",)
     names = _NAMES
     length = "max_output_tokens"
@@ -120,38 +120,38 @@ class Responses(RewrittenChat):
         """See `AnsweringShape`."""
         return replace(super().understand(fields), repeated=_repeated(fields))
 
-    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
         """See `RewrittenChat`."""
-        return _as_chat(given)
+        return _as_chat(request)
 
 
-def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
+def _as_chat(request: Mapping[str, object]) -> dict[str, object]:
     """Return the request in the format of `/v1/chat/completions`."""
-    chat = {name: value for name, value in given.items() if name not in _OWN}
-    chat["messages"] = messages_of(given)
-    chat["stream"] = given.get("stream", False)
-    checked_stream_options(given, ())
-    if "max_output_tokens" in given:
-        chat["max_completion_tokens"] = given["max_output_tokens"]
-    chat |= _text_settings(given.get("text", {}))
-    chat |= _reasoning(given.get("reasoning", {}))
-    chat |= _logprobs(given)
-    if "tools" in given:
-        chat["tools"] = tools.as_functions(given["tools"], ("function",))
-    if "tool_choice" in given:
-        chat["tool_choice"] = _tool_choice(given["tool_choice"])
-    if "parallel_tool_calls" in given:
-        chat["parallel_tool_calls"] = given["parallel_tool_calls"]
+    chat = {name: value for name, value in request.items() if name not in _OWN}
+    chat["messages"] = messages_of(request)
+    chat["stream"] = request.get("stream", False)
+    checked_stream_options(request, ())
+    if "max_output_tokens" in request:
+        chat["max_completion_tokens"] = request["max_output_tokens"]
+    chat |= _text_settings(request.get("text", {}))
+    chat |= _reasoning(request.get("reasoning", {}))
+    chat |= _logprobs(request)
+    if "tools" in request:
+        chat["tools"] = tools.as_functions(request["tools"], ("function",))
+    if "tool_choice" in request:
+        chat["tool_choice"] = _tool_choice(request["tool_choice"])
+    if "parallel_tool_calls" in request:
+        chat["parallel_tool_calls"] = request["parallel_tool_calls"]
     return chat
 
 
 def _text_settings(value: object) -> dict[str, object]:
     """Return the format of the answer as `response_format` of chats."""
     text = checked_object("text", value)
-    for name, each in text.items():
+    for name, setting in text.items():
         if name == "verbosity":  # without an effect
-            if each is not None:
-                checks.choice(Argument("text", (Field(name),)), each, VERBOSITY)
+            if setting is not None:
+                checks.choice(Argument("text", (Field(name),)), setting, VERBOSITY)
         elif name != "format":
             raise unknown_field(f"text.{name}", ["text.format"])
     if text.get("format") is None:
@@ -161,39 +161,41 @@ def _text_settings(value: object) -> dict[str, object]:
     kind = checks.choice(where, form.get("type"), FORM_KINDS)
     if kind != "json_schema":
         return {"response_format": form}
-    own = {name: each for name, each in form.items() if name != "type"}
-    if not isinstance(own.get("schema"), (dict, bool)):
+    json_schema = {name: setting for name, setting in form.items() if name != "type"}
+    if not isinstance(json_schema.get("schema"), (dict, bool)):
         raise bad_field("text.format.schema", "text.format.schema must be an object")
-    for name in own.keys() - {"name", "description", "strict", "schema"}:
+    for name in json_schema.keys() - {"name", "description", "strict", "schema"}:
         raise unknown_field(f"text.format.{name}")
-    return {"response_format": {"type": kind, "json_schema": own}}
+    return {"response_format": {"type": kind, "json_schema": json_schema}}
 
 
 def _reasoning(value: object) -> dict[str, object]:
     """Return the settings of a thought. A thought is never shortened to a summary."""
-    own = checked_object("reasoning", value)
-    for name in own.keys() - {"effort", "summary", "generate_summary"}:
+    reasoning = checked_object("reasoning", value)
+    for name in reasoning.keys() - {"effort", "summary", "generate_summary"}:
         raise unknown_field(f"reasoning.{name}", ["reasoning.effort"])
-    summary = own.get("summary") or own.get("generate_summary")
+    summary = reasoning.get("summary") or reasoning.get("generate_summary")
     if summary is not None:
         where = Argument("reasoning", (Field("summary"),))
         checks.choice(where, summary, _SUMMARIES)
-    effort = own.get("effort")
+    effort = reasoning.get("effort")
     if effort is None:
         return {}
     where = Argument("reasoning", (Field("effort"),))
     return {"reasoning_effort": checks.text(where, effort)}
 
 
-def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
-    includes = given.get("include", [])
+def _logprobs(request: Mapping[str, object]) -> dict[str, object]:
+    includes = request.get("include", [])
     if not isinstance(includes, list):
         raise bad_field("include", f"include must be a list, not {shown(includes)}")
     for include in includes:
         if include not in _INCLUDES:
-            known = " and ".join(_INCLUDES)
-            raise bad_field("include", f"include may have {known}, not {shown(include)}")
-    n_top = given.get("top_logprobs", 0)
+            supported = " and ".join(_INCLUDES)
+            raise bad_field(
+                "include", f"include may have {supported}, not {shown(include)}"
+            )
+    n_top = request.get("top_logprobs", 0)
     if n_top == 0 and _LOGPROBS not in includes:
         return {}
     return {"logprobs": True, "top_logprobs": n_top}
@@ -217,17 +219,17 @@ def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
         "top_logprobs": 0,
         "top_p": 1.0,
     }
-    given = {name: value for name, value in fields.items() if value is not None}
-    text = checked_object("text", given.get("text", {}))
-    verbosity = {name: each for name, each in text.items() if name == "verbosity"}
+    request = {name: value for name, value in fields.items() if value is not None}
+    text = checked_object("text", request.get("text", {}))
+    verbosity = {name: setting for name, setting in text.items() if name == "verbosity"}
     form = text.get("format") or {"type": "text"}
     reasoning = {"effort": None, "summary": None}
     return {
-        **{name: given.get(name, value) for name, value in defaults.items()},
+        **{name: request.get(name, value) for name, value in defaults.items()},
         "text": {"format": form, **verbosity},
         "reasoning": {
             **reasoning,
-            **checked_object("reasoning", given.get("reasoning", {})),
+            **checked_object("reasoning", request.get("reasoning", {})),
         },
         "metadata": fields.get("metadata") or {},
     }
@@ -238,22 +240,22 @@ _ROLES_OF_ITEMS = ("user", "assistant", "system", "developer")
 _IDENTITY = frozenset({"type", "id", "status", "created_by"})
 
 
-def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
+def messages_of(request: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the conversation of a request as messages of chats.
 
     The instructions are a system message before the other messages.
     """
     conversation = _Conversation()
-    asked = given["input"]
-    if isinstance(asked, str):
-        conversation.messages.append({"role": "user", "content": asked})
-    elif isinstance(asked, list) and asked:
-        for i, item in enumerate(asked):
+    request_input = request["input"]
+    if isinstance(request_input, str):
+        conversation.messages.append({"role": "user", "content": request_input})
+    elif isinstance(request_input, list) and request_input:
+        for i, item in enumerate(request_input):
             conversation.add(f"input[{i}]", item)
     else:
         raise bad_field("input", "input must be a text, or a list of items")
     messages = conversation.messages
-    instructions = given.get("instructions")
+    instructions = request.get("instructions")
     if instructions is not None:
         _prepend(messages, checked_string("instructions", instructions))
     if not messages:
@@ -292,8 +294,8 @@ class _Conversation:
         kind = item.get("type")
         kind = "message" if kind is None else kind
         if not isinstance(kind, str) or kind not in self._readers:
-            known = ", ".join(self._readers)
-            text = f"{where}.type must be one of {known}, not {shown(kind)}"
+            kinds = ", ".join(self._readers)
+            text = f"{where}.type must be one of {kinds}, not {shown(kind)}"
             if kind == "item_reference":
                 text = f"{where} refers to an item, but no items are stored: send it"
             raise bad_field(f"{where}.type", text)
@@ -328,10 +330,10 @@ class _Conversation:
             "type": "function",
             "function": {"name": name, "arguments": arguments},
         }
-        last = self.messages[-1] if self.messages else {}
-        if last.get("role") != "assistant" or self._thought:
-            last = self._add_answer("")
-        last.setdefault("tool_calls", []).append(call)
+        last_message = self.messages[-1] if self.messages else {}
+        if last_message.get("role") != "assistant" or self._thought:
+            last_message = self._add_answer("")
+        last_message.setdefault("tool_calls", []).append(call)
 
     def _result(self, where: str, item: dict[str, Any]) -> None:
         check_names(where, item, {*_IDENTITY, "call_id", "output"})

@@ -87,17 +87,17 @@ class ResponseWriter(FormWriter):
             self._open = new
             part = _part(new)
             names = _NAMES[part["type"]]
-            shown = {**new, names.parts: []}
-            events += self._event("response.output_item.added", item=shown)
+            empty = {**new, names.parts: []}
+            events += self._event("response.output_item.added", item=empty)
             events += self._event(f"{names.part}.added", **names.place, part=part)
         part = _part(self._open)
         part["text"] += piece
         if not piece:
             return events
         names = _NAMES[part["type"]]
-        shown = {"logprobs": logprobs} if "logprobs" in part else {}
+        fields = {"logprobs": logprobs} if "logprobs" in part else {}
         return events + self._event(
-            f"{names.text}.delta", **names.place, delta=piece, **shown
+            f"{names.text}.delta", **names.place, delta=piece, **fields
         )
 
     def _close(self, status: str, logprobs: list[Any] | None = None) -> str:
@@ -211,14 +211,14 @@ _NAMES = {
 
 def _part(item: _Item) -> _Item:
     """Return the only part of an item."""
-    (part,) = item.get("content") or item["summary"]
-    found: _Item = part
-    return found
+    parts: list[_Item] = item.get("content") or item["summary"]
+    (part,) = parts
+    return part
 
 
 def _content(writer: LogprobsWriter, rows: Sequence[TokenLogprob]) -> list[Any]:
-    found = writer.chat(rows)["content"]
-    return list(found) if isinstance(found, list) else []
+    content = writer.chat(rows)["content"]
+    return list(content) if isinstance(content, list) else []
 
 
 def _new_id(start: str) -> str:

@@ -16,7 +16,7 @@ from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import Schema, listed, record, ref
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
-from llamaherd.server.shapes import AnsweringShape
+from llamaherd.server.shapes import AnsweringShape, WorkShape
 from llamaherd.server.tokenizing import (
     ChatTokensApi,
     CountTokensApi,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route
 
-    from llamaherd.server.shapes import PathFormat, Served, WorkShape
+    from llamaherd.server.shapes import PathFormat, Served
     from llamaherd.server.state import SharedState
 
 _CLASSES: tuple[type[PathFormat], ...] = (
@@ -47,15 +47,19 @@ ALIASES = {"/reranking": "/rerank"}
 
 
 def endpoints_of(shared: SharedState, served: Served) -> dict[str, Endpoint]:
-    """Return the application of each path, without `/v1`."""
-    return {path: _endpoint(shared, served, shape) for path, shape in SHAPES.items()}
+    """Return the application of each path whose answers a model computes."""
+    return {
+        path: _endpoint(shared, served, shape)
+        for path, shape in SHAPES.items()
+        if issubclass(shape, (AnsweringShape, WorkShape))
+    }
 
 
 def _endpoint(shared: SharedState, served: Served, shape: type[PathFormat]) -> Endpoint:
-    made = shape(served)
-    if isinstance(made, AnsweringShape):
-        return Answering(shared, made)
-    return Working(shared, cast("WorkShape", made))
+    served_shape = shape(served)
+    if isinstance(served_shape, AnsweringShape):
+        return Answering(shared, served_shape)
+    return Working(shared, cast("WorkShape", served_shape))
 
 
 _JSON = "application/json"

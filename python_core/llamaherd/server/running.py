@@ -87,7 +87,9 @@ def counts(results: Sequence[Result]) -> tuple[int, int]:
     tokens of thoughts.
     """
     n_prompt = sum(result.n_prompt_tokens for result in results if result.sample == 0)
-    n_new = sum(each.n_thinking_tokens + each.n_generated_tokens for each in results)
+    n_new = sum(
+        result.n_thinking_tokens + result.n_generated_tokens for result in results
+    )
     return n_prompt, n_new
 
 
@@ -98,7 +100,7 @@ def usage(results: Sequence[Result]) -> dict[str, object]:
     """
     n_prompt, n_new = counts(results)
     n_reused = sum(result.n_reused_tokens for result in results if result.sample == 0)
-    n_thinking = sum(each.n_thinking_tokens for each in results)
+    n_thinking = sum(result.n_thinking_tokens for result in results)
     thoughts = {"completion_tokens_details": {"reasoning_tokens": n_thinking}}
     return {
         "prompt_tokens": n_prompt,
@@ -185,22 +187,24 @@ class Running:
         reason "length", like an answer without a schema.
         """
         try:
-            found = await self.handle
+            outcome = await self.handle
         except CutOffError as error:
             return [as_cut(error.results[0])]
-        results = [found]
-        if isinstance(found, Results):
-            results = [_answer(each) for samples in found.samples for each in samples]
+        results = [outcome]
+        if isinstance(outcome, Results):
+            results = [
+                _answer(result) for samples in outcome.samples for result in samples
+            ]
         if any(result.finish_reason == "cancelled" for result in results):
             raise self.error()
         return results
 
     async def outcome(self) -> Any:  # noqa: ANN401 - of any work
         """Wait for the results of a job whose results are not `Result` objects."""
-        found = await self.handle
+        results = await self.handle
         if self._reason is not None:
             raise self.error()
-        return found
+        return results
 
     def error(self) -> ApiError:
         """Return the error of a request that was ended early."""

@@ -80,12 +80,12 @@ class AnswerForm:
         return {self.constraint: self.field} if self.constraint else {}
 
 
-def form_of(given: Mapping[str, object]) -> AnswerForm:
+def form_of(request: Mapping[str, object]) -> AnswerForm:
     """Return the constraint that the fields of a request define."""
-    found = [
-        _read(name, given[name]) for name in sorted(FORM_FIELDS.keys() & given.keys())
+    all_forms = [
+        _read(name, request[name]) for name in sorted(FORM_FIELDS.keys() & request.keys())
     ]
-    forms = [form for form in found if form.constraint]
+    forms = [form for form in all_forms if form.constraint]
     if len(forms) > 1:
         names = " and ".join(form.field for form in forms)
         raise bad_field(forms[0].field, f"{names} cannot be given together")
@@ -105,21 +105,21 @@ def _read(name: str, value: object) -> AnswerForm:
 def _response_format(value: object) -> AnswerForm:
     name = "response_format"
     where = Argument(name)
-    given = checked_object(name, value)
-    kind = checks.choice(where.at(Field("type")), given.get("type"), FORM_KINDS)
+    fields = checked_object(name, value)
+    kind = checks.choice(where.at(Field("type")), fields.get("type"), FORM_KINDS)
     # llama-server also accepts a schema next to the type.
-    for key in given.keys() - {"type", "json_schema", "schema"}:
+    for key in fields.keys() - {"type", "json_schema", "schema"}:
         raise unknown_field(f"{name}.{key}")
     if kind == "text":
         return AnswerForm()
-    own = given.get("json_schema")
-    if own is not None and kind == "json_schema":
-        inner = checked_object(f"{name}.json_schema", own)
+    json_schema = fields.get("json_schema")
+    if json_schema is not None and kind == "json_schema":
+        inner = checked_object(f"{name}.json_schema", json_schema)
         for key in inner.keys() - _OF_SCHEMA - {"schema"}:
             raise unknown_field(f"{name}.json_schema.{key}")
         schema = inner.get("schema")
     else:
-        schema = given.get("schema")
+        schema = fields.get("schema")
     if schema is None and kind == "json_object":
         schema = OBJECT
     if schema is None:
@@ -131,18 +131,18 @@ def _response_format(value: object) -> AnswerForm:
 
 def _structured(value: object) -> AnswerForm:
     name = "structured_outputs"
-    given = {k: v for k, v in checked_object(name, value).items() if v is not None}
-    for key, each in given.items():
-        if key == "json_object" and isinstance(each, bool):
+    fields = {k: v for k, v in checked_object(name, value).items() if v is not None}
+    for key, constraint in fields.items():
+        if key == "json_object" and isinstance(constraint, bool):
             continue
         if key not in _STRUCTURED:
             raise unknown_field(f"{name}.{key}", [f"{name}.{k}" for k in _STRUCTURED])
-    found = {_STRUCTURED[k]: v for k, v in given.items() if k in _STRUCTURED}
-    if given.get("json_object") is True:
-        found.setdefault("schema", OBJECT)
-    if len(found) > 1:
+    constraints = {_STRUCTURED[k]: v for k, v in fields.items() if k in _STRUCTURED}
+    if fields.get("json_object") is True:
+        constraints.setdefault("schema", OBJECT)
+    if len(constraints) > 1:
         raise bad_field(name, f"{name} must have one of {', '.join(_STRUCTURED)}")
-    return next((AnswerForm(k, v, name) for k, v in found.items()), AnswerForm())
+    return next((AnswerForm(k, v, name) for k, v in constraints.items()), AnswerForm())
 
 
 def _checked_schema(name: str, value: object) -> object:
@@ -157,9 +157,9 @@ DEFAULTS: dict[str, dict[str, object]] = {
 }
 # Settings under the names that OpenAI's API and vLLM give them.
 OPENAI_NAMES = {
-    name: each.openai
-    for name, each in SamplingParams.declared.items()
-    if each.openai != name
+    name: setting.openai
+    for name, setting in SamplingParams.declared.items()
+    if setting.openai != name
 }
 # Names of llama-server for fields that have another name here.
 ALIASES = {
@@ -173,8 +173,8 @@ _PENALTIES = ("presence_penalty", "frequency_penalty")
 _OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_bias"})
 # Library settings of the request fields that are passed on unchanged.
 _SETTINGS = {
-    field: each.name
-    for field, each in options_of(SamplingParams, "completions").items()
+    field: option.name
+    for field, option in options_of(SamplingParams, "completions").items()
     if field not in _OWN
 }
 
@@ -199,47 +199,47 @@ SAMPLING_FIELDS: dict[str, Schema] = {
 }
 
 
-def alias_names(given: Mapping[str, object]) -> dict[str, str]:
+def alias_names(request: Mapping[str, object]) -> dict[str, str]:
     """Map settings of the library to the alias under which a request has them."""
     return {
         _SETTINGS[name]: alias
         for alias, name in ALIASES.items()
-        if alias in given and name not in given
+        if alias in request and name not in request
     }
 
 
 def sampling_of(
-    given: Mapping[str, object], max_tokens: int, form: AnswerForm
+    request: Mapping[str, object], max_tokens: int, form: AnswerForm
 ) -> SamplingParams:
     """Return sampling settings, with OpenAI's defaults or else the library's defaults."""
     seed = -1  # a random seed
-    if "seed" in given:
+    if "seed" in request:
         # The seed is mapped to the supported range; equal seeds remain equal.
-        number = checks.integer("seed", given["seed"], -(1 << 63), (1 << 63) - 1)
+        number = checks.integer("seed", request["seed"], -(1 << 63), (1 << 63) - 1)
         seed = number & 0xFFFFFFFF
     for name in _PENALTIES:
-        if name in given:
-            checks.real(name, given[name], -_MOST_PENALTY, _MOST_PENALTY)
-    with renamed({**OPENAI_NAMES, **form.names, **alias_names(given)}):
+        if name in request:
+            checks.real(name, request[name], -_MOST_PENALTY, _MOST_PENALTY)
+    with renamed({**OPENAI_NAMES, **form.names, **alias_names(request)}):
         return SamplingParams(
-            temperature=temperature_of(given.get("temperature", 1.0)),
-            top_p=checks.real("top_p", given.get("top_p", 1.0), 0.0, 1.0),
+            temperature=temperature_of(request.get("temperature", 1.0)),
+            top_p=checks.real("top_p", request.get("top_p", 1.0), 0.0, 1.0),
             max_tokens=max_tokens,
-            stop=checks.stop_texts("stop", given.get("stop")),
+            stop=checks.stop_texts("stop", request.get("stop")),
             seed=seed,
-            logit_bias=_bias(given.get("logit_bias", {})),
+            logit_bias=_bias(request.get("logit_bias", {})),
             **form.settings,
-            **_further(given),
+            **_further(request),
         )
 
 
-def _further(given: Mapping[str, object]) -> dict[str, Any]:
+def _further(request: Mapping[str, object]) -> dict[str, Any]:
     """Return the settings that OpenAI's API lacks, or that have another name there."""
-    own = dict(given)
+    fields = dict(request)
     for alias, name in ALIASES.items():
-        if alias in own and own.setdefault(name, own[alias]) != own[alias]:
+        if alias in fields and fields.setdefault(name, fields[alias]) != fields[alias]:
             raise bad_field(alias, f"{alias} and {name} differ")
-    return {name: own[field] for field, name in _SETTINGS.items() if field in own}
+    return {name: fields[field] for field, name in _SETTINGS.items() if field in fields}
 
 
 def _bias(value: object) -> Mapping[int, float]:
@@ -269,13 +269,13 @@ def token_bias(value: dict[str, object]) -> dict[int, object]:
 _MOST_PENDING = 3  # most bytes of a character from earlier tokens
 
 
-def includes_stop(given: Mapping[str, object]) -> bool:
+def includes_stop(request: Mapping[str, object]) -> bool:
     """Return whether answers have to include the stop text that ended the answer."""
-    is_asked = checks.flag(STOP_FIELD, given.get(STOP_FIELD, False))
-    if is_asked and given.get("stop_token_ids"):
+    is_requested = checks.flag(STOP_FIELD, request.get(STOP_FIELD, False))
+    if is_requested and request.get("stop_token_ids"):
         text = f"{STOP_FIELD} cannot be combined with stop_token_ids, only with stop"
         raise bad_field(STOP_FIELD, text)
-    return is_asked
+    return is_requested
 
 
 def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
@@ -292,13 +292,13 @@ def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
     if len(_valid(result.text or "")) >= len(_valid(written.decode(errors="ignore"))):
         return ""  # an end-of-generation token ended it
     n_before = max(0, len(written) - len(pieces[-1]) - _MOST_PENDING)
-    found = []
+    matches = []
     for stop in stops:
-        own = stop.encode()
-        at = written.find(own, max(0, n_before - len(own) + 1))
+        encoded_stop = stop.encode()
+        at = written.find(encoded_stop, max(0, n_before - len(encoded_stop) + 1))
         if at >= 0:
-            found.append((at, len(own), stop))
-    return min(found)[2] if found else ""
+            matches.append((at, len(encoded_stop), stop))
+    return min(matches)[2] if matches else ""
 
 
 def _valid(text: str) -> str:

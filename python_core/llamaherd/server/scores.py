@@ -42,14 +42,14 @@ class _RowsApi(WorkShape):
 
     def _items(self, fields: dict[str, object]) -> tuple[dict[str, Any], list[Any]]:
         """Return the fields of a request, and its prompts or texts."""
-        given = self.checked(fields)
+        request = self.checked(fields)
         name = self.needed[0]
-        return given, check_items(name, given[name])
+        return request, check_items(name, request[name])
 
-    def _options(self, given: dict[str, object]) -> dict[str, Any]:
+    def _options(self, request: dict[str, object]) -> dict[str, Any]:
         """Return the options of a request, with the server's options for chats."""
         names = options_of(*self.options or ())
-        options = {name: given[name] for name in given if name in names}
+        options = {name: request[name] for name in request if name in names}
         is_chat = options.get("chat") is True
         return with_defaults(options, self._settings) if is_chat else options
 
@@ -71,7 +71,7 @@ class ScoreApi(_RowsApi):
     path = "/score"
     summary = "Compute the log-probabilities of given continuations."
     options = (ScoreOptions, "http")
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "prompts": {"type": "array", **schemas.ITEMS},
         "continuations": either(schemas.TEXT, {"type": "array", "minItems": 1}),
@@ -90,31 +90,32 @@ class ScoreApi(_RowsApi):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ScoreResults]:
         """See `WorkShape`."""
-        given, prompts = self._items(fields)
-        check_pairs(prompts, given["continuations"], "continuations")
-        options = ScoreOptions(**self._options(given), on_error="continue")
-        work = prepare_score(self._ctx, prompts, given["continuations"], options)
+        request, prompts = self._items(fields)
+        check_pairs(prompts, request["continuations"], "continuations")
+        options = ScoreOptions(**self._options(request), on_error="continue")
+        work = prepare_score(self._ctx, prompts, request["continuations"], options)
         return Prepared(work, self._render)
 
-    def _render(self, found: ScoreResults) -> dict[str, object]:
+    def _render(self, results: ScoreResults) -> dict[str, object]:
         data = []
-        for i, (each, failure) in enumerate(
-            zip(found.continuations, _failures(found), strict=True)
+        for i, (continuations, failure) in enumerate(
+            zip(results.continuations, _failures(results), strict=True)
         ):
             rows = [
                 {
-                    "text": one.text,
-                    "logprob": one.logprob,
-                    "tokens": one.tokens,
-                    "token_logprobs": one.token_logprobs.tolist(),
+                    "text": continuation.text,
+                    "logprob": continuation.logprob,
+                    "tokens": continuation.tokens,
+                    "token_logprobs": continuation.token_logprobs.tolist(),
                 }
-                for one in each or ()
+                for continuation in continuations or ()
             ]
-            thought = {}
-            if found.thoughts is not None:
-                thought = _thoughts([one for one in (found.thoughts[i],) if one])
-            data.append({"index": i, "continuations": rows, **thought, "error": failure})
-        return self._body(data, found.stats)
+            thinking = {}
+            if results.thoughts is not None:
+                thought = results.thoughts[i]
+                thinking = _thoughts([thought] if thought else [])
+            data.append({"index": i, "continuations": rows, **thinking, "error": failure})
+        return self._body(data, results.stats)
 
 
 class ClassifyApi(_RowsApi):
@@ -123,7 +124,10 @@ class ClassifyApi(_RowsApi):
     path = "/classify"
     summary = "Compute the probabilities of labels."
     options = (ClassifyOptions, "http")
-    own: ClassVar = {"model": schemas.TEXT, "prompts": {"type": "array", **schemas.ITEMS}}
+    field_schemas: ClassVar = {
+        "model": schemas.TEXT,
+        "prompts": {"type": "array", **schemas.ITEMS},
+    }
     needed = ("prompts", "labels")
     answers = rows(
         label=schemas.TEXT_OR_NULL,
@@ -135,46 +139,46 @@ class ClassifyApi(_RowsApi):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ClassifyResults]:
         """See `WorkShape`."""
-        given, prompts = self._items(fields)
-        check_pairs(prompts, given["labels"], "labels")
-        options = ClassifyOptions(**self._options(given), on_error="continue")
+        request, prompts = self._items(fields)
+        check_pairs(prompts, request["labels"], "labels")
+        options = ClassifyOptions(**self._options(request), on_error="continue")
         return Prepared(prepare_classify(self._ctx, prompts, options), self._render)
 
-    def _render(self, found: ClassifyResults) -> dict[str, object]:
+    def _render(self, results: ClassifyResults) -> dict[str, object]:
         columns = {
             name: _numbers(values)
             for name, values in (
-                ("prob", found.prob),
-                ("margin", found.margin),
-                ("entropy", found.entropy),
-                ("coverage", found.coverage),
+                ("prob", results.prob),
+                ("margin", results.margin),
+                ("entropy", results.entropy),
+                ("coverage", results.coverage),
             )
         }
-        if found.label_between is not None:
-            columns["between"] = _numbers(found.label_between)
+        if results.label_between is not None:
+            columns["between"] = _numbers(results.label_between)
         data = []
-        for i, failure in enumerate(_failures(found)):
-            thought = {} if found.thoughts is None else _thoughts(found.thoughts[i])
+        for i, failure in enumerate(_failures(results)):
+            thought = {} if results.thoughts is None else _thoughts(results.thoughts[i])
             data.append(
                 {
                     "index": i,
-                    "label": found.labels[i],
+                    "label": results.labels[i],
                     **{name: values[i] for name, values in columns.items()},
-                    "probs": _by_name(found.names, found.probs[i]),
-                    "logprobs": _by_name(found.names, found.logprobs[i]),
+                    "probs": _by_name(results.names, results.probs[i]),
+                    "logprobs": _by_name(results.names, results.logprobs[i]),
                     **thought,
                     "error": failure,
                 }
             )
-        body = self._body(data, found.stats)
-        return {**body, "notes": list(found.notes)}
+        body = self._body(data, results.stats)
+        return {**body, "notes": list(results.notes)}
 
 
-def _failures(found: ScoreResults | ClassifyResults) -> list[dict[str, object] | None]:
+def _failures(results: ScoreResults | ClassifyResults) -> list[dict[str, object] | None]:
     """Return the error of each row; None for a row without an error."""
     return [
         None if text is None else {"message": str(text), "code": code}
-        for text, code in zip(found.errors, found.error_codes, strict=True)
+        for text, code in zip(results.errors, results.error_codes, strict=True)
     ]
 
 
@@ -190,8 +194,8 @@ def _by_name(names: Sequence[str], values: Iterable[float]) -> dict[str, float |
 def _thoughts(thoughts: Sequence[Thought]) -> dict[str, object]:
     return {
         "thinking": [thought.text for thought in thoughts],
-        "thinking_complete": all(each.is_complete for each in thoughts),
-        "n_thinking_tokens": sum(each.n_tokens for each in thoughts),
+        "thinking_complete": all(thought.is_complete for thought in thoughts),
+        "n_thinking_tokens": sum(thought.n_tokens for thought in thoughts),
     }
 
 
@@ -201,7 +205,7 @@ class AnnotateApi(_RowsApi):
     path = "/annotate"
     summary = "Code texts with a codebook."
     options = (AnnotateOptions, "http")
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "texts": listed(schemas.TEXT_OR_NULL, **schemas.ITEMS),
         "codebook": {"type": ["object", "string"]},
@@ -211,19 +215,19 @@ class AnnotateApi(_RowsApi):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
         """See `WorkShape`."""
-        given, texts = self._items(fields)
+        request, texts = self._items(fields)
         for i, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
                 raise bad_field("texts", f"texts[{i}] must be a string or null")
-        options = self._options(given)
-        codebook = _codebook(given["codebook"])
+        options = self._options(request)
+        codebook = _codebook(request["codebook"])
         check_pairs(texts, list(codebook.labels or ()), "codebook")
         task = Annotate(codebook, options)
         work = task.requests(self._ctx, texts, range(len(texts)), None)
 
-        def render(found: Coded) -> dict[str, object]:
-            columns = {name: _cells(each) for name, each in task.rows(found).items()}
-            failed = zip(found.errors, codes_of(found.errors), strict=True)
+        def render(coded: Coded) -> dict[str, object]:
+            columns = {name: _cells(column) for name, column in task.rows(coded).items()}
+            failed = zip(coded.errors, codes_of(coded.errors), strict=True)
             columns["error"] = [
                 None if text is None else {"message": str(text), "code": code}
                 for text, code in failed
@@ -232,8 +236,8 @@ class AnnotateApi(_RowsApi):
                 {"index": i, **{name: cells[i] for name, cells in columns.items()}}
                 for i in range(len(texts))
             ]
-            body = self._body(data, found.stats)
-            notes = task.notes(task.rows(found))
+            body = self._body(data, coded.stats)
+            notes = task.notes(task.rows(coded))
             return {**body, "codebook": task.codebook.hash, "notes": notes}
 
         return Prepared(work, render)
@@ -258,7 +262,7 @@ def _cells(values: Any) -> list[object]:  # noqa: ANN401 - a column of any type
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401 - a cell of any type
-    """Return a value in JSON types; NaN becomes None."""
+    """Return a value in JSON types; NaN becomes Ncontinuation."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

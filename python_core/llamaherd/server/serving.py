@@ -32,19 +32,19 @@ _HANGUP: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a bound socket that does not listen yet."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     # "localhost" may be IPv4 and IPv6; most clients try IPv4.
-    family, kind, protocol, _, address = min(found, key=lambda each: each[0])
-    bound = socket.socket(family, kind, protocol)
+    family, kind, protocol, _, address = min(addresses, key=lambda info: info[0])
+    server_socket = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # on other systems this option would allow sharing a used
             # address
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+            server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server_socket.bind(address)
     except BaseException:
-        bound.close()
+        server_socket.close()
         raise
-    return bound
+    return server_socket
 
 
 def room_for(most: int) -> int:
@@ -68,9 +68,9 @@ def room_for(most: int) -> int:
     return max(1, min(most, (soft - _OTHER_FILES) // 2))
 
 
-def url(bound: socket.socket) -> str:
+def url(server_socket: socket.socket) -> str:
     """Return the URL of a bound server."""
-    address, port = bound_address(bound), bound.getsockname()[1]
+    address, port = bound_address(server_socket), server_socket.getsockname()[1]
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 

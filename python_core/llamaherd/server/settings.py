@@ -67,14 +67,14 @@ class ServerSettings:
         """Names of the model; the first is the name in answers."""
         return (self.model_name, *self.aliases)
 
-    def name_of(self, asked: str) -> str | None:
+    def name_of(self, requested: str) -> str | None:
         """Return the name of the requested model; None if it is not this server's model.
 
         The name of the file, with `.gguf`, and the name in Ollama, with `:latest`, are
         accepted, too.
         """
         for name in self.names:
-            if asked in {name, f"{name}.gguf", f"{name}:latest"}:
+            if requested in {name, f"{name}.gguf", f"{name}:latest"}:
                 return name
         return self.model_name if self.any_model else None
 
@@ -101,29 +101,31 @@ class Hosts:
     names: frozenset[str]  # names in lower case, without a port
     any_address: bool = False  # whether every IP address is allowed
 
-    def admits(self, header: bytes) -> bool:
+    def admits(self, header: str) -> bool:
         """Test whether a Host header names this server."""
-        found = _HOST_HEADER.fullmatch(header.decode("latin-1").lower())
-        if found is None:
+        parts = _HOST_HEADER.fullmatch(header.lower())
+        if parts is None:
             return False
-        name = found[1] or found[2].removesuffix(".")
+        name = parts[1] or parts[2].removesuffix(".")
         return name in self.names or (self.any_address and _is_address(name))
 
 
-def bound_address(bound: socket.socket) -> str:
+def bound_address(server_socket: socket.socket) -> str:
     """Return the address of a socket, without an IPv6 zone."""
-    return str(bound.getsockname()[0]).partition("%")[0]
+    return str(server_socket.getsockname()[0]).partition("%")[0]
 
 
-def is_local(bound: socket.socket) -> bool:
+def is_local(server_socket: socket.socket) -> bool:
     """Test whether only this machine can connect to an address."""
-    return ipaddress.ip_address(bound_address(bound)).is_loopback
+    return ipaddress.ip_address(bound_address(server_socket)).is_loopback
 
 
-def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Hosts:
+def hosts_of(
+    server_socket: socket.socket, host: str, allowed: Iterable[str] = ()
+) -> Hosts:
     """Return the allowed hosts of a server."""
-    names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}
-    if is_local(bound):
+    names = {*_LOCAL_NAMES, bound_address(server_socket), host.lower(), *allowed}
+    if is_local(server_socket):
         return Hosts(frozenset(names))
     machine = socket.gethostname().lower()
     short = machine.partition(".")[0]

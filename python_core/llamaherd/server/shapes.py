@@ -8,7 +8,7 @@ OpenAPI document and the documentation of fields are derived from the declaratio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from llamaherd.calls.run.hosted import HostedCall
@@ -16,10 +16,9 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError, unknown_field
-from llamaherd.server.fields import FIELDS, OF_CLIENTS, checked_string
+from llamaherd.server.fields import OF_CLIENTS, checked_string
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, or_null
-from llamaherd.server.threads import VectorThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.server.fields import UnusedField
     from llamaherd.server.running import ParsedRequest
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.threads import VectorThread
+    from llamaherd.server.threads import Kind
 
 _T = TypeVar("_T")
 
@@ -47,7 +46,6 @@ class Served:
     settings: ServerSettings  # settings of the server, with the names of the model
     # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
-    threads: VectorThreads = field(default_factory=VectorThreads)
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
 
 
@@ -61,7 +59,7 @@ class PathFormat:
     options: ClassVar[tuple[type[Options], str] | None] = None
     # Defaults of options that differ from the library's.
     defaults: ClassVar[Mapping[str, object]] = {}
-    own: ClassVar[Mapping[str, Schema]] = {}  # JSON Schemas of the other fields
+    field_schemas: ClassVar[Mapping[str, Schema]] = {}  # JSON Schemas of the other fields
     needed: ClassVar[tuple[str, ...]] = ()  # fields that a request must have
     # Fields without an effect that a request may have.
     unused: ClassVar[Mapping[str, UnusedField]] = OF_CLIENTS
@@ -85,7 +83,7 @@ class PathFormat:
     def __init_subclass__(cls) -> None:
         """Derive the names of the fields from the declaration."""
         options = {} if cls.options is None else options_of(*cls.options)
-        cls.fields = frozenset((*options, *cls.own))
+        cls.fields = frozenset((*options, *cls.field_schemas))
 
     @classmethod
     def shown_path(cls) -> str:
@@ -98,45 +96,45 @@ class PathFormat:
         return f"data: {dumps(error.body)}\n\n"
 
     @classmethod
-    def given(cls, fields: Mapping[str, object]) -> dict[str, object]:
+    def effective_fields(cls, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields that have an effect; a field with null counts as missing."""
-        return given_fields(fields, cls.fields, cls.needed, cls.unused)
+        return effective_fields(fields, cls.fields, cls.needed, cls.unused)
 
     def checked(self, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields of `given`, of a request for the model of this server."""
-        given = self.given(fields)
-        check_model(given, self._settings)
-        return given
+        """Return the fields with an effect of a request for the model of this server."""
+        values = self.effective_fields(fields)
+        check_model(values, self._settings)
+        return values
 
     @classmethod
     def request_schema(cls) -> Schema:
         """Return the JSON Schema of the body of a request."""
-        found = cls.properties()
-        found |= {n: each.schema for n, each in cls.unused.items() if n not in found}
+        schemas = {name: field.schema for name, field in cls.unused.items()}
+        schemas |= cls.properties()
         return {
             "type": "object",
             "properties": {
-                name: each if name in cls.needed else or_null(each)
-                for name, each in sorted(found.items())
+                name: schema if name in cls.needed else or_null(schema)
+                for name, schema in sorted(schemas.items())
             },
             **({"required": list(cls.needed)} if cls.needed else {}),
-            "additionalProperties": False,
+            "additionalProperties": {"type": "null"},  # counts as missing
         }
 
     @classmethod
     def properties(cls) -> dict[str, Schema]:
         """Return the JSON Schemas of all fields with an effect, null left out."""
-        found = {}
+        schemas = {}
         options = {} if cls.options is None else options_of(*cls.options)
-        for name, each in options.items():
-            schema = {**each.kind.schema, "description": each.sentence}
-            if each.name == "stream":  # "all" is of the library
+        for name, option in options.items():
+            schema = {**option.kind.schema, "description": option.sentence}
+            if option.name == "stream":  # "all" is of the library
                 schema["enum"] = [True, False]
-            default = cls.defaults.get(each.name, each.default)
+            default = cls.defaults.get(option.name, option.default)
             if isinstance(default, (bool, int, float, str)):
                 schema["default"] = default
-            found[name] = schema
-        return {**found, **cls.own}
+            schemas[name] = schema
+        return {**schemas, **cls.field_schemas}
 
 
 class AnsweringShape(PathFormat, ABC):
@@ -160,8 +158,7 @@ class Prepared(Generic[_T]):
     work: Runnable[_T]  # job that computes the results
     # Function that converts the results to the body of the answer.
     render: Callable[[_T], object]
-    # Thread of a job that computes vectors; None for other jobs.
-    thread: VectorThread | None = None
+    kind: Kind = "codes"  # threads of a job that runs in one step
     # Statistics of the work, even if the request ends with the error of one text.
     stats: Stats | EmbedStats | None = None
 
@@ -186,37 +183,34 @@ class WorkShape(PathFormat, ABC):
         """Check a request; return its job, or its answer if that takes little time."""
 
 
-def given_fields(
+def effective_fields(
     fields: Mapping[str, object],
     names: Collection[str],
     needed: Collection[str] = (),
     unused: Mapping[str, UnusedField] = OF_CLIENTS,
 ) -> dict[str, object]:
-    """Return the fields that have an effect; a field with null counts as missing.
-
-    A field of OpenAI's API or of similar servers may be null on each path with fields
-    about clients.
-    """
-    given = {}
+    """Return the fields that have an effect; a field with null counts as missing."""
+    values = {}
     for name, value in fields.items():
+        if value is None:
+            continue
         if name in names:
-            if value is not None:
-                given[name] = value
+            values[name] = value
         elif name in unused:
             unused[name].check(name, value)
-        elif value is not None or not unused or name not in FIELDS:
+        else:
             raise unknown_field(name, names)
     for name in needed:
-        if name not in given:
+        if name not in values:
             raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
-    return given
+    return values
 
 
-def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
+def check_model(values: Mapping[str, object], settings: ServerSettings) -> None:
     """Check that the request is for the model of this server."""
-    asked = checked_string("model", given.get("model", settings.model_name))
-    if settings.name_of(asked) is None:
-        raise other_model(asked, settings.names)
+    requested = checked_string("model", values.get("model", settings.model_name))
+    if settings.name_of(requested) is None:
+        raise other_model(requested, settings.names)
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
@@ -230,16 +224,17 @@ def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
         )
 
 
-def other_model(asked: str, names: Collection[str]) -> ApiError:
+def other_model(requested: str, names: Collection[str]) -> ApiError:
     """Return the error of a request for a model that this server does not have."""
     *firsts, last = (repr(name) for name in names)
     here = f"this server has the models {', '.join(firsts)} and {last}"
     hint = "/v1/models lists them"
     if not firsts:
         here, hint = f"this server has the model {last}", words().names
+    similar = checks.meant(requested, names)
     return ApiError(
         404,
-        f"{here}, not {checks.quoted(asked)} ({hint}){checks.meant(asked, names)}",
+        f"{here}, not {checks.quoted(requested)} ({hint}){similar}",
         param="model",
         code="model_not_found",
     )

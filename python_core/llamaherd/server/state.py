@@ -1,4 +1,4 @@
-"""State shared by all requests: queue, bodies, threads, running requests."""
+"""State shared by all requests: queue, limits, threads, running requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.server.errors import ApiError, retry_after
-from llamaherd.server.protocol import Bodies
 from llamaherd.server.threads import WorkThreads
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
@@ -74,10 +74,13 @@ class ModelView(Protocol):
     def has_several(self) -> bool:
         """Whether the server has several models; its metrics then have a model label."""
 
-    def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model for a request; None if `asked` is unknown."""
+    def name_of(self, requested: str | None) -> str | None:
+        """Return the name of the model for a request; None if unknown."""
 
-    def identity(self, asked: str | None, endpoint: str) -> str | None:
+    def header(self, name: str) -> Model | ModelHeader:
+        """Return the metadata of a model, without loading it; safe on any thread."""
+
+    def identity(self, requested: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers requests; safe on any thread.
 
         The first call takes about one second per GB.
@@ -109,9 +112,9 @@ def sum_of_counts(counts: Iterable[Counts]) -> Counts:
 
 
 def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
-    every = list(items)
+    parts = list(items)
     names = [field.name for field in fields(kind)]
-    return kind(**{name: sum(getattr(each, name) for each in every) for name in names})
+    return kind(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
 class SharedState:
@@ -119,7 +122,7 @@ class SharedState:
 
     Attributes:
         queue: Limit on running and waiting requests.
-        bodies: Limit on the memory of bodies.
+        max_body: Maximum size of a body in bytes.
         threads: Threads for work that would block the event loop.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         connections: Maximum number of connections.
@@ -129,7 +132,7 @@ class SharedState:
 
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
         self.queue = RequestQueue(slots, settings.queue)
-        self.bodies = Bodies(settings.max_body)
+        self.max_body = settings.max_body
         self.threads = WorkThreads()
         self.timeout_s = settings.timeout_s
         self.connections = settings.connections

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
-from weakref import WeakSet
 
-from llamaherd.engine.core.errors import ModelClosedError
 from llamaherd.engine.core.request import AbandonedError
 from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from concurrent.futures import Future
 
     from llamaherd.calls.run.hosted import GroupEnd, Steps
-    from llamaherd.engine.model.model import Model
 
     Submit = Callable[[Callable[[], Any]], Future[Any]]  # lets a thread call a function
 
 _T = TypeVar("_T")
-Kind = Literal["parse", "short", "long", "compile", "codes"]
+Kind = Literal["parse", "short", "long", "compile", "codes", "vectors"]
 # Numbers of threads by kind of work, for requests of clients and of batches. There are
 # few threads, which leave the cores to the model. A request for codes blocks its thread,
 # and starts another thread for each block of texts.
 _N_THREADS: Mapping[Kind, tuple[int, int]] = {
-    "parse": (1, 1),  # long bodies, whose memory is limited while they are parsed
+    "parse": (1, 1),  # long bodies
     "short": (2, 1),  # up to about 20 ms
     "long": (2, 1),  # seconds: large requests and answers
     "compile": (2, 1),  # seconds: requests with constraints delay only each other
     "codes": (64, 16),  # until all texts are coded
+    "vectors": (1, 1),  # until all vectors are computed, a request at a time
 }
 _LOOK_S = 1.0  # seconds between checks for the death of the loop's thread
 LONG_BYTES = 1 << 16  # a request with more bytes is long
@@ -64,24 +61,15 @@ class WorkThreads:
             )
         }
         self.files = ThreadPoolExecutor(1, "llamaherd-files")
-        self._vectors: WeakSet[VectorThreads] = WeakSet()
 
     def pool(self, kind: Kind, *, is_background: bool = False) -> ThreadPoolExecutor:
         """Return the threads for a kind of work."""
         return self._pools[kind, is_background]
 
-    def vectors(self) -> VectorThreads:
-        """Return threads for the vectors of a model, which the caller closes."""
-        made = VectorThreads()
-        self._vectors.add(made)
-        return made
-
     def close(self) -> None:
         """End the threads; work that waits for a thread does not run."""
         for pool in (*self._pools.values(), self.files):
             pool.shutdown(wait=False, cancel_futures=True)
-        for vector in tuple(self._vectors):
-            vector.close()
 
 
 def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
@@ -104,76 +92,6 @@ def n_items(fields: Mapping[str, object]) -> int:
         n = max(n, sum(len(x) if isinstance(x, list) else 1 for x in continuations))
     labels = fields.get("labels")
     return n * len(labels) if isinstance(labels, list) and labels else n
-
-
-class VectorThreads:
-    """Threads for vectors of a served model, and of the model for embeddings beside it.
-
-    Each model has its own thread, so that models do not wait for each other.
-    """
-
-    def __init__(self) -> None:
-        self._of: dict[Model, VectorThread] = {}
-        self._lock = Lock()
-        self._is_closed = False
-
-    def of(self, model: Model) -> VectorThread:
-        """Return the thread of a model."""
-        with self._lock:
-            if self._is_closed:
-                raise ModelClosedError("the model is closed")
-            if model not in self._of:
-                self._of[model] = VectorThread()
-            return self._of[model]
-
-    def close(self) -> None:
-        """End the threads; work that waits for a thread does not run."""
-        with self._lock:
-            self._is_closed = True
-            threads = list(self._of.values())
-        for thread in threads:
-            thread.close()
-
-
-class VectorThread:
-    """Thread that computes vectors for one request at a time, for clients first."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "llamaherd-vectors")
-        self._waiting: tuple[deque[_Waiting], ...] = (deque(), deque())
-
-    def turns(self, *, is_background: bool) -> Submit:
-        """Return the turns of the requests of clients, or of those of batches."""
-        return partial(self._submit, is_background=is_background)
-
-    def _submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
-        """Let the thread call a function after those of earlier requests."""
-        future: Future[Any] = Future()
-        self._waiting[is_background].append((future, fn))
-        self._thread.submit(self._run_next)
-        return future
-
-    def _run_next(self) -> None:
-        """Run the next function; called once for each function that waits."""
-        future, fn = (self._waiting[False] or self._waiting[True]).popleft()
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            result = fn()
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    def close(self) -> None:
-        """End the thread; work that waits for it does not run."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        for waiting in self._waiting:
-            for future, _ in tuple(waiting):
-                future.cancel()
-
-
-_Waiting = tuple[Future[Any], "Callable[[], Any]"]
 
 
 _T_co = TypeVar("_T_co", covariant=True)

@@ -66,17 +66,19 @@ class _OfModel(WorkShape):
         for name, n in least.items():
             if fields.get(name) is not None:
                 checks.integer(name, fields[name], n)
-        own = {name: value for name, value in fields.items() if name not in least}
+        prompt_fields = {
+            name: value for name, value in fields.items() if name not in least
+        }
         # The shortest answer fits, and its length is not computed from the prompt.
         length = shape.length if issubclass(shape, RewrittenChat) else ""
-        own[length or "max_completion_tokens"] = 1
-        return shape(self.served).understand(own)
+        prompt_fields[length or "max_completion_tokens"] = 1
+        return shape(self.served).understand(prompt_fields)
 
 
 class _TextFields(PathFormat):
     """Fields of `/tokenize` for a text."""
 
-    own = _OF_TEXTS
+    field_schemas = _OF_TEXTS
 
 
 class TokenizeApi(_OfModel):
@@ -84,7 +86,7 @@ class TokenizeApi(_OfModel):
 
     path = "/tokenize"
     summary = "Convert a text or a conversation to tokens."
-    own: ClassVar = {**_OF_TEXTS, **ChatCompletions.properties()}
+    field_schemas: ClassVar = {**_OF_TEXTS, **ChatCompletions.properties()}
     answers = record(
         count=schemas.COUNT,
         max_model_len=schemas.COUNT,
@@ -112,16 +114,9 @@ class TokenizeApi(_OfModel):
             parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, "return_token_strs" if wants_texts else "")
-        # The null fields of a chat count as missing.
-        nulls = {
-            n
-            for n in ChatCompletions.fields - _TextFields.fields
-            if fields.get(n) is None
-        }
-        texts = {n: value for n, value in fields.items() if n not in nulls}
-        given = _TextFields.given(texts)
-        check_model(given, self._settings)
-        names = [name for name in ("prompt", "content") if name in given]
+        request = _TextFields.effective_fields(fields)
+        check_model(request, self._settings)
+        names = [name for name in ("prompt", "content") if name in request]
         if len(names) != 1:
             text = "needs prompt, content or messages, and only one of them"
             raise ApiError(
@@ -130,15 +125,15 @@ class TokenizeApi(_OfModel):
         is_vllms = names == ["prompt"]
         special = "add_special_tokens" if is_vllms else "add_special"
         strings = "return_token_strs" if is_vllms else "with_pieces"
-        for name in _OF_ONE_KIND & given.keys() - {special, strings}:
+        for name in _OF_ONE_KIND & request.keys() - {special, strings}:
             raise bad_field(name, f"{name} cannot be combined with {names[0]}")
         tokens = tokenize(
             self._model,
-            checks.text(names[0], given[names[0]]),
-            add_special=_flag(given, special, default=is_vllms),
-            parse_special=_flag(given, "parse_special", default=True),
+            checks.text(names[0], request[names[0]]),
+            add_special=_flag(request, special, default=is_vllms),
+            parse_special=_flag(request, "parse_special", default=True),
         )
-        wants_texts = _flag(given, strings, default=False)
+        wants_texts = _flag(request, strings, default=False)
         answer = self._answer(tokens, strings if wants_texts else "")
         if wants_texts and not is_vllms:
             answer["tokens"] = self._with_pieces(tokens)
@@ -158,8 +153,10 @@ class TokenizeApi(_OfModel):
             check_strings(strings, tokens)
             # As in vLLM, the spelling of the vocabulary, such as "Ġis".
             with self._model.using() as handle:
-                known = {token: token_text(handle, token) or "" for token in set(tokens)}
-            texts = [known[token] for token in tokens]
+                spellings = {
+                    token: token_text(handle, token) or "" for token in set(tokens)
+                }
+            texts = [spellings[token] for token in tokens]
         return {
             "count": len(tokens),
             "max_model_len": self._settings.n_ctx_of(self._model),
@@ -173,14 +170,14 @@ class DetokenizeApi(_OfModel):
 
     path = "/detokenize"
     summary = "Convert tokens to a text."
-    own: ClassVar = {"model": schemas.TEXT, "tokens": schemas.TOKENS}
+    field_schemas: ClassVar = {"model": schemas.TEXT, "tokens": schemas.TOKENS}
     needed = ("tokens",)
     answers = record(prompt=schemas.TEXT, content=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        given = self.checked(fields)
-        tokens = given["tokens"]
+        request = self.checked(fields)
+        tokens = request["tokens"]
         if not isinstance(tokens, list):
             raise bad_field("tokens", "tokens must be a list of token ids")
         for i, token in enumerate(tokens):
@@ -199,7 +196,7 @@ class TemplateApi(_OfModel):
 
     path = "/apply-template"
     summary = "Return the prompt of a conversation."
-    own = ChatCompletions.properties()
+    field_schemas = ChatCompletions.properties()
     needed = ChatCompletions.needed
     unused = ChatCompletions.unused
     answers = record(prompt=schemas.TEXT)
@@ -222,7 +219,7 @@ class _Counting(_OfModel):
 
     def __init_subclass__(cls) -> None:
         """Take the fields of the counted format; none but the conversation is needed."""
-        cls.own, cls.unused = cls.counted.properties(), cls.counted.unused
+        cls.field_schemas, cls.unused = cls.counted.properties(), cls.counted.unused
         cls.needed = cls.counted.needed[:1]
         super().__init_subclass__()
 
@@ -275,10 +272,10 @@ def _rendered(model: Model, parsed: ParsedRequest) -> str:
     with renamed(parsed.names):
         if options.show_schema and schema is not None:
             prompts = with_schemas(prompts, [schema_text(schema)[0]])
-        (found,) = rendered_prompts(model, prompts, options, [is_held], is_silent=True)
-    if isinstance(found.prompt, Refused):
-        raise ChatTemplateError(found.prompt.reason)
-    return str(found.prompt)
+        (rendered,) = rendered_prompts(model, prompts, options, [is_held], is_silent=True)
+    if isinstance(rendered.prompt, Refused):
+        raise ChatTemplateError(rendered.prompt.reason)
+    return str(rendered.prompt)
 
 
 def tokenizer_info(model: Model) -> dict[str, object]:
@@ -286,7 +283,7 @@ def tokenizer_info(model: Model) -> dict[str, object]:
     info = model.info
 
     def text(*tokens: int) -> str | None:
-        token = next((each for each in tokens if each >= 0), None)
+        token = next((candidate for candidate in tokens if candidate >= 0), None)
         if token is None:
             return None
         return token_bytes(model, [token])[0].decode(errors="replace")
@@ -310,6 +307,6 @@ def _text_or_bytes(piece: bytes) -> str | list[int]:
         return list(piece)
 
 
-def _flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    value = given.get(name)
+def _flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = fields.get(name)
     return default if value is None else checks.flag(name, value)

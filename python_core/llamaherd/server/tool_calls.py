@@ -99,7 +99,7 @@ class _EndOfValue:
         return text
 
 
-GENERIC = replace(next(each for each in FORMATS if each.name == "hermes"), name="generic")
+GENERIC = replace(next(form for form in FORMATS if form.name == "hermes"), name="generic")
 _DESCRIPTION = """You may call functions. These functions are available:
 {functions}
 
@@ -144,10 +144,10 @@ def as_texts(messages: Sequence[Mapping[str, object]]) -> list[dict[str, object]
 
 def with_system(messages: list[dict[str, object]], text: str) -> list[dict[str, object]]:
     """Return messages with a text at the end of the system message."""
-    first = messages[0]
-    if first["role"] == "system":
-        own = {**first, "content": f"{first['content']}\n\n{text}"}
-        return [own, *messages[1:]]
+    first_message = messages[0]
+    if first_message["role"] == "system":
+        system = {**first_message, "content": f"{first_message['content']}\n\n{text}"}
+        return [system, *messages[1:]]
     return [{"role": "system", "content": text}, *messages]
 
 

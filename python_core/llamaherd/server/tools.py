@@ -107,15 +107,15 @@ class ToolUse:
             return self._forced(text, reason)
         if self.form.constraint:
             return self._call_or_form(text, reason)
-        found = self._parsed(model, result)
+        answer = self._parsed(model, result)
         calls = [
             _call(call.name, json.dumps(call.arguments, ensure_ascii=False))
-            for call in found.calls
+            for call in answer.calls
             if not call.problem
         ]
         if not calls:
             return text, [], reason
-        return found.text or None, calls, _reason_of_call(reason)
+        return answer.text or None, calls, _reason_of_call(reason)
 
     def invalid(self, model: Model, result: Result) -> list[dict[str, str]]:
         """Return the calls of an answer that cannot be read, each with its problem."""
@@ -148,7 +148,7 @@ class ToolUse:
         reason = reason if self.is_named else _reason_of_call(reason)
         # The arguments are, as in a stream, the text that the model wrote. Written
         # again by Python, a number could change.
-        parts = [each["function"] for each in CallStream(self.forced).add(text)]
+        parts = [part["function"] for part in CallStream(self.forced).add(text)]
         if not parts:  # max_tokens cut the answer off before the arguments
             return text, [], reason
         arguments = "".join(part["arguments"] for part in parts)
@@ -160,15 +160,15 @@ def _reason_of_call(reason: str) -> str:
 
 
 def tools_of(
-    given: Mapping[str, object],
+    request: Mapping[str, object],
     model: Model,
     template: str | None,
     form: AnswerForm | None = None,
 ) -> ToolUse | None:
     """Return the functions of a request; None if the answer cannot call any."""
-    tools = _tools(given.get("tools", []))
-    choice = given.get("tool_choice", "auto" if tools else "none")
-    checks.flag("parallel_tool_calls", given.get("parallel_tool_calls", True))
+    tools = _tools(request.get("tools", []))
+    choice = request.get("tool_choice", "auto" if tools else "none")
+    checks.flag("parallel_tool_calls", request.get("parallel_tool_calls", True))
     names = [tool["function"]["name"] for tool in tools]
     forced = tuple(names)
     if isinstance(choice, dict):
@@ -198,20 +198,22 @@ def as_functions(
     if not isinstance(value, list):
         return value
     functions = []
-    for i, each in enumerate(value):
+    for i, item in enumerate(value):
         where = f"tools[{i}]"
-        tool = checked_object(where, each)
+        tool = checked_object(where, item)
         if tool.get("type") not in kinds:
             kind = shown(tool.get("type"))
             text = f'{where}.type must be "{kinds[0]}", not {kind}: this server has none'
             raise bad_field("tools", text)
         if names is not None:
             check_names(where, tool, {*names, "type", "cache_control"})
-        own = {k: v for k, v in tool.items() if v is not None and k in (names or tool)}
-        own.pop("type", None)
-        if "input_schema" in own:
-            own["parameters"] = own.pop("input_schema")
-        functions.append({"type": "function", "function": own})
+        function = {
+            k: v for k, v in tool.items() if v is not None and k in (names or tool)
+        }
+        function.pop("type", None)
+        if "input_schema" in function:
+            function["parameters"] = function.pop("input_schema")
+        functions.append({"type": "function", "function": function})
     return functions
 
 
@@ -229,10 +231,10 @@ def with_tools(
     if use.format is GENERIC:
         return with_generic_tools(use.tools, messages, options)
     variables = {**(options.get("variables") or {}), "tools": list(use.tools)}
-    found = {**options, "variables": variables, "show_schema": False}
+    chat_options = {**options, "variables": variables, "show_schema": False}
     if not use.form.constraint or _has_place(use.tools, model, options.get("template")):
-        return messages, found
-    return with_system(as_texts(messages), _described(use)), found
+        return messages, chat_options
+    return with_system(as_texts(messages), _described(use)), chat_options
 
 
 def _tools(value: object) -> list[dict[str, Any]]:
@@ -266,15 +268,15 @@ def _tool(where: str, tool: object) -> dict[str, Any]:
             what = "a string" if kind is str else "an object"
             raise bad_field("tools", f"{where}.function.{key} must be {what}")
     # Some templates need a description.
-    own: dict[str, Any] = {"name": name, "description": ""}
-    own |= {k: v for k, v in function.items() if v is not None and k != "strict"}
-    parameters = own.get("parameters", {})
+    declaration: dict[str, Any] = {"name": name, "description": ""}
+    declaration |= {k: v for k, v in function.items() if v is not None and k != "strict"}
+    parameters = declaration.get("parameters", {})
     if parameters.keys() <= _ABOUT and parameters.get("type", "object") == "object":
         parameters = {**parameters, **_NO_PARAMETERS}
     types = parameters.get("type")
     if types is None or (isinstance(types, list) and "object" in types):
         parameters = {**parameters, "type": "object"}  # arguments are always an object
-    return {"type": "function", "function": {**own, "parameters": parameters}}
+    return {"type": "function", "function": {**declaration, "parameters": parameters}}
 
 
 def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
@@ -283,10 +285,10 @@ def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
     function = choice.get("function")
     name = function.get("name") if isinstance(function, dict) else None
     if name not in names:
-        known = ", ".join(names) or "none"
+        offered = ", ".join(names) or "none"
         raise bad_field(
             "tool_choice",
-            f"tool_choice.function.name must be one of the tools ({known}), not "
+            f"tool_choice.function.name must be one of the tools ({offered}), not "
             f"{checks.shown(name)}",
         )
     return str(name)
@@ -342,13 +344,13 @@ def _format(
     tools: Sequence[Mapping[str, Any]], model: Model, template: str | None
 ) -> ToolFormat:
     """Return the format of calls in a free answer."""
-    found = None
+    tool_format = None
     if _has_place(tools, model, template):
-        found = tool_format_of(chat_renderer(model, template=template))
-    if found is None:
+        tool_format = tool_format_of(chat_renderer(model, template=template))
+    if tool_format is None:
         _say_generic(model.path)
         return GENERIC
-    return found
+    return tool_format
 
 
 @lru_cache(maxsize=64)

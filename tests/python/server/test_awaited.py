@@ -6,15 +6,14 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-import llamaherd as lh
 import pytest
 from fake_calls import assert_right, request
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.core.request import AbandonedError
 from llamaherd.server.errors import ApiError
-from llamaherd.server.threads import AwaitedJob, WorkThreads
+from llamaherd.server.threads import AwaitedJob
 from stepping import plan, stepping, submit
 from waiting import wait_until
 
@@ -98,16 +97,3 @@ def test_work_that_is_cancelled_before_its_step_has_no_results() -> None:
         job.cancel()
         with pytest.raises(AbandonedError):
             asyncio.run(job.outcome())
-
-
-def test_closed_models_get_no_new_thread_for_vectors() -> None:
-    model: Any = object()
-    threads = WorkThreads()
-    vectors = threads.vectors()
-    before = vectors.of(model)
-    assert vectors.of(model) is before
-    threads.close()
-    with pytest.raises(lh.ModelClosedError):
-        vectors.of(model)
-    with pytest.raises(lh.ModelClosedError):
-        vectors.of(cast("Any", object()))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -24,8 +20,7 @@ from batch_requests import (
 )
 from fake_context import FakeContext, answer
 from llamaherd.server.batches import batch as lines
-from llamaherd.server.batches import pages, runner
-from llamaherd.server.batches.batch import BatchOutcome
+from llamaherd.server.batches import pages
 from llamaherd.server.batches.store import BatchStore, StoreError
 from served import NAME, served, started
 from waiting import wait_until
@@ -158,33 +153,6 @@ def test_a_cancelled_batch_keeps_what_is_answered(
     assert reasons == ["length", "cancelled", "cancelled"]
     with pytest.raises(openai.ConflictError):
         sdk.batches.cancel(batch.id)
-
-
-def test_an_answer_is_stored_although_it_came_while_the_file_was_read(
-    sdk: openai.OpenAI, fake: FakeContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It does not wait for the next answer, which may take long."""
-    has_come = threading.Event()
-    reads = itertools.count()
-
-    class Outcome(BatchOutcome):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            has_come.set()
-
-    def slow(requests: Any) -> Any:
-        if next(reads) == 1:
-            has_come.wait()
-        return lines.next_requests(requests)
-
-    monkeypatch.setattr(runner, "BatchOutcome", Outcome)
-    monkeypatch.setattr(runner, "next_requests", slow)
-    fake.held = "h"
-    batch = begun(sdk, jsonl([entry(0), entry(1, prompt="h", max_tokens=2)]))
-    wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 1)
-    assert not fake.handles[1].done()
-    sdk.batches.cancel(batch.id)
-    assert wait_for_end(sdk, batch).request_counts.completed == 1
 
 
 @pytest.mark.parametrize(
@@ -326,35 +294,9 @@ def test_sizes_are_limited(
         assert (status, got["error"]["code"]) == (429, "too_many_batches")
         (left,) = (tmp_path / "data" / "files").iterdir()
         assert left.name == file["id"]
-
-
-def test_files_that_arrive_at_once_have_one_limit(
-    fake: FakeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Each upload reserves its size before it is received."""
-    kind = {"content-type": "multipart/form-data; boundary=xyz"}
-    form = _form(PURPOSE, (FILE[0], b"a" * 900))
-    monkeypatch.setattr(pages, "_MOST_SIZES", 4)
-    gate, received = threading.Barrier(4), pages.upload.receive
-
-    async def slow(*arguments: Any) -> Any:
-        await asyncio.to_thread(gate.wait, 60)  # until four uploads were admitted
-        return await received(*arguments)
-
-    monkeypatch.setattr(pages.upload, "receive", slow)
-    with served(fake, max_file=1000, data=tmp_path) as client:
-
-        def send(_: int) -> int:
-            return int(client.ask("POST", "/v1/files", form, kind)[0])
-
-        with ThreadPoolExecutor(7) as pool:
-            found = sorted(pool.map(send, range(7)))
-        assert found == [200] * 4 + [413] * 3
-        monkeypatch.setattr(pages.upload, "receive", received)
-        assert send(0) == 413  # the form has more bytes than are left
-        (file, *_) = client.ask("GET", "/files")[1]["data"]
-        assert client.ask("DELETE", f"/v1/files/{file['id']}")[0] == 200
-        assert send(0) == 200  # nothing is reserved any more
+        monkeypatch.undo()
+        monkeypatch.setattr(pages, "_MOST_SIZES", 1)
+        assert client.ask("POST", "/v1/files", _form(PURPOSE, FILE), kind)[0] == 413
 
 
 def test_a_folder_has_one_server(fake: FakeContext, tmp_path: Path) -> None:

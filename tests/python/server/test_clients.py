@@ -46,6 +46,10 @@ SCHEMA = {
 FORM = {"name": "structured_data", "schema": SCHEMA, "strict": True}
 CACHED = {**PART[0], "cache_control": {"type": "ephemeral"}}
 SAID = {"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}
+# An item of an answer, sent back with all of its fields.
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f"}
+CALL |= {"arguments": "{}", "status": "completed"}
+RESULT = {"type": "function_call_output", "call_id": "call_1"}
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "vllm bench serve, openai": (
         TEXT,
@@ -85,6 +89,26 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
         | {"response_format": {"type": "json_schema", "json_schema": FORM}},
     ),
     "tidyllm llamacpp_chat": (CHAT, {**ASKED, "stream": False}),
+    "tidyllm llamacpp_chat, grammar": (
+        CHAT,
+        {**ASKED, "stream": False, "seed": 1, "grammar": 'root ::= "yes"'}
+        | {"logprobs": True, "top_logprobs": 2, "enable_thinking": False},
+    ),
+    "tidyllm openai_chat": (
+        "/v1/responses",
+        {"input": [*HELLO, {"role": "assistant", "content": "Hi"}, *HELLO]}
+        | {"instructions": "Be brief.", "max_output_tokens": 4, "seed": 3},
+    ),
+    "tidyllm openai_chat, structured": (
+        "/v1/responses",
+        {"input": HELLO, "text": {"format": {"type": "json_schema", **FORM}}},
+    ),
+    "tidyllm openai_chat, the result of a call": (
+        "/v1/responses",
+        {"input": [*HELLO, CALL, {**RESULT, "output": "[7]"}], "max_output_tokens": 4}
+        | {"tools": [{"type": "function", "name": "f", "parameters": SCHEMA}]},
+    ),
+    "tidyllm openai_embedding": ("/v1/embeddings", {"input": ["a", "b"]}),
     "Open WebUI": (
         CHAT,
         {**ASKED, **USAGE, "chat_id": "1", "session_id": "2", "id": "3", "metadata": {}},

@@ -14,8 +14,6 @@ from served import served
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fake_context import FakeContext
     from served import Client
 
@@ -84,8 +82,6 @@ def _works(client: Client) -> bool:
     "host",
     [
         b"",
-        b"Host: localhost\r\nHost: localhost\r\n",
-        b"Host: localhost\r\nHost: evil.example\r\n",
         b"Host: evil.example\r\nHost: localhost\r\n",
         b"Host: \xff\r\n",
         "Host: localhosʇ\r\n".encode(),
@@ -113,11 +109,8 @@ def test_odd_hosts_are_refused(client: Client, path: bytes, host: bytes) -> None
         (b"Authorization:", 401),
         (b"Authorization: Basic secret", 401),
         (b"Authorization: Bearer " + b"x" * 50_000, 401),
-        (b"Authorization: Bearer secret\r\nAuthorization: Bearer secret", 400),
-        (b"Authorization: Bearer secret\r\nAuthorization: Bearer x", 400),
         (b"Origin: http://\xff\r\nAuthorization: Bearer secret", 403),
         (b"Origin: \xb2\r\nAuthorization: Bearer secret", 403),
-        (b"Origin: a\r\nOrigin: b\r\nAuthorization: Bearer secret", 400),
     ],
 )
 def test_odd_headers(fake: FakeContext, header: bytes, status: int) -> None:
@@ -164,54 +157,6 @@ def test_a_length_that_is_too_large_gets_413_before_the_body_comes(
         assert _error(got) == (413, "request_too_large")
 
 
-def test_a_client_that_asks_first_need_not_send_what_is_too_large(
-    fake: FakeContext,
-) -> None:
-    with served(fake, max_body=1000) as client, _connect(client) as link:
-        link.sendall(POST + b"Content-Length: 2000\r\nExpect: 100-continue\r\n\r\n")
-        assert link.recv(100).startswith(b"HTTP/1.1 413")
-
-
-@pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_client_that_sends_100_mb_reads_the_answer(
-    fake: FakeContext, *, is_chunked: bool
-) -> None:
-    part = b"x" * 1_000_000
-    kind = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 100000000"
-    if is_chunked:
-        part = b"%x\r\n%s\r\n" % (len(part), part)
-    with served(fake) as client, _connect(client) as link:
-        link.sendall(POST + kind + b"\r\n\r\n")
-        for _ in range(100):
-            link.sendall(part)
-        if is_chunked:
-            link.sendall(b"0\r\n\r\n")
-        assert _error(_until(link, b"}}")) == (413, "request_too_large")
-
-
-REFUSED = [
-    (b"POST /nowhere", 404),
-    (b"PUT /generate", 405),
-    (b"GET /generate", 405),
-    (b"GET /v1/models", 200),
-    (b"GET /health", 200),
-]
-
-
-@pytest.mark.parametrize(("first", "status"), REFUSED)
-def test_a_body_that_is_not_read_is_no_request(
-    client: Client, first: bytes, status: int
-) -> None:
-    body = b"GET /generate HTTP/1.1\r\n\r\n"
-    with _connect(client) as link:
-        ask = first + b" HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(body)
-        link.sendall(ask)
-        assert _status(link.recv(1 << 16)) == status
-        link.sendall(body + b"GET /health HTTP/1.1\r\n" + HOST)
-        link.sendall(b"Connection: close\r\n\r\n")
-        assert [_status(_rest(link))] == [200]
-
-
 # ---- slow clients ---------------------------------------------------------------------
 
 
@@ -227,54 +172,21 @@ def test_a_slow_client_does_not_keep_the_server_from_ending(
     link.close()
 
 
-HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than the buffers of sockets
-
-
-def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
-    with served(fake) as client:
-        link = client.connect("/generate", HUGE)
-        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-        got = _until(link, b"}")
-        assert json.loads(got.partition(b"\r\n\r\n")[2])["finish_reason"] == "length"
-        link.close()
-
-
 # ---- many clients ---------------------------------------------------------------------
-
-
-@pytest.fixture
-def four(fake: FakeContext) -> Iterator[Client]:
-    """Return the client of a server that accepts at most four connections."""
-    with served(fake, connections=4) as client:
-        yield client
 
 
 def _n_open(client: Client) -> int:
     return len(client.server.server_state.connections)
 
 
-def test_one_connection_too_many_gets_503(four: Client) -> None:
-    links = [_connect(four) for _ in range(4)]
-    wait_until(lambda: _n_open(four) == 4)
-    answer = _talk(four, _asking(1))
-    assert _status(answer) == 503
-    for link in links:
-        link.sendall(_asking(1))
-        assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        link.close()
-    wait_until(lambda: _n_open(four) == 0)
-    assert _works(four)
-
-
-def test_a_flood_does_not_end_requests_that_run(four: Client, fake: FakeContext) -> None:
-    fake.may_run.clear()
-    running = [four.connect("/generate", {"prompt": "a", "max_tokens": 2})]
-    wait_until(lambda: len(fake.handles) == 1)
-    flood = [_connect(four) for _ in range(40)]
-    for link in flood:
-        link.close()
-    wait_until(lambda: _n_open(four) == 1)
-    fake.may_run.set()
-    for link in running:
-        assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        link.close()
+def test_one_connection_too_many_gets_503(fake: FakeContext) -> None:
+    with served(fake, connections=4) as client:
+        links = [_connect(client) for _ in range(4)]
+        wait_until(lambda: _n_open(client) == 4)
+        assert _status(_talk(client, _asking(1))) == 503
+        for link in links:
+            link.sendall(_asking(1))
+            assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            link.close()
+        wait_until(lambda: _n_open(client) == 0)
+        assert _works(client)

@@ -70,14 +70,6 @@ def test_a_chat_with_two_turns(real: Client) -> None:
     assert got["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
-def test_structured_data(real: Client) -> None:
-    form = {"type": "json_schema", "name": "structured_data", "strict": True}
-    text = {"format": {**form, "schema": SCHEMA}}
-    got = real.post(PATH, _body(_turn("user", "a"), text=text))[1]
-    (message,) = got["output"]
-    assert json.loads(message["content"][0]["text"])["age"] in (1, 2)
-
-
 def test_a_call_and_its_result(real: Client) -> None:
     """ellmer refers to a call by the id of its item, not by its call_id."""
     turns = [_turn("user", "a")]

@@ -85,7 +85,7 @@ def test_a_body_in_parts_without_a_length_is_counted(fake: FakeContext) -> None:
         assert httpx.post(f"{client.url}/generate", content=large).status_code == 413
 
 
-def test_a_body_that_never_ends_is_refused_and_not_kept(fake: FakeContext) -> None:
+def test_a_body_that_never_ends_is_refused(fake: FakeContext) -> None:
     with served(fake, max_body=100_000) as client:
         head = (
             b"POST /generate HTTP/1.1\r\nHost: localhost\r\n"
@@ -96,35 +96,7 @@ def test_a_body_that_never_ends_is_refused_and_not_kept(fake: FakeContext) -> No
             for _ in range(1000):
                 link.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
             assert link.recv(1 << 16).startswith(b"HTTP/1.1 413")
-            assert client.server.shared.bodies.n_bytes == 0
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
-
-
-def test_large_bodies_at_once_are_bounded(fake: FakeContext) -> None:
-    with served(fake, max_body=10_000) as client:
-        head = (
-            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n"
-        )
-        links = []
-        for _ in range(17):
-            link = socket.create_connection(("127.0.0.1", client.port), timeout=600)
-            link.sendall(head + b" " * 8999)
-            links.append(link)
-        wait_until(lambda: client.server.shared.bodies.n_bytes == 17 * 8999)
-        assert client.post("/generate", b" " * 9_000)[0] == 429
-        for link in links:
-            link.close()
-        wait_until(lambda: client.server.shared.bodies.n_bytes == 0)
-        assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
-
-
-def test_one_connection_takes_many_requests(client: Client) -> None:
-    with httpx.Client(base_url=client.url) as http:
-        for i in range(50):
-            big = "b" * 400_000 if i % 10 == 0 else "a"
-            body = {"prompt": big, "max_tokens": 1}
-            got = http.post("/generate", json=body)
-            assert got.json()["text"] == f"{big}/0"
 
 
 # ---- access ---------------------------------------------------------------------------
@@ -267,20 +239,6 @@ def test_a_client_that_goes_away_frees_its_slot(
     assert len(fake.handles[0].words) < 400
 
 
-def test_a_client_that_goes_away_while_it_waits_is_not_computed(
-    fake: FakeContext,
-) -> None:
-    fake.may_run.clear()
-    with served(fake) as client:
-        links = [client.connect("/generate", LONG) for _ in range(20)]
-        wait_until(lambda: len(fake.handles) == 20)
-        for link in links:
-            link.close()
-        wait_until(lambda: all(handle.is_cancelled for handle in fake.handles))
-        fake.may_run.set()
-        assert client.post("/generate", {"prompt": "a", "max_tokens": 2})[0] == 200
-
-
 def test_a_client_that_goes_away_with_half_a_body_does_nothing(
     client: Client, fake: FakeContext
 ) -> None:
@@ -289,15 +247,3 @@ def test_a_client_that_goes_away_with_half_a_body_does_nothing(
         link.sendall(head + b'{"prompt":')
     assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
     assert len(fake.handles) == 1
-
-
-def test_a_reader_that_is_slow_holds_nobody_up(client: Client, fake: FakeContext) -> None:
-    slow = client.connect(
-        "/generate", {"prompt": "x" * 5000, "max_tokens": 400, "stream": True}
-    )
-    wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-    assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
-    text = b""
-    while b"finish_reason" not in text:
-        text = text[-100:] + slow.recv(1 << 16)
-    slow.close()

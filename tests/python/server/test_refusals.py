@@ -35,7 +35,7 @@ BOTH: dict[str, list[Any]] = {
     "min_p": [2],
     "min_tokens": [10_000, -1, True],
     "n": [0, True, 129],
-    "nonsense": [None, 1],
+    "nonsense": [1],
     "presence_penalty": [False, 3],
     "prompt_logprobs": [-1, 21, 1.5, True, "1"],
     "repetition_penalty": [-1.1, 0],
@@ -71,7 +71,7 @@ WRONG: dict[str, dict[str, list[Any]]] = {
         "stop_token_ids": [[1 << 40], [60_000], [True], 5],
         "stream": [1],
         "temperature": ["hot", 10**400],
-        "temprature": [None],
+        "temprature": [1],
         "top_x": [1],
     },
     TEXT: {

@@ -330,25 +330,6 @@ def _deltas(real: Client, body: dict[str, Any]) -> tuple[list[Any], str]:
     return found, choices[-1]["finish_reason"]
 
 
-@pytest.mark.parametrize("choice", [NAMED, "required"])
-@pytest.mark.parametrize("tools", [[PAINT], [PAINT, WIPE]], ids=["one", "two"])
-def test_a_forced_call_is_streamed(real: Client, tools: list[Any], choice: Any) -> None:
-    body = {"messages": ASK, "tools": tools, "tool_choice": choice, "seed": 3}
-    body |= {"max_tokens": 100}
-    whole = real.post(CHAT, body)[1]["choices"][0]
-    (call,) = whole["message"]["tool_calls"]
-    deltas, reason = _deltas(real, body)
-    assert reason == whole["finish_reason"]
-    first, *others = deltas
-    assert first["type"] == "function"
-    assert first["id"].startswith("call_")
-    assert first["function"] == {"name": call["function"]["name"], "arguments": ""}
-    assert all(each.keys() == {"index", "function"} for each in others)
-    assert len(others) > 1
-    arguments = "".join(each["function"]["arguments"] for each in others)
-    assert arguments == call["function"]["arguments"]
-
-
 def test_a_forced_call_that_is_cut_is_streamed(real: Client) -> None:
     body = {"messages": ASK, "tools": [PAINT], "tool_choice": "required"}
     deltas, reason = _deltas(real, {**body, "max_tokens": 2})

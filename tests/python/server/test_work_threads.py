@@ -1,33 +1,26 @@
-"""Threads of a server: no kind of work delays another, nor one model another."""
+"""Threads of a server: no kind of work delays another."""
 
 from __future__ import annotations
 
 import json
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import pytest
 import thorough
-import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.calls.run.embedding import EmbedCall
 from llamaherd.server import answering, protocol, state
-from llamaherd.server.models.loading import ModelFiles
-from llamaherd.server.threads import _N_THREADS, VectorThread, WorkThreads, kind_of
-from served import NAME, room_for, served, served_models
-from waiting import HANGS_S, wait_until
+from llamaherd.server.threads import _N_THREADS, WorkThreads, kind_of
+from served import served
+from waiting import HANGS_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from concurrent.futures import ThreadPoolExecutor
 
-    from llamaherd.calls.run.embedding import Embeddings
-    from llamaherd.server.models.loading import ServedModel
-    from served import Client
+    import llamaherd as lh
 
 SHORT: list[tuple[str, dict[str, object]]] = [
     ("/v1/score", {"prompts": ["The sea"], "continuations": [[" is", " was"]]}),
@@ -99,7 +92,7 @@ def test_short_requests_wait_for_no_other_kind_of_work(
             own.pool(kind, is_background=is_background)
             for kind in _N_THREADS
             for is_background in (False, True)
-            if is_background or kind not in ("short", "parse")
+            if is_background or kind not in ("short", "parse", "vectors")
         ]
         with busy([*others, own.files]):
             for path, body in SHORT:
@@ -131,115 +124,6 @@ def test_long_requests_use_no_thread_of_short_ones(
 )
 def test_kinds_of_requests(fields: dict[str, object], n_bytes: int, kind: str) -> None:
     assert kind_of(fields, n_bytes) == kind
-
-
-# ---- vectors ----
-
-
-@contextmanager
-def held_vectors(monkeypatch: pytest.MonkeyPatch, model: lh.Model) -> Iterator[None]:
-    """Let the vectors of a model wait until the block ends."""
-    may_run = threading.Event()
-    run = EmbedCall.run
-
-    def waiting(work: EmbedCall) -> Embeddings:
-        if work._model is model:
-            assert may_run.wait(HANGS_S)
-        return run(work)
-
-    monkeypatch.setattr(EmbedCall, "run", waiting)
-    try:
-        yield
-    finally:
-        may_run.set()
-
-
-def test_models_do_not_wait_for_the_vectors_of_each_other(
-    ctx: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tiny_models.write(tmp_path / "other.gguf", "bert")
-    with (
-        lh.Model(path) as other,
-        served(ctx, embedding_model=other, embedding_name="other") as client,
-        ThreadPoolExecutor(8) as pool,
-    ):
-        for held, held_name, free_name in (
-            (other, "other", NAME),
-            (ctx.model, NAME, "other"),
-        ):
-            with held_vectors(monkeypatch, held):
-                slow = {"input": "a", "model": held_name}
-                post = client.post
-                asked = [pool.submit(post, "/v1/embeddings", slow) for _ in range(4)]
-                wait_until(lambda: in_queue(client) == 4)
-                fast = {"input": "a", "model": free_name}
-                assert client.post("/v1/embeddings", fast)[0] == 200
-            assert {each.result(HANGS_S)[0] for each in asked} == {200}
-
-
-def in_queue(client: Client) -> int:
-    return int(client.ask("GET", "/dashboard.json")[1]["n_requests"])
-
-
-def test_clients_come_before_batches() -> None:
-    thread = VectorThread()
-    ran: list[str] = []
-    may_run = threading.Event()
-    first = thread.turns(is_background=True)(lambda: may_run.wait(HANGS_S))
-    pending = [
-        thread.turns(is_background=is_background)(lambda n=name: ran.append(n))  # type: ignore[misc]
-        for name, is_background in [("b1", True), ("b2", True), ("c1", False)]
-    ]
-    late = thread.turns(is_background=False)
-    dropped = late(lambda: ran.append("dropped"))
-    failed = late(lambda: int("x"))
-    assert dropped.cancel()
-    may_run.set()
-    for each in (first, *pending):
-        each.result(HANGS_S)
-    assert ran == ["c1", "b1", "b2"]
-    with pytest.raises(ValueError, match="int"):
-        failed.result(HANGS_S)
-    thread.close()
-    with pytest.raises(RuntimeError):
-        late(lambda: None)
-
-
-def test_a_thread_that_ends_runs_nothing_more() -> None:
-    own = WorkThreads()
-    vectors = own.vectors()
-    thread = vectors.of("a model")  # type: ignore[arg-type]
-    assert vectors.of("a model") is thread  # type: ignore[arg-type]
-    with busy([thread._thread]):
-        waiting = thread.turns(is_background=False)(lambda: None)
-        own.close()
-        assert waiting.cancelled()
-
-
-def test_threads_of_a_model_end_when_it_is_unloaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
-
-    closed: list[ServedModel] = []
-    close = ModelFiles.close
-
-    def recorded(files: ModelFiles) -> None:
-        close(files)
-        closed.extend(files.served.values())
-
-    monkeypatch.setattr(ModelFiles, "close", recorded)
-    names = ("one", "two")
-    paths = [tiny_models.write(tmp_path / f"{each}.gguf", "bert") for each in names]
-    specs = [ModelSpec(*each) for each in zip(names, paths, strict=True)]
-    with served_models(specs, memory=max(map(room_for, specs))) as client:
-        for name in names:
-            body = {"model": name, "input": "yes"}
-            assert client.post("/v1/embeddings", body)[0] == 200
-        wait_until(lambda: bool(closed))
-        (thread,) = closed[0]._vectors._of.values()
-        with pytest.raises(RuntimeError):
-            thread.turns(is_background=False)(lambda: None)
 
 
 # ---- JSON ----

@@ -33,9 +33,6 @@ _TIMES = (
 )
 MOST_REQUESTS = 50_000  # as in OpenAI's API
 _MOST_ERRORS = 100
-# Bytes and lines that are read at once.
-_STEP_BYTES = 1 << 18
-_STEP_LINES = 64
 _MOST_ID = 512  # characters of a custom_id
 
 
@@ -191,18 +188,6 @@ def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
                 content = json.dumps(body, separators=(",", ":")).encode()
                 name = model if isinstance(model, str) else ""
                 yield RequestLine(i, fields["custom_id"], content, name)
-
-
-def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:
-    """Read the next requests of a file, at least one if there is one."""
-    block: list[RequestLine] = []
-    n_bytes = 0
-    for request in requests:
-        block.append(request)
-        n_bytes += len(request.body)
-        if n_bytes > _STEP_BYTES or len(block) == _STEP_LINES:
-            break
-    return block
 
 
 def check_lines(

@@ -53,7 +53,7 @@ _EXPIRY: Schema = {
 class _NewBatch(PathFormat):
     """Body of a request that starts a batch."""
 
-    own: ClassVar = {
+    field_schemas: ClassVar = {
         "input_file_id": TEXT,
         "endpoint": TEXT,
         # Such as "24h" or "7d", at most 30 days.
@@ -100,7 +100,6 @@ class BatchPages:
         self._service = service
         self._shared = shared
         self._max_file = max_file
-        self._uploads: dict[Path, int] = {}  # largest sizes of files that arrive
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes, without `/v1`."""
@@ -119,10 +118,8 @@ class BatchPages:
 
     async def _upload(self, request: Request) -> Response:
         """Store a file of a batch."""
-        length = checks.digits(request.headers.get("content-length", ""))
         most = self._max_file
-        size = most if length is None else min(length, most)
-        path = await self._service.do(lambda store: self._reserved(store, size))
+        path = await self._service.do(self._new_path)
         threads = self._shared.threads
         try:
             parts, kind = body_parts(request.receive), request.headers.get("content-type")
@@ -137,25 +134,16 @@ class BatchPages:
         except BaseException:
             discard(path)
             raise
-        finally:
-            del self._uploads[path]
         return json_response(file.shape)
 
-    def _reserved(self, store: BatchStore, size: int) -> Path:
-        """Return the path of a new file, and reserve space for it."""
-        with store.lock:
-            files = store.files()
-            n_files = len(files) + len(self._uploads)
-            n_bytes = sum(file.n_bytes for file in files) + sum(self._uploads.values())
-            if n_files >= _MOST_FILES or n_bytes + size > _MOST_SIZES * self._max_file:
-                text = (
-                    f"there are {n_files} files with {n_bytes} bytes, including those "
-                    "that are being received: delete some"
-                )
-                raise ApiError(413, text, code="too_many_files")
-            path = store.new_path()
-            self._uploads[path] = size
-        return path
+    def _new_path(self, store: BatchStore) -> Path:
+        """Return the path of a new file, if there is space for it."""
+        files = store.files()
+        n_bytes = sum(file.n_bytes for file in files)
+        if len(files) >= _MOST_FILES or n_bytes > (_MOST_SIZES - 1) * self._max_file:
+            text = f"there are {len(files)} files with {n_bytes} bytes: delete some"
+            raise ApiError(413, text, code="too_many_files")
+        return store.new_path()
 
     async def _files(self, request: Request) -> Response:
         """List files of batches."""
@@ -164,7 +152,7 @@ class BatchPages:
         files = [file for file in files if purpose in (None, file.purpose)]
         return await asyncio.to_thread(_page, request, files, "files")
 
-    async def _asked_file(self, request: Request) -> StoredFile:
+    async def _requested_file(self, request: Request) -> StoredFile:
         file_id = request.path_params["id"]
         file = await self._service.do(lambda store: store.file(file_id))
         if file is None:
@@ -173,17 +161,17 @@ class BatchPages:
 
     async def _file(self, request: Request) -> Response:
         """Describe a file."""
-        return json_response((await self._asked_file(request)).shape)
+        return json_response((await self._requested_file(request)).shape)
 
     async def _content(self, request: Request) -> Response:
         """Return the content of a file."""
-        file = await self._asked_file(request)
+        file = await self._requested_file(request)
         path = await self._service.do(lambda store: store.path(file))
         return FileResponse(path, media_type="application/octet-stream")
 
     async def _delete(self, request: Request) -> Response:
         """Remove a file."""
-        file = await self._asked_file(request)
+        file = await self._requested_file(request)
 
         def remove(store: BatchStore) -> None:
             if any(
@@ -200,16 +188,16 @@ class BatchPages:
         """Start a batch of requests."""
         threads = self._shared.threads.pool("parse")
         body, _ = await read_object(
-            request.scope, request.receive, self._shared.bodies, threads
+            request.scope, request.receive, self._shared.max_body, threads
         )
-        fields: dict[str, Any] = _NewBatch.given(body)
+        fields: dict[str, Any] = _NewBatch.effective_fields(body)
         for name, value in fields.items():
-            _check(name, _NewBatch.own[name], value)
+            _check(name, _NewBatch.field_schemas[name], value)
         endpoint, window = fields["endpoint"], fields["completion_window"]
         file_id = fields["input_file_id"]
         if endpoint not in self._service.endpoints:
-            known = ", ".join(self._service.endpoints)
-            text = f"endpoint must be one of {known}, not {_shortened(endpoint)}"
+            supported = ", ".join(self._service.endpoints)
+            text = f"endpoint must be one of {supported}, not {_shortened(endpoint)}"
             raise bad_field("endpoint", text)
         if self._service.n_active >= _MOST_ACTIVE:
             text = f"{_MOST_ACTIVE} batches wait already"
@@ -246,7 +234,7 @@ class BatchPages:
     def _shown(self, batch: Batch) -> Response:
         return json_response(self._service.shown(batch).shape)
 
-    async def _asked_batch(self, request: Request) -> Batch:
+    async def _requested_batch(self, request: Request) -> Batch:
         batch_id = request.path_params["id"]
         batch = await self._service.do(lambda store: store.batch(batch_id))
         if batch is None:
@@ -255,11 +243,11 @@ class BatchPages:
 
     async def _batch(self, request: Request) -> Response:
         """Describe a batch."""
-        return self._shown(await self._asked_batch(request))
+        return self._shown(await self._requested_batch(request))
 
     async def _cancel(self, request: Request) -> Response:
         """Cancel a batch."""
-        batch = await self._asked_batch(request)
+        batch = await self._requested_batch(request)
         if not batch.is_active:
             text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
@@ -286,10 +274,10 @@ def _page(
     """Return one page of a list of files or batches, the newest first."""
     query = request.query_params
     most = _MOST_LISTED[kind]
-    asked = query.get("limit", str(min(most, 100)))
+    raw_limit = query.get("limit", str(min(most, 100)))
     try:
-        number = checks.digits(asked)
-        limit = checks.integer("limit", asked if number is None else number, 1, most)
+        number = checks.digits(raw_limit)
+        limit = checks.integer("limit", raw_limit if number is None else number, 1, most)
         order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
     except BadArgumentError as error:
         raise bad_field(error.argument, str(error)) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -17,7 +16,6 @@ from llamaherd.server.batches.batch import (
     RequestLine,
     check_lines,
     line_error,
-    next_requests,
     request_lines,
 )
 from llamaherd.server.batches.store import NOT_STORED, reason_of
@@ -78,11 +76,8 @@ class BatchRun:
         self._batch = batch
         self.problem = ""
         self._end: Literal["cancelled", "expired"] | None = None
-        self._end_time = 0
-        self._is_over = False
         self._workers: list[asyncio.Task[None]] = []
         self._requests: Iterator[RequestLine] = iter(())
-        self._block: deque[RequestLine] = deque()  # requests that were read
         self._reading, self._storing = asyncio.Lock(), asyncio.Lock()
         self._outcomes: list[BatchOutcome] = []  # not stored yet
         self._n_before = 0  # requests that an earlier server answered
@@ -92,7 +87,7 @@ class BatchRun:
     @property
     def progress(self) -> BatchProgress:
         """Progress so far, computed without reading the store."""
-        batch, n_done = self.shown(self._batch), self._n_before + self._n_here
+        batch, n_done = self._batch, self._n_before + self._n_here
         elapsed_s = time.monotonic() - self._began_s
         return replace(
             batch.progress,
@@ -102,19 +97,11 @@ class BatchRun:
         )
 
     def end(self, how: Literal["cancelled", "expired"]) -> None:
-        """End the batch early, and keep the finished answers.
-
-        Running requests end at once, even if the store cannot be written at present.
-        """
+        """End the batch early and its running requests at once; keep finished answers."""
         if self._end is None:
             self._end = how
-            self._end_time = int(time.time())
-            self._cancel_workers()
-
-    def shown(self, batch: Batch) -> Batch:
-        """Return a stored batch, as cancelled if its cancellation is not stored yet."""
-        is_cancelled = self._end == "cancelled"
-        return batch.at("cancelling", self._end_time) if is_cancelled else batch
+            for worker in self._workers:
+                worker.cancel()
 
     async def run(self) -> Batch:
         """Process the rest of the batch; return the batch in its final state."""
@@ -130,15 +117,10 @@ class BatchRun:
                 await self._bind(path)
                 await self._answer_all(path)
                 await self._move("finalizing")
-                self._batch = await self._do(self._finish)
+                self._batch = await self._do(lambda store: store.finish(self._batch))
             return self._batch
         finally:
             timer.cancel()
-
-    def _finish(self, store: BatchStore) -> Batch:
-        if self._end == "cancelled":  # it may not be stored yet
-            self._batch = store.move(self._batch, "cancelling")
-        return store.finish(self._batch)
 
     async def _do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store; try again until the disk can be used."""
@@ -184,7 +166,7 @@ class BatchRun:
             text = f"the file {self._batch.input_file} does not exist"
             errors = [line_error("invalid_file", None, text)]
         else:
-            endpoint, most = self._batch.endpoint, self._shared.bodies.most
+            endpoint, most = self._batch.endpoint, self._shared.max_body
             n, errors = await self._slowly(
                 lambda: check_lines(
                     path, endpoint, most, lambda: self._end == "cancelled"
@@ -193,7 +175,7 @@ class BatchRun:
 
         def store_check(store: BatchStore) -> Batch:
             stored = store.batch(self._batch.id) or self._batch
-            if self._end == "cancelled" or "cancelling" in stored.times:
+            if "cancelling" in stored.times:
                 return store.update(stored, n_total=n)
             checked = store.update(stored, n_total=n, errors=errors)
             return store.move(checked, "failed" if errors else "in_progress")
@@ -215,16 +197,16 @@ class BatchRun:
         identity = await self._slowly(
             partial(self._models.identity, name or None, self._batch.endpoint)
         )
-        bound = (self._batch.models or {}).get(name)
-        if bound is None and identity is not None:
+        first = (self._batch.models or {}).get(name)
+        if first is None and identity is not None:
             models = {**(self._batch.models or {}), name: identity}
             self._batch = await self._do(
                 lambda store: store.update(self._batch, models=models)
             )
-        elif bound != identity:
+        elif first != identity:
             named = f" under the name {name!r}" if name else ""
             raise ModelGoneError(
-                f"the batch began with another model{named} ({bound}), which this server "
+                f"the batch began with another model{named} ({first}), which this server "
                 "does not have, or whose file was replaced: start the server with that "
                 "model to continue the batch, or cancel it; its answers so far are kept"
             )
@@ -236,50 +218,32 @@ class BatchRun:
             return
         self._n_before, self._began_s = len(done), time.monotonic()
         self._requests = request_lines(path, done)
-        loop = asyncio.get_running_loop()
+        failure: Exception | None = None
         if self._end is None:
-            self._workers = [loop.create_task(self._work()) for _ in range(_AT_ONCE)]
-        try:
-            if self._workers:
-                await asyncio.wait(self._workers, return_when=asyncio.FIRST_EXCEPTION)
-        except asyncio.CancelledError:
-            await self._end_workers()
-            await self._store_last()
-            raise
-        await self._end_workers()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    workers = (self._work() for _ in range(_AT_ONCE))
+                    self._workers = [group.create_task(worker) for worker in workers]
+            except* Exception as failures:  # noqa: BLE001 - raised below
+                failure = failures.exceptions[0]
         await self._store_outcomes()
         if self._end == "expired":
             await self._expire(path)
-        for worker in self._workers:
-            if self._end is None and not worker.cancelled():
-                worker.result()  # raises the worker's error
-
-    def _cancel_workers(self) -> None:
-        self._is_over = True
-        for worker in self._workers:
-            worker.cancel()
-
-    async def _end_workers(self) -> None:
-        self._cancel_workers()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+        if self._end is None and failure is not None:
+            raise failure
 
     async def _work(self) -> None:
         """Run one request after another, each until its outcome is stored."""
         while (request := await self._next()) is not None:
-            outcome = await self._outcome(request)
-            if outcome is None:
-                return
-            self._outcomes.append(outcome)
+            self._outcomes.append(await self._outcome(request))
             self._n_here += 1
             await self._store_outcomes()
 
     async def _next(self) -> RequestLine | None:
         """Return the next request of the file, None at its end."""
         async with self._reading:
-            if not self._block:
-                read = partial(next_requests, self._requests)
-                self._block.extend(await run_on(self._shared.threads.files, read))
-            return self._block.popleft() if self._block else None
+            read = partial(next, self._requests, None)
+            return await run_on(self._shared.threads.files, read)
 
     async def _store_outcomes(self) -> None:
         """Store the outcomes of all workers; until then they stay in memory."""
@@ -289,25 +253,10 @@ class BatchRun:
                 await self._do(lambda store: store.add_outcomes(self._batch, new))  # noqa: B023 - called at once
                 del self._outcomes[: len(new)]
 
-    async def _store_last(self) -> None:
-        """Try once to store the outcomes, because the server stops."""
-        new = tuple(self._outcomes)
-        try:
-            if new:
-                await self._do_once(lambda store: store.add_outcomes(self._batch, new))
-        except NOT_STORED as error:
-            log.warning(
-                "batch %s: %d answers could not be stored (%s); the next server computes "
-                "them again",
-                *(self._batch.id, len(new), reason_of(error)),
-            )
-
-    async def _outcome(self, request: RequestLine) -> BatchOutcome | None:
-        """Run a request until it has an outcome; None if the batch ends first."""
+    async def _outcome(self, request: RequestLine) -> BatchOutcome:
+        """Run a request until it has an outcome."""
         while True:
             status, answer = await _ask(self._app, self._batch.endpoint, request.body)
-            if self._is_over:  # the batch was cancelled, or the server stops
-                return None
             await self._check_model(request.model)
             if status not in _TO_RETRY:
                 return BatchOutcome(request.line, request.custom_id, status, answer)
@@ -317,10 +266,9 @@ class BatchRun:
         """Store errors for the requests that did not run in time."""
 
         def expire(store: BatchStore) -> None:
-            requests = request_lines(path, store.done_lines(self._batch))
-            while block := next_requests(requests):
-                lost = [BatchOutcome(r.line, r.custom_id, 0, _EXPIRED) for r in block]
-                store.add_outcomes(self._batch, lost)
+            unanswered = request_lines(path, store.done_lines(self._batch))
+            lost = (BatchOutcome(r.line, r.custom_id, 0, _EXPIRED) for r in unanswered)
+            store.add_outcomes(self._batch, lost)
 
         await self._do(expire)
 
@@ -357,5 +305,8 @@ async def _ask(app: ASGIApp, path: str, body: bytes) -> tuple[int, str]:
         "llamaherd.record": RequestRecord(is_background=True),
     }
     await app(scope, receive, send)
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():  # the application answered nevertheless
+        raise asyncio.CancelledError
     # The body is empty if the request was abandoned without a response.
     return status, b"".join(parts).decode("ascii") or "{}"

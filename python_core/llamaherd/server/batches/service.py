@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.server.batches.batch import line_error
 from llamaherd.server.batches.runner import BatchRun, ModelGoneError
-from llamaherd.server.batches.store import NOT_STORED, BatchStore, reason_of
+from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
@@ -55,19 +55,14 @@ class BatchService:
         """Number of batches that are not finished."""
         return len(self._runs)
 
-    def _run_of(self, batch: Batch) -> BatchRun | None:
-        return self._runs[batch.id][0] if batch.id in self._runs else None
-
     def shown(self, batch: Batch) -> Batch:
-        """Return a stored batch with what is not stored: a cancellation, and problems."""
+        """Return a stored batch with the reason why it waits or stopped, if any."""
         if not batch.is_active:
             return batch
-        run = self._run_of(batch)
-        batch = batch if run is None else run.shown(batch)
-        problems = {"batch_stopped": self._stopped.get(batch.id)}
-        if run is not None:
-            problems = {"storage_failed": run.problem}
-        errors = [line_error(code, None, text) for code, text in problems.items() if text]
+        code, text = "batch_stopped", self._stopped.get(batch.id)
+        if batch.id in self._runs:
+            code, text = "storage_failed", self._runs[batch.id][0].problem
+        errors = [line_error(code, None, text)] if text else []
         return replace(batch, errors=[*batch.errors, *errors])
 
     async def progress(self) -> list[BatchProgress]:
@@ -102,8 +97,6 @@ class BatchService:
         tasks = [task for _, task in self._runs.values()]
         for task in tasks:
             task.cancel()
-        if self._store is not None:
-            self._store.is_ending.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._threads.shutdown)
         if self._store is not None:
@@ -124,28 +117,14 @@ class BatchService:
     async def cancel(self, batch: Batch) -> Batch:
         """Cancel a batch, and keep the finished answers.
 
-        If the disk is full, the cancellation is stored when there is space again. A batch
-        without a run (after an error, or with an unknown endpoint) ends at once.
+        A batch without a run (after an error, or with an unknown endpoint) ends at once.
         """
-        try:
-            cancelling = await self.do(lambda store: store.move(batch, "cancelling"))
-        except NOT_STORED as error:
-            if batch.id not in self._runs:
-                raise
-            text = "batch %s: its cancellation is not stored yet (%s)"
-            log.warning(text, batch.id, reason_of(error))
-            cancelling = batch
+        cancelling = await self.do(lambda store: store.move(batch, "cancelling"))
         # The run may have ended or started while the store was used.
-        run = self._run_of(batch)
-        if run is not None:
-            run.end("cancelled")
+        if batch.id in self._runs:
+            self._runs[batch.id][0].end("cancelled")
             return self.shown(cancelling)
-
-        def finish(store: BatchStore) -> Batch:
-            stored = store.batch(batch.id) or cancelling
-            return store.finish(stored) if stored.is_active else stored
-
-        ended = await self.do(finish)
+        ended = await self.do(lambda store: store.finish(cancelling))
         self._stopped.pop(batch.id, None)
         self._ended = None
         return ended

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
-from threading import Event, RLock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal.file import check_local
@@ -76,7 +76,6 @@ class BatchStore:
     ) -> None:
         self._clock = clock
         self.lock = RLock()  # held by each use of the database
-        self.is_ending = Event()  # ends the writing of output files
         self._is_temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="llamaherd-data-"))
         self._files = self.folder / "files"
@@ -337,8 +336,6 @@ class BatchStore:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(opened, "w", encoding="utf-8", newline="\n") as file:
             while rows := self._rows(_SELECT_OUTCOMES, batch.id, last, is_good):
-                if self.is_ending.is_set():
-                    raise StoreError("the server is stopping")
                 file.writelines(BatchOutcome(*row).text(batch.id) for row in rows)
                 last = rows[-1][0]
             file.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import make_requests
@@ -19,14 +19,13 @@ from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
-from llamaherd.server.models.spec import file_state, identity_of
+from llamaherd.server.models.spec import identity_of
 from llamaherd.server.routes import endpoints_of
 from llamaherd.server.shapes import Served
 from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
 
     from starlette.types import Receive
 
@@ -52,20 +51,19 @@ def load_files(
 
     An adapter that cannot be loaded does not affect the others.
     """
-    problems: dict[str, _LoadProblem] = {}
+    problems: dict[str, str] = {}
     contents.check(spec.path)
     with ExitStack() as stack:
         base = stack.enter_context(Model(spec.path, interrupt=interrupt, **loading))
         contents.keep(spec.path, base.file)
         models = {spec.name: base}
         for adapter in spec.adapters:  # before the first context
-            state = file_state(adapter.path)
             try:
                 contents.check(adapter.path)
                 models[adapter.name] = stack.enter_context(base.adapted(adapter.path))
                 contents.keep(adapter.path, models[adapter.name].loras[-1].file)
             except LlamaHerdError as error:
-                problems[adapter.name] = _LoadProblem(str(error), adapter.path, state)
+                problems[adapter.name] = str(error)
         served = {}
         n_needed = 0
         for name, model in models.items():
@@ -75,8 +73,8 @@ def load_files(
                 n_needed += ctx.limit_memory(n_cache // len(models))
             else:
                 n_needed += buffers_of_encoder(model.metadata, model.info)
-            own = replace(settings, model_name=name, aliases=())
-            served[name] = ServedModel(shared, LoadedModel(model, ctx), own)
+            named = replace(settings, model_name=name, aliases=())
+            served[name] = ServedModel(shared, LoadedModel(model, ctx), named)
         stack.pop_all()
     return ModelFiles(served, problems, n_needed)
 
@@ -88,31 +86,13 @@ def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
     return None if only_embeds else Context(model, **options)
 
 
-class _LoadProblem(NamedTuple):
-    """Reason why an adapter could not be loaded."""
-
-    reason: str
-    path: Path
-    state: object  # `file_state` of the file before it was read
-
-
 @dataclass(eq=False, slots=True)
 class ModelFiles:
     """A model and its adapters in memory."""
 
     served: dict[str, ServedModel]  # the loaded ones by name, the model first
-    failed: Mapping[str, _LoadProblem]  # adapters that could not be loaded, by name
+    problems: Mapping[str, str]  # reasons why adapters could not be loaded, by name
     n_cache: int  # bytes of all KV caches and buffers
-
-    @property
-    def problems(self) -> dict[str, str]:
-        """Reasons why adapters could not be loaded, by name of the adapter."""
-        return {name: problem.reason for name, problem in self.failed.items()}
-
-    def has_changed(self, name: str) -> bool:
-        """Whether the file of an adapter that could not be loaded has changed."""
-        problem = self.failed[name]
-        return file_state(problem.path) != problem.state
 
     def close(self) -> None:
         """End all requests and free the memory."""
@@ -184,31 +164,30 @@ class ServedModel(LoadedModel):
             _warm_up(loaded.model, settings)
         self._settings = settings
         self._embedding_model = embedding_model
-        self._vectors = shared.threads.vectors()
         served = Served(
             model=loaded.model,
             settings=settings,
             ctx=loaded.ctx,
-            threads=self._vectors,
             embedding_model=embedding_model,
         )
         self.endpoints = endpoints_of(shared, served)
 
-    def close(self) -> None:
-        """End all requests and the threads of the model, and free the memory."""
-        self._vectors.close()
-        super().close()
-
-    def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model for a request; None if `asked` is unknown."""
-        if asked is not None and asked == self._settings.embedding_name:
-            return asked
-        name = self._settings.model_name if asked is None else asked
+    def name_of(self, requested: str | None) -> str | None:
+        """Return the name of the model for a request; None if unknown."""
+        if requested is not None and requested == self._settings.embedding_name:
+            return requested
+        name = self._settings.model_name if requested is None else requested
         return self._settings.name_of(name)
 
-    def identity(self, asked: str | None, endpoint: str) -> str | None:
+    def header(self, name: str) -> Model:
+        """Return the model with this name, which has its metadata."""
+        other = self._embedding_model
+        is_other = other is not None and name == self._settings.embedding_name
+        return other if is_other and other is not None else self.model
+
+    def identity(self, requested: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers; see `ModelView`."""
-        if self.name_of(asked) is None:
+        if self.name_of(requested) is None:
             return None
         other = self._embedding_model if endpoint in _OF_VECTORS else None
         return identity_of([self.model] if other is None else [self.model, other])
@@ -222,9 +201,8 @@ class ServedModel(LoadedModel):
         is_patient: bool = False,  # noqa: ARG002
     ) -> AsyncIterator[InMemory]:
         """Return the model with this name, which is always in memory."""
-        other = self._embedding_model
-        is_other = other is not None and name == self._settings.embedding_name
-        yield LoadedModel(other, None) if is_other and other is not None else self
+        model = self.header(name)
+        yield self if model is self.model else LoadedModel(model, None)
 
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots, by the name of the model."""
@@ -232,11 +210,11 @@ class ServedModel(LoadedModel):
 
     def shown(self) -> list[ShownModel]:
         """Return an entry for each name of the model and for the model for embeddings."""
-        other, own = self._settings.embedding_name, self._settings.names
-        names = [ShownModel(name=name, model=self.model) for name in own]
+        other, names = self._settings.embedding_name, self._settings.names
+        entries = [ShownModel(name=name, model=self.model) for name in names]
         if other is not None:
-            names.append(ShownModel(name=other, model=self._embedding_model))
-        return names
+            entries.append(ShownModel(name=other, model=self._embedding_model))
+        return entries
 
 
 def _warm_up(model: Model, settings: ServerSettings) -> None:
@@ -261,14 +239,11 @@ class ServedFile:
     loaded: ModelFiles | None = None
     n_leases: int = 0  # requests that use the model
     used: int = 0  # number of the model's last request, counted over all models
-    is_held: bool = False  # new requests wait, because another model needs the memory
-    is_stale: bool = False  # to be loaded again, because a damaged adapter has changed
     load_s: float = 1.0  # duration of the last loading
     n_loads: int = 0
     n_unloads: int = 0
     n_failures: int = 0
-    interrupt: LoadInterrupt | None = None  # interrupts the loading
-    was_interrupted: bool = False  # the last load; the next one is not
+    failure: str = ""  # reason why the last loading failed
     queue: RequestQueue = field(init=False)
 
     def __post_init__(self) -> None:
@@ -285,11 +260,6 @@ class ServedFile:
         return self.n_weights + self.n_cache
 
     @property
-    def is_ready(self) -> bool:
-        """Whether requests can use the model now."""
-        return self.state == "loaded" and not self.is_held and not self.is_stale
-
-    @property
     def served(self) -> Mapping[str, ServedModel]:
         """The model and the loaded adapters by name; empty if they are not loaded."""
         return {} if self.loaded is None else self.loaded.served
@@ -297,12 +267,7 @@ class ServedFile:
     @property
     def load(self) -> Load:
         """Running and waiting prompts of the model and its adapters."""
-        return sum_of_loads(each.load for each in self.served.values())
-
-    def lease(self, number: int) -> None:
-        """Count a request that uses the model."""
-        self.n_leases += 1
-        self.used = number
+        return sum_of_loads(model.load for model in self.served.values())
 
     def shown(self, name: str) -> ShownModel:
         """Return the data that pages show about the model or one of its adapters."""

@@ -91,10 +91,10 @@ class ModelSpec:
 def file_state(path: Path) -> object:
     """Return a value that changes with the content of a file; None if it is missing."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _size(path: Path) -> int:
@@ -211,8 +211,8 @@ def _unit(n_bytes: int) -> tuple[str, float]:
 
 def identity_of(models: Sequence[Model]) -> str | None:
     """Return the identity of models with their adapters; None if a file was replaced."""
-    found = [content_of(model.file, model.loras) for model in models]
-    return None if None in found else json.dumps(found)
+    contents = [content_of(model.file, model.loras) for model in models]
+    return None if None in contents else json.dumps(contents)
 
 
 class FileContents:
@@ -228,8 +228,8 @@ class FileContents:
 
     def check(self, path: Path) -> None:
         """Check that a file that was loaded before has not changed."""
-        known = self._loaded.get(path)
-        if known is not None and not known.is_unchanged:
+        loaded = self._loaded.get(path)
+        if loaded is not None and not loaded.is_unchanged:
             raise ModelLoadError(
                 f"{path} was changed or replaced since the server loaded it: restart the "
                 "server to serve the new file"
@@ -246,10 +246,10 @@ class FileContents:
     ) -> str | None:
         """Return what `identity_of` returns for a model with at most one adapter."""
         paths = [path] if adapter is None else [path, adapter]
-        hashes = [self._sha256(each, is_loaded=is_loaded) for each in paths]
+        hashes = [self._sha256(file, is_loaded=is_loaded) for file in paths]
         if None in hashes:
             return None
-        return json.dumps([[hashes[0], [[each, 1.0] for each in hashes[1:]]]])
+        return json.dumps([[hashes[0], [[sha256, 1.0] for sha256 in hashes[1:]]]])
 
     def _sha256(self, path: Path, *, is_loaded: bool) -> str | None:
         file = self._loaded.get(path)
