@@ -7,30 +7,30 @@ the type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.calls.structured.quotable import QuoteRule
+from llamaherd.calls.structured.quoting import checked_evidence
 from llamaherd.coding.annotation import codebook_checks as parts
 from llamaherd.coding.annotation.scales import scale_of_dict
-from llamaherd.coding.annotation.spans import (
-    check_places,
-    checked_example,
-    checked_spans,
-    distinct_passages,
-    rules_of,
-)
+from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Field, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.engine.core.argument import Argument, Name
 
 Kind = Literal["label", "ordinal", "scale", "multiple", "fields", "spans"]
 JOINED = "; "  # separator of several labels of a text
+_DEFAULT_MAX_SPANS = 10
+_MOST_SPANS = 1000
+_LENGTH = QuoteRule(unit="words", least=1, most=60)  # of a passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +158,83 @@ class _Spans(AnswerType):
     """Type of answers with passages of the text, each with a label."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return checked_spans(given)
+        labels = parts.checked_labels(given["labels"], self.name, least=1)
+        most, quote = given["max_spans"], given["quote"]
+        if isinstance(most, str):  # a codebook file contains these limits as text
+            number = checks.digits(most)
+            most = most if number is None else number
+        if most is not None:
+            most = checks.integer("max_spans", most, 1, _MOST_SPANS)
+        if quote is not None:
+            quote = checked_evidence("quote", quote)
+        if isinstance(quote, bool):
+            raise ArgumentTypeError(
+                f"must be a quote such as {words().quote}", argument="quote"
+            )
+        return {"labels": labels, "max_spans": most, "quote": quote}
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        return checked_example(name, value, tuple(own["labels"]))
+        passages = value.get(SPANS) if isinstance(value, Mapping) else value
+        if not isinstance(passages, (list, tuple)):
+            raise ArgumentTypeError(
+                f"must be a list of passages, not {checks.shown(value)}", argument=name
+            )
+        where, labels = argument_of(name), tuple(own["labels"])
+        checked = []
+        for i, passage in enumerate(passages):
+            if not isinstance(passage, Mapping) or set(passage) != {"quote", "label"}:
+                raise ArgumentTypeError(
+                    f"must have quote and label, not be {checks.shown(passage)}",
+                    argument=where.at(i),
+                )
+            quote = parts.not_blank(where.at(i, Field("quote")), passage["quote"])
+            at_label = where.at(i, Field("label"))
+            label = parts.known_label(at_label, passage["label"], labels)
+            checked.append({"quote": quote, "label": label})
+        return {SPANS: checked}
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
-        check_places(name, text, label)
+        for i, passage in enumerate(label[SPANS]):
+            if passage["quote"] not in text:
+                raise ArgumentError(
+                    f"is not in the text: {checks.shown(passage['quote'])}",
+                    argument=name.at(i, Field("quote")),
+                    code="not_found",
+                )
 
     def written(self, own: Mapping[str, Any]) -> str:
-        return rules_of(own).written
+        length = own["quote"] or asdict(_LENGTH)
+        quote = {"type": "string", "quote": dict(length)}
+        return _schema(own, quote=quote, label={"enum": list(own["labels"])})
 
     def table(self, own: Mapping[str, Any]) -> str:
-        return rules_of(own).table
+        text, number = {"type": "string"}, {"type": "integer"}
+        label = {**text, "enum": list(own["labels"])}
+        return _schema(own, label=label, quote=text, start=number, end=number)
 
     def read(self, value: object) -> object:
-        return distinct_passages(value)
+        """Return an answer with its distinct passages in the order of the text."""
+        if not isinstance(value, Mapping):
+            return value
+        rows = [{"label": row["label"], **row["quote"]} for row in value[SPANS]]
+        passages = {(row["start"], row["end"], row["label"]): row for row in rows}
+        return {SPANS: [passages[place] for place in sorted(passages)]}
+
+
+def _schema(own: Mapping[str, Any], **fields: Mapping[str, Any]) -> str:
+    """Return a JSON Schema of passages with these fields."""
+    most = own["max_spans"] or _DEFAULT_MAX_SPANS
+    spans = {"type": "array", "items": _object(fields), "maxItems": most}
+    return json.dumps(_object({SPANS: spans}), ensure_ascii=False)
+
+
+def _object(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(fields),
+        "required": list(fields),
+        "additionalProperties": False,
+    }
 
 
 _ALL = (
