@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,14 +14,18 @@ from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.gold.forms import listed_ids
-from llamaherd.coding.selection.comparison import CodebookComparison, checked_comparison
+from llamaherd.coding.selection.comparison import (
+    CodebookComparison,
+    checked_comparison,
+    from_stored,
+    stored,
+)
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.selection.split import PARTS, record_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, decimals, with_commas
-from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
@@ -99,31 +103,44 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
-    """Return candidates by name; candidates in a list are named 1, 2 and so on."""
-    if isinstance(given, (Codebook, CodebookCandidate)):
-        given = [given]
-    wanted = "a mapping from names to codebooks or candidates"
-    several: Any = checks.instance("candidates", given, (Mapping, list, tuple), wanted)
-    if not isinstance(several, Mapping):
-        several = {str(i): each for i, each in enumerate(several, start=1)}
-    if not several:
-        raise ArgumentError(
-            "must not be empty", argument="candidates", code="out_of_range"
-        )
-    made = {}
-    for i, (name, each) in enumerate(several.items()):
+def checked_candidates(candidates: object) -> dict[str, CodebookCandidate]:
+    """Return candidates by name."""
+    kinds, wanted = (
+        (Codebook, CodebookCandidate),
+        f"a Codebook, or made by {call('candidate')}",
+    )
+    return {
+        name: CodebookCandidate(codebook=value) if isinstance(value, Codebook) else value
+        for name, value in by_name("candidates", candidates, kinds, wanted).items()
+    }
+
+
+def by_name(
+    argument: str,
+    values: Any,  # noqa: ANN401 - values of any kind
+    kinds: type | tuple[type, ...],
+    wanted: str,
+) -> dict[str, Any]:
+    """Return values by name; values in a list, or a single one, are named 1, 2 and so on.
+
+    Args:
+        argument: Name of the argument.
+        values: Mapping from names to values, list of values, or a value.
+        kinds: Types that a value may have.
+        wanted: These types, in words.
+    """
+    if not isinstance(values, Mapping):
+        several = values if isinstance(values, (list, tuple)) else [values]
+        values = {str(i): value for i, value in enumerate(several, start=1)}
+    if not values:
+        raise ArgumentError("must not be empty", argument=argument, code="out_of_range")
+    for i, (name, value) in enumerate(values.items()):
         if not isinstance(name, str) or not name.strip():
             raise ArgumentError(
-                f"must have names, not {checks.shown(name)}", argument="candidates"
+                f"must have names, not {checks.shown(name)}", argument=argument
             )
-        wanted = f"a Codebook, or made by {call('candidate')}"
-        where = Argument("candidates", (i,))
-        book = checks.instance(where, each, (Codebook, CodebookCandidate), wanted)
-        made[name] = (
-            CodebookCandidate(codebook=book) if isinstance(book, Codebook) else book
-        )
-    return made
+        checks.instance(Argument(argument, (i,)), value, kinds, wanted)
+    return dict(values)
 
 
 def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
@@ -194,7 +211,6 @@ def texts_of(codes: PartCodes) -> dict[str, list[str]]:
 
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")
-_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,9 +284,7 @@ class CodebookChoice:
 
     def to_json(self) -> str:
         """Return the choice as JSON text, which `from_json` reads."""
-        return json.dumps(
-            {"llamaherd_choice": _FORMAT, **asdict(self)}, ensure_ascii=False, indent=1
-        )
+        return stored("choice", self, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> CodebookChoice:
@@ -279,21 +293,13 @@ class CodebookChoice:
         Raises:
             ValueError: The text is not a stored choice, or the choice was changed.
         """
-        try:
-            stored = json.loads(text)
-            form = stored.pop("llamaherd_choice")
-            made = cls(**{**stored, "tied": tuple(stored["tied"])})
-            found = hash_of(made.run)
-            str(made)  # fails if a value has another type
-        except DAMAGED as error:
-            raise ArgumentError(
-                f"is not a stored choice: {error!r}", argument="text"
-            ) from error
-        if form != _FORMAT:
-            raise ArgumentError(
-                f"is a choice of another format, {form!r}", argument="text"
-            )
-        if found != made.hash:
+
+        def made(fields: dict[str, Any]) -> tuple[CodebookChoice, str]:
+            choice = cls(**{**fields, "tied": tuple(fields["tied"])})
+            return choice, hash_of(choice.run)
+
+        choice, found = from_stored("choice", text, made)
+        if found != choice.hash:
             raise ArgumentError(
                 "codebook, settings or model of the stored choice were changed after it "
                 "was frozen: compare again, and use the new choice",
@@ -301,7 +307,7 @@ class CodebookChoice:
                 code="changed",
                 form="{name}: {problem}",
             )
-        return made
+        return choice
 
 
 def best_codebook(

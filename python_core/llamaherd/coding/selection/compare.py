@@ -16,6 +16,7 @@ from llamaherd.coding.annotation.settings import journal_path
 from llamaherd.coding.annotation.texts import checked_texts
 from llamaherd.coding.gold.joins import SampleRows, current_rows
 from llamaherd.coding.selection.candidates import (
+    CodebookCandidate,
     check_codebook,
     checked_candidates,
     checked_names,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.candidates import CodebookCandidate
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
     from llamaherd.engine.core.stats import Progress, ProgressOption
@@ -172,16 +172,16 @@ def compare_codebooks(
             level=level, adjust=adjust, journal=kept,
         )  # fmt: skip
 
-    runs = [
-        (
-            each.codebook,
-            context if each.context is None else each.context,
-            {"journal": kept, **shared, **each.settings},
+    whole = [
+        CodebookCandidate(
+            codebook=each.codebook,
+            context=context if each.context is None else each.context,
+            settings={"journal": kept, **shared, **each.settings},
         )
         for each in tried.values()
     ]
     for coded in code_in_turns(
-        texts_of(codes), "text", runs, progress, lambda: result() if labels else None
+        texts_of(codes), "text", whole, progress, lambda: result() if labels else None
     ):
         labels.append(GivenLabels.of(coded))  # noqa: PERF401 - `result` reads it
     with keeping(dict(zip(tried, labels, strict=True))):
@@ -275,22 +275,24 @@ def journal_of(given: object, gold: GoldSample) -> str | None:
 def code_in_turns(
     frame: Mapping[str, Any],
     text: str,
-    runs: Sequence[tuple[Codebook, Any, Mapping[str, Any]]],
+    candidates: Sequence[CodebookCandidate],
     progress: ProgressOption,
     finished: Callable[[], object],
 ) -> Iterator[Coded]:
-    """Code the same texts with several codebooks, contexts and settings in turn.
+    """Code the same texts by several candidates in turn, each with a context.
 
     The progress is that of all codings. If a coding raises an error, the error keeps the
     results of the earlier codings, which `finished` returns; None without any.
     """
     with reporter(progress) as report:
-        for i, (codebook, context, settings) in enumerate(runs):
-            show = partial(_show_all, report, i, len(runs)) if progress else False
+        for i, candidate in enumerate(candidates):
+            assert candidate.context is not None  # noqa: S101 - see the callers
+            show = partial(_show_all, report, i, len(candidates)) if progress else False
             try:
                 coded = annotate_quietly(
-                    frame, text, codebook, context, progress=show, **settings
-                )
+                    frame, text, candidate.codebook, candidate.context, progress=show,
+                    **candidate.settings,
+                )  # fmt: skip
             except BaseException as error:
                 keep_made(error, finished, converted=False)
                 raise

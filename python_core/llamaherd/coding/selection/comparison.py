@@ -6,7 +6,7 @@ import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.coding.selection.measures import (
     ERRORS,
@@ -25,7 +25,9 @@ from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from _typeshed import DataclassInstance
 
     from llamaherd.coding.selection.measures import Adjust
 
@@ -290,9 +292,7 @@ class CodebookComparison:
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
-        return json.dumps(
-            {"llamaherd_comparison": _FORMAT, **asdict(self)}, ensure_ascii=False
-        )
+        return stored("comparison", self)
 
     @classmethod
     def from_json(cls, text: str) -> CodebookComparison:
@@ -301,29 +301,41 @@ class CodebookComparison:
         Raises:
             ValueError: The text is not a stored comparison.
         """
-        try:
-            stored = json.loads(text)
-            form = stored.pop("llamaherd_comparison")
-            tried = [_candidate(each) for each in stored.pop("candidates")]
-            pairs = [PairedDifference(**each) for each in stored.pop("differences")]
-            ids, notes = tuple(stored.pop("ids")), tuple(stored.pop("notes"))
-            made = cls(
-                candidates=tuple(tried),
-                differences=tuple(pairs),
-                ids=ids,
-                notes=notes,
-                **stored,
-            )
-            str(made)  # fails if a value has another type
-        except DAMAGED as error:
-            raise ArgumentError(
-                f"is not a stored comparison: {error!r}", argument="text"
-            ) from error
-        if form != _FORMAT or made.measure not in TITLES:
-            raise ArgumentError(
-                f"is a comparison of another format, {form!r}", argument="text"
-            )
-        return made
+
+        def made(fields: dict[str, Any]) -> CodebookComparison:
+            candidates = tuple(map(_candidate, fields.pop("candidates")))
+            pairs = tuple(PairedDifference(**pair) for pair in fields.pop("differences"))
+            fields |= {name: tuple(fields[name]) for name in ("ids", "notes")}
+            return cls(candidates=candidates, differences=pairs, **fields)
+
+        return from_stored("comparison", text, made)
+
+
+_Stored = TypeVar("_Stored")
+
+
+def stored(kind: str, result: DataclassInstance, indent: int | None = None) -> str:
+    """Return a result as JSON text, which `from_stored` reads."""
+    content = {f"llamaherd_{kind}": _FORMAT, **asdict(result)}
+    return json.dumps(content, ensure_ascii=False, indent=indent)
+
+
+def from_stored(
+    kind: str, text: str, make: Callable[[dict[str, Any]], _Stored]
+) -> _Stored:
+    """Read a result that `stored` wrote; `make` builds it from its fields."""
+    try:
+        fields = json.loads(text)
+        form = fields.pop(f"llamaherd_{kind}")
+        result = make(fields)
+        str(result)  # fails if a value has another type, or the measure is unknown
+    except DAMAGED as error:
+        raise ArgumentError(
+            f"is not a stored {kind}: {error!r}", argument="text"
+        ) from error
+    if form != _FORMAT:
+        raise ArgumentError(f"is a {kind} of another format, {form!r}", argument="text")
+    return result
 
 
 def wrapped_notes(notes: Sequence[str]) -> list[str]:

@@ -33,18 +33,11 @@ from llamaherd.engine.core.phrases import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llama_cpp import Llama
-
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.estimation.estimates import Estimates
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.variants import Variant
-
-    Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
-
 
 _MOST_LABELS = 12  # columns of a printed table
 _LINE = 90  # characters of a line of notes
@@ -224,16 +217,14 @@ def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> l
 
 
 def compared(
-    variants: Sequence[Variant],
-    labels: Sequence[Sequence[str | None]],
+    variants: Mapping[str, Sequence[str | None]],
+    codebook: Codebook,
     rows: Sequence[int],
     runs: Sequence[dict[str, Any]],
     texts: Sequence[str | None] | None = None,
 ) -> Robustness:
-    """Compare the labels of variants."""
-    codebook = variants[0].codebook
-    names = codebook.names
-    v = len(variants)
+    """Compare the labels of variants, which have the names and labels in `variants`."""
+    labels, v = list(variants.values()), len(variants)
     codes = _codes(labels)
     pairwise = np.array(
         [[_flips(codes[i], codes[j]) for j in range(v)] for i in range(v)]
@@ -241,8 +232,8 @@ def compared(
     others = pairwise[np.triu_indices(v, 1)]
     known = others[~np.isnan(others)]
     return Robustness(
-        variants=tuple(each.name for each in variants),
-        names=names,
+        variants=tuple(variants),
+        names=codebook.names,
         rows=list(rows),
         labels=[list(each) for each in labels],
         flips=pairwise[0],
