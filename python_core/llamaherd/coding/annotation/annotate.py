@@ -18,14 +18,13 @@ from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import checked_codebook
 from llamaherd.coding.annotation.coding import Coding
-from llamaherd.coding.annotation.columns import names_of_columns, roles_of
+from llamaherd.coding.annotation.columns import names_of_columns, types_of
 from llamaherd.coding.annotation.settings import (
     CodingWork,
     checked_settings,
     idle_settings,
 )
-from llamaherd.coding.annotation.step_settings import StepModels
-from llamaherd.coding.annotation.steps import Steps
+from llamaherd.coding.annotation.steps import StepModels
 from llamaherd.coding.annotation.texts import checked_texts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
@@ -153,7 +152,7 @@ def prepare_coding(
     is_piece: bool = False,
     journal: Journal | None = None,
     prints_journal: bool = False,
-) -> Coding | Steps:
+) -> Coding:
     """Build the coding that `annotate` runs."""
     checked_codebook(codebook)
     versions = given.get("versions") or {}
@@ -185,7 +184,7 @@ def prepare_coding(
             settings = replace(settings, date=day.isoformat())
     texts = checked_texts(frames.column(frame, text, "text"), text)
     note_slow_file(context, len(texts))
-    roles = roles_of(codebook, settings)
+    roles = list(types_of(codebook, settings))
     work = CodingWork(
         frame=frame,
         text=text,
@@ -196,12 +195,8 @@ def prepare_coding(
         versions=dict(versions),
         is_piece=is_piece,
     )
-    coding: Coding | Steps
-    if settings.in_steps:
-        models = StepModels(given.get("embeddings"), given.get("larger"))
-        coding = Steps(context, work, models, journal)
-    else:
-        coding = Coding(context, work, journal)
+    models = StepModels(given.get("embeddings"), given.get("larger"))
+    coding = Coding(context, work, models, journal)
     with chat_date(settings.date):
         coding.check()
     if prints_journal and given.get("journal") is True:

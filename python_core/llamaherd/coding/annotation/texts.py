@@ -86,19 +86,13 @@ def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
 
 def hash_of_texts(texts: Sequence[str | None]) -> str:
     """Hash texts as JSON lines in UTF-8 with SHA-256; a missing text is null."""
-    hasher = hashlib.sha256()
-    for text in texts:
-        hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
-    return hasher.hexdigest()
+    return _sha256(json.dumps(text, ensure_ascii=False) for text in texts)
 
 
 def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
     """Return the SHA-256 of ids and texts, as JSON in UTF-8."""
-    digest = hashlib.sha256()
-    for pair in zip(ids, texts, strict=True):
-        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
-        digest.update(b"\n")
-    return digest.hexdigest()
+    pairs = zip(ids, texts, strict=True)
+    return _sha256(json.dumps(pair, ensure_ascii=False) for pair in pairs)
 
 
 def parts_of(
@@ -250,7 +244,7 @@ def comparable_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell
 def _sha256(lines: Iterable[str]) -> str:
     hasher = hashlib.sha256()
     for line in lines:
-        hasher.update(line.encode() + b"\n")
+        hasher.update(line.encode("utf-8", "replace") + b"\n")
     return hasher.hexdigest()
 
 
