@@ -74,8 +74,8 @@ class Answers:
     def put(self, start: int, block: Answers) -> None:
         """Store the answers of a block of texts, which follow each other."""
         texts = slice(start, start + len(block))
-        for each in fields(self):
-            values, new = getattr(self, each.name), getattr(block, each.name)
+        for field in fields(self):
+            values, new = getattr(self, field.name), getattr(block, field.name)
             if values is not None and new is not None:
                 values[texts] = new
 
@@ -106,7 +106,7 @@ class Answers:
 
 
 # Fields with a value for each row; `best` is needed only until quotes are asked.
-_OF_ROWS = tuple(each.name for each in fields(Answers) if each.name != "best")
+_OF_ROWS = tuple(field.name for field in fields(Answers) if field.name != "best")
 
 
 def answers_of_classes(results: ClassifyResults, n_asked: int) -> Answers:
@@ -165,12 +165,12 @@ def answers_of_texts(
     results: Results, codebook: Codebook, offsets: Sequence[int] = ()
 ) -> Answers:
     """Build answers from a generation call."""
-    found = _of_texts(results, codebook, offsets)
+    answers = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
-        each = list(map(thought_of, results))
-        size = len(each) // max(1, len(found))
-        found.thoughts = _in_groups(each, max(1, size))
-    return found
+        thoughts = list(map(thought_of, results))
+        size = len(thoughts) // max(1, len(answers))
+        answers.thoughts = _in_groups(thoughts, max(1, size))
+    return answers
 
 
 def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> Answers:
@@ -182,7 +182,7 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
         ]
         parsed = list(results.parsed)
         if any(offsets):
-            parsed = [shifted(*each) for each in zip(parsed, offsets, strict=True)]
+            parsed = [shifted(a, start) for a, start in zip(parsed, offsets, strict=True)]
         return Answers(errors=unread, values=list(map(codebook.kind.read, parsed)))
     texts = [None if text is None else text.strip() for text in results.texts]
     for i, whole in enumerate(results.complete):
@@ -330,19 +330,19 @@ def sum_of_stats(parts: Sequence[Stats]) -> Stats:
     """Add up the statistics of blocks."""
     if len(parts) < 2:
         return parts[0] if parts else Stats()
-    made: dict[str, Any] = {}
-    for each in fields(Stats):
-        if each.name == "actors":
+    totals: dict[str, Any] = {}
+    for field in fields(Stats):
+        if field.name == "actors":
             continue
-        values = [getattr(part, each.name) for part in parts]
-        made[each.name] = max(values) if each.name in _GREATEST else sum(values)
-    made["actors"] = added(row for part in parts for row in part.actors)
-    n_batches = max(1, made["n_batches"])
+        values = [getattr(part, field.name) for part in parts]
+        totals[field.name] = max(values) if field.name in _GREATEST else sum(values)
+    totals["actors"] = added(row for part in parts for row in part.actors)
+    n_batches = max(1, totals["n_batches"])
     weighted = sum(part.mean_batch_occupancy * part.n_batches for part in parts)
-    made["mean_batch_occupancy"] = weighted / n_batches
-    made["seed"] = parts[0].seed
+    totals["mean_batch_occupancy"] = weighted / n_batches
+    totals["seed"] = parts[0].seed
     for what in ("prefill", "decode"):
-        made[f"{what}_tokens_per_s"] = made[f"n_{what}_tokens"] / max(
-            made[f"{what}_s"], 1e-9
+        totals[f"{what}_tokens_per_s"] = totals[f"n_{what}_tokens"] / max(
+            totals[f"{what}_s"], 1e-9
         )
-    return Stats(**made)
+    return Stats(**totals)

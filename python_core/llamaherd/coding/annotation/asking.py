@@ -84,9 +84,9 @@ class Asking:
     def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
         """Build a call that stores results in the journal and leaves the journal open."""
         prompts = self.around.prompts(texts)
-        made = self._prepared(prompts, journal, texts)
+        call = self._prepared(prompts, journal, texts)
         self._n_asked += len(prompts)
-        return made
+        return call
 
     def quoting(
         self, texts: Sequence[str], labels: Sequence[str], journal: Journal | None
@@ -114,7 +114,7 @@ class Asking:
             show_schema=False,
             **{**self._rendering, "thinking": False if settings.thinks else None},
         )
-        places = [place_of(each) for each in prompts] if self._work.is_piece else None
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
         self._n_asked += len(prompts)
         return prepare_generate(
             self._context, prompts, options, journal=journal, places=places
@@ -128,12 +128,12 @@ class Asking:
         """Convert the results of a call to answers per text, from the parts of each."""
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
-            found = answers_of_classes(results, self.n_a_text)
+            answers = answers_of_classes(results, self.n_a_text)
         else:
-            starts = [part.start for own in parts for part in own]
-            found = answers_of_texts(results, codebook, starts)
+            starts = [part.start for parts_of_text in parts for part in parts_of_text]
+            answers = answers_of_texts(results, codebook, starts)
         n_parts = list(map(len, parts))
-        return answers_of_split(found, n_parts, settings.split, codebook.names)
+        return answers_of_split(answers, n_parts, settings.split, codebook.names)
 
     def parts(self, text: str) -> list[Part]:
         """Return the parts of a text to send to the model; one without `split`."""
@@ -159,7 +159,7 @@ class Asking:
         fixed = codebook.fixed
         is_several = codebook.kind.is_several
         choices = [fixed["yes"], fixed["no"]] if is_several else list(codebook.names)
-        places = [place_of(each) for each in prompts] if self._work.is_piece else None
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
         if settings.method == "classify":
             options = ClassifyOptions(
                 labels=choices,
@@ -182,12 +182,12 @@ class Asking:
             schema = codebook.written_schema
             sampling_settings["schema"] = schema
             if texts and text_has_quotes(schema):
-                each: Any = list(texts)  # one for each prompt
-                sampling_settings["quote_from"] = each
+                quoted: Any = list(texts)  # one for each prompt
+                sampling_settings["quote_from"] = quoted
             sampling_settings["max_tokens"] = settings.max_tokens
         else:
             sampling_settings["choices"] = choices
-        made = prepare_generate(
+        generation = prepare_generate(
             self._context,
             prompts,
             GenerateOptions(
@@ -199,7 +199,7 @@ class Asking:
             journal=journal,
             places=places,
         )
-        return made.call
+        return generation.call
 
     @property
     def _rendering(self) -> dict[str, Any]:

@@ -138,12 +138,12 @@ class CodedRows:
             return {}, errors
         problems: dict[int, str] = {}
         rows = self.answers.values or [None] * len(errors)
-        given = [row if isinstance(row, Mapping) else {} for row in rows]
-        made = {
-            name: cells(name, [row.get(name) for row in given], column.hold, problems)
+        objects = [row if isinstance(row, Mapping) else {} for row in rows]
+        columns = {
+            name: cells(name, [row.get(name) for row in objects], column.hold, problems)
             for name, column in _fields_of(self._codebook).items()
         }
-        return made, [error or problems.get(i) for i, error in enumerate(errors)]
+        return columns, [error or problems.get(i) for i, error in enumerate(errors)]
 
 
 _NUMBERS: dict[str, Callable[[CodedRows], Any]] = {
@@ -161,22 +161,22 @@ def _columns(
 ) -> dict[str, tuple[Column, Callable[[CodedRows], Any]]]:
     """Return type and values of the new columns by role, in order."""
     kind = codebook.kind
-    made: dict[str, tuple[Column, Callable[[CodedRows], Any]]] = {}
+    columns: dict[str, tuple[Column, Callable[[CodedRows], Any]]] = {}
     if kind.is_generated:
         for name, column in _fields_of(codebook).items():
-            made[name] = column, methodcaller("field", name)
+            columns[name] = column, methodcaller("field", name)
     else:
-        made["label"] = _label_type(codebook), CodedRows.label_column
+        columns["label"] = _label_type(codebook), CodedRows.label_column
     if settings.method == "classify":
         roles = ("coverage",) if kind.is_several else _OF_ONE
         if kind.is_numeric:
             roles = ("mean", "sd", *roles)
         elif kind.is_ordered:
             roles = (*roles, "mean")
-        made |= {role: (NUMBER, _NUMBERS[role]) for role in roles}
+        columns |= {role: (NUMBER, _NUMBERS[role]) for role in roles}
         if settings.distribution or not kind.is_numeric:
             for j, name in enumerate(codebook.names):
-                made[EACH + name] = NUMBER, methodcaller("probs_of", j)
+                columns[EACH + name] = NUMBER, methodcaller("probs_of", j)
     is_quoted = settings.evidence is not None
     quote, thought = partial(_each, "quotes"), partial(_each, "thoughts")
     further = (
@@ -197,13 +197,13 @@ def _columns(
     )
     for role, is_there, column, values in further:
         if is_there:
-            made[free_name(role, made)] = column, values
-    return made
+            columns[free_name(role, columns)] = column, values
+    return columns
 
 
 def _each(name: str, read: Callable[[Any], Any]) -> Callable[[CodedRows], list[Any]]:
     """Return a function that reads quotes or thoughts, None without one."""
-    return lambda rows: [each and read(each) for each in getattr(rows.answers, name)]
+    return lambda rows: [value and read(value) for value in getattr(rows.answers, name)]
 
 
 def types_of(codebook: Codebook, settings: Settings) -> dict[str, Column]:
@@ -216,7 +216,7 @@ def _label_type(codebook: Codebook) -> Column:
     """Return the type of the label column: numeric if all labels are numbers."""
     if codebook.numbers is None:
         return STRING
-    are_whole = all(isinstance(each, int) for each in codebook.numbers)
+    are_whole = all(isinstance(number, int) for number in codebook.numbers)
     return INTEGER if are_whole else NUMBER
 
 
@@ -230,12 +230,12 @@ def names_of_columns(
 ) -> dict[str, str]:
     """Return the names of the new columns by role."""
     if columns is None:
-        made = {role: role for role in roles}
+        names = {role: role for role in roles}
     elif isinstance(columns, str):
         prefix = checks.text("columns", columns)
-        made = {role: prefix + role for role in roles}
+        names = {role: prefix + role for role in roles}
     elif isinstance(columns, Mapping):
-        made = _by_mapping(roles, columns)
+        names = _by_mapping(roles, columns)
     else:
         raise ArgumentTypeError(
             "must be a prefix for all names, or map columns to names, not be "
@@ -243,8 +243,8 @@ def names_of_columns(
             argument="columns",
         )
     there = set(existing)
-    counts = Counter(made.values())
-    for role, name in made.items():
+    counts = Counter(names.values())
+    for role, name in names.items():
         if name in there:
             example = f"columns={{{role!r}: ...}}".replace("{", "{{").replace("}", "}}")
             raise ArgumentError(
@@ -263,14 +263,14 @@ def names_of_columns(
                 code="duplicate",
                 form="columns: {problem}",
             )
-    return made
+    return names
 
 
 def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, str]:
     has_each = any(role.startswith(EACH) for role in roles)
     for role, name in columns.items():
         if role not in roles and not (role == EACH and has_each):
-            allowed = ", ".join(repr(each) for each in roles[:20])
+            allowed = ", ".join(repr(role) for role in roles[:20])
             raise ArgumentError(
                 f"there is no {role!r}; there are {allowed}{checks.meant(role, roles)}",
                 argument="columns",
@@ -280,16 +280,15 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
             )
         if name is not None:
             checks.text(Argument("columns", (role,)), name)
-    made = {}
-    names = plain_tree(columns)
+    wanted, names = plain_tree(columns), {}
     for role in roles:
-        name = names.get(role, role)
-        if role not in names and role.startswith(EACH) and EACH in names:
-            start = names[EACH]
+        name = wanted.get(role, role)
+        if role not in wanted and role.startswith(EACH) and EACH in wanted:
+            start = wanted[EACH]
             name = None if start is None else start + role.removeprefix(EACH)
         if name is not None:
-            made[role] = name
-    return made
+            names[role] = name
+    return names
 
 
 def as_results(probs: Floats, names: tuple[str, ...]) -> ClassifyResults:
@@ -338,10 +337,10 @@ def _numeric(
 
     A missing label is None among integers, and NaN among floats.
     """
-    if all(isinstance(each, int) for each in number_of.values()):
+    if all(isinstance(number, int) for number in number_of.values()):
         whole = {label: int(number) for label, number in number_of.items()}
         return Integers(values=[None if x is None else whole[x] for x in labels])
-    return np.array([np.nan if each is None else number_of[each] for each in labels])
+    return np.array([np.nan if label is None else number_of[label] for label in labels])
 
 
 def _as_label(value: object) -> str:

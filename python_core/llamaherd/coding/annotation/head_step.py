@@ -180,30 +180,30 @@ class HeadStep(Step):
         if self._calls.is_over:
             self._job.cancel()
         try:
-            found = self._job.outcome()
+            embeddings = self._job.outcome()
         finally:
             self._job = None
-        return None if self._calls.is_over else found.vectors
+        return None if self._calls.is_over else embeddings.vectors
 
     def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
         """Return a hash of texts, the model and further bytes."""
         sha256 = ""
         loras: Any = []
         if self._calls.journal is not None:
-            found = content_of(self.model.file, self.model.loras)
-            if found is None:
+            content_of_files = content_of(self.model.file, self.model.loras)
+            if content_of_files is None:
                 raise JournalError(
                     "journal: the file of the model for embeddings, or of an adapter, "
                     "has changed since it was loaded: load it again"
                 )
-            sha256, loras = found
+            sha256, loras = content_of_files
         content = ["llamaherd head", 1, sha256, len(texts), *([loras] if loras else [])]
         head = json.dumps(content)
         digest = hashlib.sha256(head.encode())
         for text in texts:
             digest.update(hashlib.sha256(text.encode()).digest())
-        for each in more:
-            digest.update(hashlib.sha256(each).digest())
+        for content_part in more:
+            digest.update(hashlib.sha256(content_part).digest())
         return digest.digest()
 
     def _found(self, key: bytes) -> JournalEntry | None:

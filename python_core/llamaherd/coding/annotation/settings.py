@@ -79,14 +79,14 @@ class Settings(AnnotateOptions):
             "drawn": is_drawn,
         }
         changed = set(self.changed())
-        found = {}
-        for name, each in self.declared.items():
-            recorded = each.facts.get("recorded", "changed")
+        content = {}
+        for name, declared in self.declared.items():
+            recorded = declared.facts.get("recorded", "changed")
             is_wanted = wanted.get(recorded, recorded and name in changed)
             if has_seed if name == "seed" else is_wanted:
                 value = getattr(self, name)
-                found[name] = _as_json(value)
-        return found
+                content[name] = _as_json(value)
+        return content
 
 
 def _as_json(value: object) -> object:
@@ -99,8 +99,8 @@ _ELSEWHERE = ("columns", "embeddings", "larger", "versions", "progress")
 # records the steps of a coding elsewhere.
 RECORDED = frozenset(
     name
-    for name, each in AnnotateOptions.declared.items()
-    if each.facts.get("recorded", "changed")
+    for name, declared in AnnotateOptions.declared.items()
+    if declared.facts.get("recorded", "changed")
 )
 
 
@@ -108,30 +108,32 @@ def checked_settings(
     codebook: Codebook, model_name: str, settings: Mapping[str, Any]
 ) -> Settings:
     """Check the arguments of `annotate` that affect labels."""
-    given = AnnotateOptions.of(CodingSettings, settings)
+    options = AnnotateOptions.of(CodingSettings, settings)
     method: Method = "generate" if codebook.kind.is_generated else "classify"
-    if given.method != "auto":
-        method = given.method
-    _check_labels(codebook, given, method)
-    _check_split(codebook, given, method)
-    _check_chat(given, method)
+    if options.method != "auto":
+        method = options.method
+    _check_labels(codebook, options, method)
+    _check_split(codebook, options, method)
+    _check_chat(options, method)
     # R also passes default values
-    _check_steps(codebook, given, method, settings.get("unsure", 0.1) != 0.1)
-    is_quoted = given.evidence is not False
+    _check_steps(codebook, options, method, settings.get("unsure", 0.1) != 0.1)
+    is_quoted = options.evidence is not False
     kept = {
-        name: getattr(given, name) for name in given.changed() if name not in _ELSEWHERE
+        name: getattr(options, name)
+        for name in options.changed()
+        if name not in _ELSEWHERE
     }
     return Settings(
         **{
             **kept,
             "method": method,
-            "date": None if given.date is None else _day(given.date),
+            "date": None if options.date is None else _day(options.date),
             "journal": journal_path(
-                given.journal,
+                options.journal,
                 f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal",
             ),
-            "evidence": QuoteRule.of(given.evidence, "evidence") if is_quoted else None,
-            "has_larger": given.larger is not None,
+            "evidence": QuoteRule.of(options.evidence, "evidence") if is_quoted else None,
+            "has_larger": options.larger is not None,
         }
     )
 
@@ -143,24 +145,24 @@ def _conflict(
     return ArgumentError(problem, argument=argument, code=code, form=form)
 
 
-def _check_labels(codebook: Codebook, given: AnnotateOptions, method: Method) -> None:
+def _check_labels(codebook: Codebook, options: AnnotateOptions, method: Method) -> None:
     """Check the options of labels, of their probabilities and of their quotes."""
     kind, is_written = codebook.kind, method == "generate"
     classify, generate = setting("method", "classify"), setting("method", "generate")
     if kind.is_generated and not is_written:
         problem = f"{classify} needs labels; this codebook has fields"
         raise _conflict("method", "missing", problem, "{problem}")
-    if given.calibrate is not None and is_written:
+    if options.calibrate is not None and is_written:
         problem = f"needs probabilities, but {generate} gives none"
         raise _conflict("calibrate", "missing", problem)
-    if given.calibrate is not None and kind.is_several:
+    if options.calibrate is not None and kind.is_several:
         problem = "needs one label per text: it assumes that labels are about equally "
         raise _conflict("calibrate", "conflict", f"{problem}frequent")
-    if given.distribution and (is_written or not kind.is_numeric):
+    if options.distribution and (is_written or not kind.is_numeric):
         problem = f"needs {setting('type', 'scale')} in the codebook and {classify}, "
         problem += "which gives each number a probability"
         raise _conflict("distribution", "conflict", problem)
-    if given.evidence is not False and (kind.is_several or kind.is_generated):
+    if options.evidence is not False and (kind.is_several or kind.is_generated):
         why = "a quote supports one label, but texts may have several"
         if kind.is_generated:
             quote = f"a field of the schema that is a quote such as {words().quote}"
@@ -169,9 +171,9 @@ def _check_labels(codebook: Codebook, given: AnnotateOptions, method: Method) ->
         raise _conflict("evidence", "conflict", problem)
 
 
-def _check_split(codebook: Codebook, given: AnnotateOptions, method: Method) -> None:
+def _check_split(codebook: Codebook, options: AnnotateOptions, method: Method) -> None:
     """Check that the parts of a text can be combined as `split` says."""
-    split, has_passages, why = given.split, codebook.type == SPANS, ""
+    split, has_passages, why = options.split, codebook.type == SPANS, ""
     if split in ("majority", "mean") and codebook.kind.is_generated:
         ways = "passages use 'all'" if has_passages else "fields use 'first' or 'last'"
         why = f"combines labels; for {ways}"
@@ -183,31 +185,31 @@ def _check_split(codebook: Codebook, given: AnnotateOptions, method: Method) -> 
     if why:
         problem = f"{setting('split', split)} {why}"
         raise _conflict("split", "invalid_value", problem, "{problem}")
-    if given.part_tokens is not None and split is None:
+    if options.part_tokens is not None and split is None:
         problem = "needs split, which selects the parts to use"
         raise _conflict("part_tokens", "missing", problem)
 
 
-def _check_chat(given: AnnotateOptions, method: Method) -> None:
+def _check_chat(options: AnnotateOptions, method: Method) -> None:
     """Check the options of the chat template and of thoughts."""
     for name in ("thinking", "variables", "template", "merge_system"):
-        if not given.chat and getattr(given, name) not in (None, False):
+        if not options.chat and getattr(options, name) not in (None, False):
             chat = setting("chat", True)
             problem = f"needs {chat}: it has no effect without a template"
             raise _conflict(name, "missing", problem)
     try:
-        json.dumps(given.variables)
+        json.dumps(options.variables)
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
             f"must contain only JSON values, because they are recorded: {error}",
             argument="variables",
         ) from None
-    if given.n_thoughts > 1 and method == "generate":
+    if options.n_thoughts > 1 and method == "generate":
         generate = setting("method", "generate")
         problem = f"averages probabilities over thoughts, but {generate} gives no "
         raise _conflict("n_thoughts", "conflict", f"{problem}probabilities")
-    check_n_thoughts(given.thinking, given.n_thoughts)
-    if given.calibrate == "contextual" and isinstance(given.thinking, Thinking):
+    check_n_thoughts(options.thinking, options.n_thoughts)
+    if options.calibrate == "contextual" and isinstance(options.thinking, Thinking):
         problem = "cannot be combined with thinking: a thought about a prompt without "
         problem += "content is meaningless. Use 'batch'"
         form = f"{setting('calibrate', 'contextual')} {{problem}}"
@@ -215,17 +217,17 @@ def _check_chat(given: AnnotateOptions, method: Method) -> None:
 
 
 def _check_steps(
-    codebook: Codebook, given: AnnotateOptions, method: Method, has_unsure: bool
+    codebook: Codebook, options: AnnotateOptions, method: Method, has_unsure: bool
 ) -> None:
     """Check the options of a coding in steps."""
-    until, larger, kind = given.until, given.larger, codebook.kind
-    if until is not None and given.embeddings is None:
+    until, larger, kind = options.until, options.larger, codebook.kind
+    if until is not None and options.embeddings is None:
         problem = "must be a model for embeddings, or the path of its file: until needs "
         raise _conflict("embeddings", "missing", f"{problem}one")
-    if until is None and given.embeddings is not None:
+    if until is None and options.embeddings is not None:
         problem = "needs until, the number of texts that the model labels"
         raise _conflict("embeddings", "missing", problem)
-    if larger is not None and given.unsure == 0:
+    if larger is not None and options.unsure == 0:
         problem = "is 0, so that larger has no texts to label"
         raise _conflict("unsure", "out_of_range", problem)
     if until is None and larger is None:
@@ -233,18 +235,18 @@ def _check_steps(
             problem = "needs until or larger: without them, the model labels all texts "
             raise _conflict("unsure", "missing", f"{problem}once")
         return
-    _check_model("embeddings", given.embeddings, (Host, Model))
+    _check_model("embeddings", options.embeddings, (Host, Model))
     _check_model("larger", larger, (Host,))
     if kind.is_several or kind.is_generated or method == "generate":
         problem = "needs probabilities of one label per text: a codebook of the type "
         problem += f"'label', 'ordinal' or 'scale' and {setting('method', 'classify')}"
         raise _conflict("larger" if until is None else "until", "unsupported", problem)
-    if given.evidence is not False:
+    if options.evidence is not False:
         why = "until: a head on embeddings writes no quotes"
         if until is None:
             why = "larger: quote the labels of one model"
         raise _conflict("evidence", "conflict", f"cannot be combined with {why}")
-    if given.calibrate == "batch" and larger is not None:
+    if options.calibrate == "batch" and larger is not None:
         problem = f"cannot be combined with {setting('calibrate', 'batch')}, which is "
         problem += "fitted to all texts; the larger model codes only the unsure texts. "
         raise _conflict("larger", "conflict", f"{problem}Use 'contextual'")
@@ -276,18 +278,18 @@ def idle_settings(codebook: Codebook, settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _day(given: object) -> str:
-    return template_date(given).date().isoformat()
+def _day(date: object) -> str:
+    return template_date(date).date().isoformat()
 
 
-def journal_path(given: object, default: str) -> str | None:
+def journal_path(journal: object, default: str) -> str | None:
     """Return the path of a journal."""
-    if given is None or given is False:
+    if journal is None or journal is False:
         return None
-    if given is True:
+    if journal is True:
         return default
     wanted = f"{words().constant(None)}, {words().constant(True)} or a path"
-    path: str = os.fspath(checks.instance("journal", given, (str, os.PathLike), wanted))
+    path: str = os.fspath(checks.instance("journal", journal, (str, os.PathLike), wanted))
     return path
 
 

@@ -126,10 +126,10 @@ def record_of_steps(
     steps: Sequence[Step], answers: Answers, settings: Settings
 ) -> dict[str, Any]:
     """Return the part of the provenance about steps; `answers` are of all texts."""
-    each: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for step in (step for step in steps if step.is_begun):
         n_texts = (answers.steps or []).count(step.name)
-        each.append(
+        records.append(
             {
                 "step": step.name,
                 "by": step.by,
@@ -146,8 +146,8 @@ def record_of_steps(
         "until": settings.until,
         "unsure": settings.unsure,
         "seed": settings.seed,
-        "each": each,
-        "methods": " ".join(note("step", step=step) for step in each),
+        "each": records,
+        "methods": " ".join(note("step", step=step) for step in records),
     }
 
 
