@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.calls.api.running import open_context
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
+from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.gold.forms import listed_ids
 from llamaherd.coding.selection.comparison import (
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
 # Arguments of `annotate` that a candidate must not set.
 NOT_SETTINGS = tuple(
     name
-    for name, each in AnnotateOptions.declared.items()
-    if each.facts.get("of_call", False)
+    for name, option in AnnotateOptions.declared.items()
+    if option.facts.get("of_call", False)
 )
 _COMPARED = ("label", "ordinal", "scale", "multiple")  # types of codebooks
 _CLOSED = ("select", "evaluate")  # parts that must not contain examples
@@ -173,8 +175,8 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
 def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
     """Raise an error if examples of a codebook are texts of "select" or "evaluate"."""
     parts = record_of(gold)["parts"]
-    found = same_rows(gold.texts, [each.text for each in codebook.examples])
-    closed = [i for i in found if parts[i] in _CLOSED]
+    rows = same_rows(gold.texts, [example.text for example in codebook.examples])
+    closed = [i for i in rows if parts[i] in _CLOSED]
     if closed:
         in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
         raise ArgumentError(
@@ -192,16 +194,34 @@ def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
     model = run["model"]
     settings = {k: v for k, v in run["settings"].items() if k not in without}
     loras = [
-        [each.get("file"), each.get("sha256"), each.get("scale")]
-        for each in model.get("loras") or ()
+        [lora.get("file"), lora.get("sha256"), lora.get("scale")]
+        for lora in model.get("loras") or ()
     ]
     content = [
         run["codebook"]["hash"],
         settings,
-        model.get("sha256") or model.get("file"),
+        key_of_model(model),
         loras,
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def key_of_model(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
+    """Return the hash of a recorded model, or its name if the hash is unknown."""
+    return model.get("sha256") or model.get("file")
+
+
+def check_model(
+    context: Host | Llama, recorded: Mapping[str, Any], argument: str, must: str
+) -> None:
+    """Check that a context has the recorded model, before any text is coded."""
+    loaded = model_record(open_context(context).model)
+    if key_of_model(loaded) != key_of_model(recorded):
+        raise ArgumentError(
+            f"{must}, {recorded.get('file')}, not {loaded['file']}",
+            argument=argument,
+            code="other_model",
+        )
 
 
 def texts_of(codes: PartCodes) -> dict[str, list[str]]:
@@ -294,12 +314,12 @@ class CodebookChoice:
             ValueError: The text is not a stored choice, or the choice was changed.
         """
 
-        def made(fields: dict[str, Any]) -> tuple[CodebookChoice, str]:
+        def from_fields(fields: dict[str, Any]) -> tuple[CodebookChoice, str]:
             choice = cls(**{**fields, "tied": tuple(fields["tied"])})
             return choice, hash_of(choice.run)
 
-        choice, found = from_stored("choice", text, made)
-        if found != choice.hash:
+        choice, hash_now = from_stored("choice", text, from_fields)
+        if hash_now != choice.hash:
             raise ArgumentError(
                 "codebook, settings or model of the stored choice were changed after it "
                 "was frozen: compare again, and use the new choice",
@@ -333,18 +353,18 @@ def best_codebook(
     checked_comparison(comparison)
     checks.choice("prefer", prefer, PREFER)
     at = _chosen(comparison, prefer, name)
-    own = comparison.candidates[at]
+    candidate = comparison.candidates[at]
     tied = [comparison.names[i] for i in comparison.tied if i != at]
     if not comparison.is_tied(at):
         tied = []
     return CodebookChoice(
-        name=own.name,
-        hash=own.hash,
-        content=own.codebook,
-        settings=own.settings,
-        model=own.model,
+        name=candidate.name,
+        hash=candidate.hash,
+        content=candidate.codebook,
+        settings=candidate.settings,
+        model=candidate.model,
         measure=comparison.measure,
-        value=own.value.value,
+        value=candidate.value.value,
         level=comparison.level,
         n_candidates=len(comparison.candidates),
         tied=tuple(tied),
@@ -374,14 +394,14 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
             code="missing",
         )
     known = [
-        (own, i)
-        for own, i in zip(seconds, comparison.tied, strict=True)
-        if not math.isnan(own)
+        (time, i)
+        for time, i in zip(seconds, comparison.tied, strict=True)
+        if not math.isnan(time)
     ]
     return min(known)[1]
 
 
-def checked_choice(given: object) -> CodebookChoice:
+def checked_choice(choice: object) -> CodebookChoice:
     """Return the argument if it is a choice, else raise a TypeError."""
     wanted = f"the result of {call('best_codebook')}"
-    return checks.instance("choice", given, CodebookChoice, wanted)
+    return checks.instance("choice", choice, CodebookChoice, wanted)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.calls.api.running import open_context
 from llamaherd.coding.annotation.annotate import annotate_quietly
-from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT
 from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.selection.candidates import (
     CodebookChoice,
     check_codebook,
+    check_model,
     checked_choice,
     hash_of,
+    key_of_model,
     texts_of,
 )
 from llamaherd.coding.selection.comparison import wrapped_notes
@@ -216,7 +216,7 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
     parts = {
         "codebook or examples": run["codebook"]["hash"] != choice.codebook.hash,
         "settings": run["settings"] != choice.settings,
-        "model": _model_of(run["model"]) != _model_of(choice.model),
+        "model": key_of_model(run["model"]) != key_of_model(choice.model),
     }
     other = " and ".join(name for name, differs in parts.items() if differs)
     raise ArgumentError(
@@ -226,18 +226,6 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
         argument="coded",
         code="changed",
     )
-
-
-def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
-    """Check that a context has the chosen model, before any text is coded."""
-    found = model_record(open_context(context).model)
-    if _model_of(found) != _model_of(choice.model):
-        raise ArgumentError(
-            f"must have the chosen model, {choice.model.get('file')}, not "
-            f"{found['file']}",
-            argument="context",
-            code="other_model",
-        )
 
 
 def evaluate_labels(
@@ -288,7 +276,7 @@ def _coded_now(
     progress: ProgressOption,
 ) -> Coded:
     """Code the texts of "evaluate" with the chosen codebook, settings and model."""
-    check_chosen_model(choice, context)
+    check_model(context, choice.model, "context", "must have the chosen model")
     coded: Coded = annotate_quietly(
         texts_of(codes), "text", choice.codebook, context,
         journal=journal, progress=progress, **choice.settings,
@@ -360,10 +348,6 @@ def _merged(
     """Return the records of a sample and of this process, without duplicates."""
     found = list(stored)
     return found + [each for each in known if each not in found]
-
-
-def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
-    return model.get("sha256") or model.get("file")
 
 
 def _check_writable(path: Path) -> None:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.api.running import open_context
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.coding.annotation.texts import checked_texts
-from llamaherd.coding.selection.candidates import by_name
+from llamaherd.coding.selection.candidates import by_name, check_model
 from llamaherd.coding.selection.compare import code_in_turns
 from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
 from llamaherd.coding.selection.variants import variants_of
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
-    from llamaherd.engine.model.model import Model
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 
@@ -45,21 +42,21 @@ if TYPE_CHECKING:
 _CODED = "coded"  # name of the codebook that made the labels
 
 
-def thinking_levels(given: object) -> list[ThinkingWanted]:
+def thinking_levels(thinking: object) -> list[ThinkingWanted]:
     """Return the values of `thinking` to try; [] for None."""
-    if given is None:
+    if thinking is None:
         return []
-    values = given if isinstance(given, (list, tuple)) else [given]
-    found = [
-        checked_thinking(Argument("thinking", (i,)), each) or False
-        for i, each in enumerate(values)
+    values = thinking if isinstance(thinking, (list, tuple)) else [thinking]
+    levels = [
+        checked_thinking(Argument("thinking", (i,)), level) or False
+        for i, level in enumerate(values)
     ]
-    for i, each in enumerate(found):
-        if each in found[:i]:
+    for i, level in enumerate(levels):
+        if level in levels[:i]:
             raise ArgumentError(
                 "occurs twice", argument="thinking", place=(i,), code="duplicate"
             )
-    return list(found)
+    return list(levels)
 
 
 def own_first(
@@ -68,20 +65,8 @@ def own_first(
     """Return the values of `thinking` to try; the value in `settings` comes first."""
     if "thinking" not in settings:
         return list(levels)
-    own = checked_thinking("thinking", settings["thinking"]) or False
-    return [own, *(each for each in levels if each != own)]
-
-
-def check_model(run: Mapping[str, Any], model: Model) -> None:
-    """Check that the first context has the model that produced the labels."""
-    recorded, found = run["model"], model_record(model)
-    if (recorded.get("sha256"), recorded.get("file")) != (found["sha256"], found["file"]):
-        raise ArgumentError(
-            f"must begin with a context of the model that made the labels, "
-            f"{recorded.get('file')}, not of {found['file']}",
-            argument="contexts",
-            code="other_model",
-        )
+    first = checked_thinking("thinking", settings["thinking"]) or False
+    return [first, *(level for level in levels if level != first)]
 
 
 def robustness(
@@ -165,7 +150,8 @@ def robustness(
     frame, text, coded = _data(frame, text, books)
     if coded is not None:
         context = next(iter(named_contexts.values()))
-        check_model(coded.run, open_context(context).model)
+        must = "must begin with a context of the model that made the labels"
+        check_model(context, coded.run["model"], "contexts", must)
         books, settings, seeds = _coded_first(coded, books, settings, seeds)
     variants = variants_of(
         books,
@@ -192,10 +178,8 @@ def robustness(
     results: list[Coded] = []
 
     def result() -> Robustness:
-        labels = {
-            name: coded.labels
-            for name, coded in zip(variants, results, strict=False)  # those finished
-        }
+        names = list(variants)[: len(results)]  # those finished
+        labels = {name: coded.labels for name, coded in zip(names, results, strict=True)}
         runs = [coded.run for coded in results]
         with keeping(labels):
             robust = compared(labels, codebook, rows, runs, texts[text])
