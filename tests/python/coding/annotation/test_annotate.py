@@ -87,12 +87,19 @@ def test_frames_of_pandas_keep_their_index_and_get_categories(
     np.testing.assert_allclose(made["mean"], wanted)
 
 
+ANGER = lh.Codebook("How angry?", lh.number_scale(0, 10))
+
+
 @pytest.mark.parametrize("n", [0, 1])
 @pytest.mark.parametrize("method", ["classify", "generate"])
-def test_no_texts_have_the_same_columns(context: lh.Context, n: int, method: Any) -> None:
+@pytest.mark.parametrize(("book", "dtype"), [(TOPICS, "category"), (ANGER, "Int64")])
+def test_no_texts_have_the_same_columns(
+    context: lh.Context, n: int, method: Any, book: lh.Codebook, dtype: str
+) -> None:
     frame = pd.DataFrame({"text": pd.Series([None] * n, dtype="string")})
-    some = lh.annotate(pd.DataFrame(DATA), "text", TOPICS, context, method=method)
-    none = lh.annotate(frame, "text", TOPICS, context, method=method)
+    some = lh.annotate(pd.DataFrame(DATA), "text", book, context, method=method)
+    none = lh.annotate(frame, "text", book, context, method=method)
+    assert str(some.frame["label"].dtype) == dtype
     assert list(none.frame.columns) == [c for c in some.frame.columns if c != "id"]
     assert len(none) == n
     assert none.labels == [None] * n

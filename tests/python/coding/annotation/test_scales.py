@@ -195,24 +195,6 @@ def test_a_number_that_begins_another_ends_where_it_does(context: lh.Context) ->
     assert coded.probs[0, 1] == pytest.approx(ten / one, rel=1e-4)
 
 
-@pytest.mark.parametrize("method", ["classify", "generate"])
-def test_texts_without_a_number_have_columns_of_the_same_type(
-    context: lh.Context, method: Any
-) -> None:
-    some = lh.annotate(pd.DataFrame(DATA), "text", ANGER, context, method=method)
-    none = lh.annotate(
-        pd.DataFrame({"text": pd.Series([None], dtype="string")}),
-        "text",
-        ANGER,
-        context,
-        method=method,
-    )
-    assert list(none.frame.columns) == list(some.frame.columns)
-    assert (none.frame.dtypes == some.frame.dtypes)[1:].all()
-    assert str(some.frame["label"].dtype) == "Int64"
-    assert none.labels == [None]
-
-
 def test_ordinal_labels_that_are_numbers_stay_numbers(context: lh.Context) -> None:
     likert = lh.Codebook("Agrees?", ["1", "2", "3", "5"], type="ordinal")
     made = lh.annotate(pd.DataFrame(DATA), "text", likert, context).frame
