@@ -290,11 +290,11 @@ def code_in_turns(
     """
     with reporter(progress) as report:
         for i, candidate in enumerate(candidates):
-            assert candidate.context is not None  # noqa: S101 - see the callers
+            context: Any = candidate.context  # checked by `annotate`
             show = partial(_show_all, report, i, len(candidates)) if progress else False
             try:
                 coded = annotate_quietly(
-                    frame, text, candidate.codebook, candidate.context, progress=show,
+                    frame, text, candidate.codebook, context, progress=show,
                     **candidate.settings,
                 )  # fmt: skip
             except BaseException as error:

@@ -107,6 +107,11 @@ def test_all_variants_are_checked_before_the_first_is_coded(
         lh.robustness(frame, "text", book, context, orders=1, spilt="first")
 
 
+def test_a_missing_context_is_named() -> None:
+    with pytest.raises(TypeError, match="context"):
+        lh.robustness(DATA, "text", BOOK, {"small": None}, orders=1)  # type: ignore[dict-item]
+
+
 def test_each_variant_is_what_annotate_says(context: lh.Context) -> None:
     told: list[lh.types.Progress] = []
     found = lh.robustness(
