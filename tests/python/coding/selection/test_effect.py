@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+from llamaherd._r import coding  # noqa: F401 - registers the form of codebooks for R
 from llamaherd._r.composites import choose_examples
 from llamaherd.coding.selection import examples, measures
 from llamaherd.coding.selection.measures import (
