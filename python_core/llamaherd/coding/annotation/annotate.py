@@ -147,7 +147,7 @@ def prepare_coding(
     text: str,
     codebook: Codebook,
     ctx: Host | Llama,
-    given: CodingSettings,
+    options: CodingSettings,
     *,
     is_piece: bool = False,
     journal: Journal | None = None,
@@ -155,17 +155,17 @@ def prepare_coding(
 ) -> Coding:
     """Build the coding that `annotate` runs."""
     checked_codebook(codebook)
-    versions = given.get("versions") or {}
+    versions = options.get("versions") or {}
     if not isinstance(versions, Mapping):
         raise ArgumentTypeError(
             f"must map names to versions, not {checks.shown(versions)}",
             argument="versions",
         )
-    idle = () if is_piece else idle_settings(codebook, given)
+    idle = () if is_piece else idle_settings(codebook, options)
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    settings = checked_settings(codebook, context.file_stem, given)
+    settings = checked_settings(codebook, context.file_stem, options)
     is_elsewhere = isinstance(context, Elsewhere)
     if is_elsewhere and settings.split is not None:
         raise ArgumentError(
@@ -191,15 +191,15 @@ def prepare_coding(
         texts=texts,
         codebook=codebook,
         settings=settings,
-        columns=names_of_columns(roles, given.get("columns"), frames.names(frame)),
+        columns=names_of_columns(roles, options.get("columns"), frames.names(frame)),
         versions=dict(versions),
         is_piece=is_piece,
     )
-    models = StepModels(given.get("embeddings"), given.get("larger"))
+    models = StepModels(options.get("embeddings"), options.get("larger"))
     coding = Coding(context, work, models, journal)
     with chat_date(settings.date):
         coding.check()
-    if prints_journal and given.get("journal") is True:
+    if prints_journal and options.get("journal") is True:
         path = Path(str(settings.journal)).absolute()
         say(f"llamaherd: the journal is {path}")
     return coding

@@ -149,7 +149,7 @@ def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
 def _line_of(path: Place, lines: _Lines) -> int | None:
     """Return the line of a field, or of its innermost existing parent."""
     around = (path[:n] for n in range(len(path), 0, -1))
-    return next((lines[each] for each in around if each in lines), None)
+    return next((lines[parent] for parent in around if parent in lines), None)
 
 
 def _content(text: str, lines: _Lines) -> dict[str, Any]:
@@ -367,8 +367,8 @@ def is_ready(source: str) -> bool:
 def ready_dicts() -> list[dict[str, Any]]:
     """Return the list of ready codebooks as rows of a table."""
     return [
-        {**asdict(each), "sources": "; ".join(each.sources)}
-        for each in list_ready_codebooks()
+        {**asdict(ready), "sources": "; ".join(ready.sources)}
+        for ready in list_ready_codebooks()
     ]
 
 
@@ -388,8 +388,8 @@ def _needs_target(name: str) -> bool:
 def _measured() -> dict[str, str]:
     """Return the accuracy measured by benchmarks/ready_codebooks.py, by codebook."""
     text = (_FOLDER / "measured.json").read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(text)
-    return found
+    accuracies: dict[str, str] = json.loads(text)
+    return accuracies
 
 
 @cache
@@ -405,5 +405,5 @@ def _core(codebook: Codebook) -> tuple[object, ...]:
 def _replaced(value: Any, target: str) -> Any:  # noqa: ANN401 - JSON
     """Replace the placeholder "{target}" in all texts of a JSON value."""
     if isinstance(value, dict):
-        return {key: _replaced(each, target) for key, each in value.items()}
+        return {key: _replaced(item, target) for key, item in value.items()}
     return value.replace(_TARGET, target) if isinstance(value, str) else value

@@ -178,7 +178,7 @@ def _columns(
             for j, name in enumerate(codebook.names):
                 columns[EACH + name] = NUMBER, methodcaller("probs_of", j)
     is_quoted = settings.evidence is not None
-    quote, thought = partial(_each, "quotes"), partial(_each, "thoughts")
+    quote, thought = partial(_reader, "quotes"), partial(_reader, "thoughts")
     further = (
         ("step", settings.in_steps, STRING, lambda rows: rows.answers.steps),
         ("quote", is_quoted, STRING, quote(itemgetter("quote"))),
@@ -201,7 +201,7 @@ def _columns(
     return columns
 
 
-def _each(name: str, read: Callable[[Any], Any]) -> Callable[[CodedRows], list[Any]]:
+def _reader(name: str, read: Callable[[Any], Any]) -> Callable[[CodedRows], list[Any]]:
     """Return a function that reads quotes or thoughts, None without one."""
     return lambda rows: [value and read(value) for value in getattr(rows.answers, name)]
 

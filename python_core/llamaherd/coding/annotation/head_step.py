@@ -108,7 +108,7 @@ class HeadStep(Step):
 
     def _fitted(self, key: bytes, probs: Floats) -> TextHead | None:
         """Fit the head, or read it from the journal; None if cancelled."""
-        stored = self._found(key)
+        stored = self._stored_entry(key)
         if stored is not None and stored.text:
             try:
                 return TextHead.from_dict(json.loads(stored.text))
@@ -139,7 +139,7 @@ class HeadStep(Step):
         for start in range(0, len(self.texts), BLOCK):
             texts = self.texts[start : start + BLOCK]
             key = self._hashed(texts, key_of_head)
-            stored = self._found(key)
+            stored = self._stored_entry(key)
             if stored is not None and len(stored.numbers) == k * len(texts):
                 probs = np.array(stored.numbers).reshape(-1, k)
                 self.n_journal += len(texts)
@@ -206,7 +206,7 @@ class HeadStep(Step):
             digest.update(hashlib.sha256(content_part).digest())
         return digest.digest()
 
-    def _found(self, key: bytes) -> JournalEntry | None:
+    def _stored_entry(self, key: bytes) -> JournalEntry | None:
         journal = self._calls.journal
         return None if journal is None else journal.find(key)
 

@@ -157,7 +157,7 @@ class ModelStep(Step):
     def _prepared(self, texts: Sequence[str], start: int = 0) -> _Block:
         """Prepare a block of texts."""
         parts = [self._asking.parts(text) for text in texts]
-        sent = [part.text for own in parts for part in own]
+        sent = [part.text for text_parts in parts for part in text_parts]
         return _Block(start, parts, self._asking.call(sent, self._calls.journal))
 
     def _started(self, call: LoopCall[Any], n_prompts: int) -> Job[Any]:

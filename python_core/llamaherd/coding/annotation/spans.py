@@ -38,15 +38,15 @@ def long_table(
 def spans_of_cell(cell: object) -> list[dict[str, Any]]:
     """Return the passages in a cell of the column "spans" of a table of coded texts."""
     problem = f"must hold passages, not {checks.shown(cell)}"
-    found = cell
+    content = cell
     if isinstance(cell, str):
         try:
-            found = json.loads(cell) if cell.strip() else None
+            content = json.loads(cell) if cell.strip() else None
         except (ValueError, RecursionError):
             raise ArgumentError(problem, argument=SPANS) from None
-    if found is None:
+    if content is None:
         return []
-    rows: list[Any] = list(found) if isinstance(found, (list, tuple)) else [found]
+    rows: list[Any] = list(content) if isinstance(content, (list, tuple)) else [content]
     if not all(isinstance(row, dict) and set(COLUMNS) <= set(row) for row in rows):
         raise ArgumentError(problem, argument=SPANS)
     return [{name: row[name] for name in COLUMNS} for row in rows]

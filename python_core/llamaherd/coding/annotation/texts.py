@@ -164,15 +164,15 @@ class Source:
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
         """Hash the texts and labels of n rows; None for unknown texts or labels."""
-        given = None if texts is None else [comparable_text(text) for text in texts]
+        comparable = None if texts is None else [comparable_text(text) for text in texts]
         named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
-        if given is not None and named is not None:
-            rows = sorted(map(json.dumps, zip(given, named, strict=True)))
+        if comparable is not None and named is not None:
+            rows = sorted(map(json.dumps, zip(comparable, named, strict=True)))
             pairs = _sha256(rows)
         return cls(
-            n=len(given if given is not None else named or ()),
-            texts=None if given is None else _sha256(map(json.dumps, given)),
+            n=len(comparable if comparable is not None else named or ()),
+            texts=None if comparable is None else _sha256(map(json.dumps, comparable)),
             labels=None if named is None else _sha256(map(json.dumps, named)),
             pairs=pairs,
         )
@@ -353,9 +353,10 @@ def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like 
     record = design.get(SPLIT)
     if record is None or record["opened"]:
         return gold
-    found = in_parts(gold, _OPEN)
+    open_sample = in_parts(gold, _OPEN)
     return replace(
-        found, design={**found.design, _LOCKED: len(gold.rows) - len(found.rows)}
+        open_sample,
+        design={**open_sample.design, _LOCKED: len(gold.rows) - len(open_sample.rows)},
     )
 
 
