@@ -231,11 +231,14 @@ class CodebookComparison:
         rows = []
         for i, candidate in enumerate(self.candidates):
             difference = self.to_best(i)
-            to_best = "best" if difference is None else _shown(difference, signed=True)
+            to_best = (
+                "best" if difference is None else _with_interval(difference, signed=True)
+            )
             seconds = "" if math.isnan(candidate.seconds) else f"{candidate.seconds:.3g}"
             apart = self.verdict(i) if difference is not None else ""
+            value = _with_interval(candidate.value)
             rows.append(
-                f"{candidate.name:<{wide}}  {_shown(candidate.value):<{_INTERVAL}}  "
+                f"{candidate.name:<{wide}}  {value:<{_INTERVAL}}  "
                 f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
             )
         notes = wrapped_notes(first_rows([*self.effects, *self.notes]))
@@ -359,7 +362,7 @@ def _candidate(stored: Mapping[str, Any]) -> ComparedCandidate:
     return ComparedCandidate(**fields)
 
 
-def _shown(measure: Measure | PairedDifference, *, signed: bool = False) -> str:
+def _with_interval(measure: Measure | PairedDifference, *, signed: bool = False) -> str:
     """Return a number with its interval."""
     if math.isnan(measure.value):
         return "not defined"

@@ -178,10 +178,12 @@ def evaluate_codebook(
         coded = _coded_now(choice, codes, context, journal, progress)
         labels = GivenLabels.of(coded)
     with keeping(coded):
-        found = evaluate_labels(choice, sample, codes, labels, level=level, path=path)
-    with keeping(found):
-        warn_notes(found.notes)
-    return found
+        evaluation = evaluate_labels(
+            choice, sample, codes, labels, level=level, path=path
+        )
+    with keeping(evaluation):
+        warn_notes(evaluation.notes)
+    return evaluation
 
 
 def codes_to_evaluate(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
@@ -252,9 +254,9 @@ def evaluate_labels(
     changed = _codes(gold, "select", choice).sha256 != choice.codes_sha256
     opened = [*before, now]
     _OPENED[record["sha256"]] = opened
-    made = {**record, "opened": opened}
+    new_record = {**record, "opened": opened}
     if path is not None:
-        store_record(path, made)
+        store_record(path, new_record)
     return Evaluation(
         choice=choice,
         measure=choice.measure,
@@ -263,7 +265,7 @@ def evaluate_labels(
         n=len(codes),
         n_failed=sum(label is None for label in labels.labels),
         opened=tuple(opened),
-        gold=replace(gold, design={**gold.design, SPLIT: made}),
+        gold=replace(gold, design={**gold.design, SPLIT: new_record}),
         notes=(*_notes(before, now, changed=changed), *codes.notes),
     )
 
@@ -296,15 +298,19 @@ def _validation(
     """Return all measures on the texts of "evaluate", from the codes of all coders."""
     part = part_of(gold, "evaluate")
     at = {identifier: i for i, identifier in enumerate(part.ids)}
-    rows = [at[each] for each in codes.ids]
+    rows = [at[identifier] for identifier in codes.ids]
     by_coder = [
-        (name, [own[row] for row in rows])
-        for name, own in zip(part.coders, part.codes, strict=True)
+        (name, [coder_codes[row] for row in rows])
+        for name, coder_codes in zip(part.coders, part.codes, strict=True)
     ]
-    known = [(name, own) for name, own in by_coder if any(c is not None for c in own)]
+    known = [
+        (name, coder_codes)
+        for name, coder_codes in by_coder
+        if any(c is not None for c in coder_codes)
+    ]
     people = Codes(
         rows=list(range(len(codes))),
-        codes=[list(own) for _, own in known],
+        codes=[list(coder_codes) for _, coder_codes in known],
         coders=tuple(name for name, _ in known),
         inclusion=1 / np.asarray(codes.weights),
         is_sample=True,
@@ -330,12 +336,12 @@ def _notes(
 ) -> list[str]:
     """Return notes on earlier evaluations and on codes that changed."""
     notes = []
-    others = [each for each in before if each["choice"] != now["choice"]]
+    others = [opening for opening in before if opening["choice"] != now["choice"]]
     if others:
         notes.append(note("opened_for_another", evaluations=others[-3:]))
     elif before:
         notes.append(note("opened_for_this", at=before[0]["at"]))
-    if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
+    if any(opening["codes_sha256"] != now["codes_sha256"] for opening in before):
         notes.append(note("evaluate_changed"))
     if changed:
         notes.append(note("select_changed"))
@@ -346,8 +352,8 @@ def _merged(
     stored: Sequence[dict[str, Any]], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the records of a sample and of this process, without duplicates."""
-    found = list(stored)
-    return found + [each for each in known if each not in found]
+    openings = list(stored)
+    return openings + [opening for opening in known if opening not in openings]
 
 
 def _check_writable(path: Path) -> None:

@@ -89,7 +89,7 @@ class GivenLabels:
         thoughts = None
         if "thinking" in columns:
             cells = frames.column(coded.frame, columns["thinking"], "coded")
-            thoughts = [text_of(each) for each in cells]
+            thoughts = [text_of(cell) for cell in cells]
         return cls(
             texts=frames.column(coded.frame, coded.text, "text"),
             labels=list(coded.labels),
@@ -113,9 +113,9 @@ class GivenLabels:
         Equal texts have equal labels, because they are coded once.
         """
         first: dict[str, int] = {}
-        for i, own in enumerate(self.texts):
-            if own is not None:
-                first.setdefault(_form(own), i)
+        for i, text in enumerate(self.texts):
+            if text is not None:
+                first.setdefault(_form(text), i)
         at = [first.get(_form(text), -1) for text in texts]
         missing = [i for i, row in enumerate(at) if row < 0]
         if missing and not partly:
@@ -170,10 +170,10 @@ def numbers_of(
         float64[n], NaN for failed texts.
     """
     if probs is not None:
-        found = np.asarray(probs, dtype=np.float64) @ np.array(list(map(float, names)))
+        expected = np.asarray(probs, dtype=np.float64) @ np.array(list(map(float, names)))
         failed = np.array([label is None for label in labels], dtype=bool)
-        return np.where(failed, np.nan, found)
-    return np.array([np.nan if each is None else float(each) for each in labels])
+        return np.where(failed, np.nan, expected)
+    return np.array([np.nan if label is None else float(label) for label in labels])
 
 
 _LEAST = 2  # least number of codes of a part
@@ -227,7 +227,7 @@ class PartCodes:
     @property
     def sha256(self) -> str:
         """Hash of ids, texts and codes, which reveals changes."""
-        content = [self.ids, self.texts, [list(each) for each in self.codes]]
+        content = [self.ids, self.texts, [list(labels) for labels in self.codes]]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @property
@@ -247,10 +247,10 @@ class PartCodes:
 
         The second array is True for each text that has an answer.
         """
-        of_texts = [() if each is None else each for each in labels]
-        has = [[name in each for name in self.names] for each in of_texts]
+        of_texts = [() if answer is None else answer for answer in labels]
+        has = [[name in answer for name in self.names] for answer in of_texts]
         shape = (len(labels), len(self.names))
-        is_given = np.array([each is not None for each in labels], dtype=bool)
+        is_given = np.array([answer is not None for answer in labels], dtype=bool)
         return np.array(has, dtype=bool).reshape(shape), is_given
 
     def sets_of(self, labels: Sequence[str | None]) -> list[Labels | None]:
@@ -267,35 +267,40 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     """Return the codes of a part."""
     sample = part_of(gold, part)
     decide = _mean if as_numbers else _decided
-    decided = [decide(each, sample) for each in zip(*sample.codes, strict=True)]
-    kept = [i for i, (code, _) in enumerate(decided) if code is not None]
-    if len(kept) < _LEAST:
+    decided = [
+        decide(text_codes, sample) for text_codes in zip(*sample.codes, strict=True)
+    ]
+    coded_rows = [i for i, (code, _) in enumerate(decided) if code is not None]
+    if len(coded_rows) < _LEAST:
         raise ArgumentError(
-            f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
-            f"{part!r}: {words().let_code}",
+            f"has codes of {len(coded_rows)} of {count_of(len(sample), 'text')} of the "
+            f"part {part!r}: {words().let_code}",
             argument="gold",
             code="too_few",
         )
-    texts = [sample.texts[i] for i in kept]
+    texts = [sample.texts[i] for i in coded_rows]
     if any(text is None for text in texts):
         raise ArgumentError(
             "has no texts: draw it with text, the column of texts",
             argument="gold",
             code="missing",
         )
-    answers = probs_of_codes(sample, np.array(kept, dtype=np.int64))
-    ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
-    of_ties = note_on_ties(len(ties), len(kept), sample.coders)
-    notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]
+    answers = probs_of_codes(sample, np.array(coded_rows, dtype=np.int64))
+    ties = frozenset(n for n, i in enumerate(coded_rows) if decided[i][1])
+    of_ties = note_on_ties(len(ties), len(coded_rows), sample.coders)
+    notes = [
+        *answers.notes,
+        *(f"In the part {part!r}, {tie_note}" for tie_note in of_ties),
+    ]
     codes: list[Labels] = [code for code, _ in decided if code is not None]
-    known = {name for each in codes for name in each}
+    known = {name for labels in codes for name in labels}
     return PartCodes(
         part=part,
-        ids=[sample.ids[i] for i in kept],
+        ids=[sample.ids[i] for i in coded_rows],
         texts=[str(text) for text in texts],
         codes=codes,
         weights=1 / np.asarray(answers.probs),
-        strata=np.asarray(sample.strata[[sample.rows[i] for i in kept]]),
+        strata=np.asarray(sample.strata[[sample.rows[i] for i in coded_rows]]),
         names=sample.names or tuple(sorted(known)),
         several=sample.several,
         notes=notes,
@@ -305,8 +310,8 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
 
 def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels | None, bool]:
     """Return the mean of the coders' numbers as a text, None without codes; no tie."""
-    given = [(code, number_in(code)) for code in codes if code is not None]
-    for code, number in given:
+    coded_numbers = [(code, number_in(code)) for code in codes if code is not None]
+    for code, number in coded_numbers:
         if number is None:
             of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
             raise ArgumentError(
@@ -314,7 +319,7 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels | Non
                 argument="gold",
                 code="no_number",
             )
-    numbers = [float(number) for _, number in given if number is not None]
+    numbers = [float(number) for _, number in coded_numbers if number is not None]
     return (repr(sum(numbers) / len(numbers)),) if numbers else None, False
 
 
@@ -338,13 +343,19 @@ def measured(
 ) -> Paired:
     """Return the value of the measure for each candidate, and their differences."""
     if measure == "mae":
-        names = [float(each) for each in labels[0].names or codes.names]
+        names = [float(name) for name in labels[0].names or codes.names]
         ends = min(names, default=math.nan), max(names, default=math.nan)
         units = UnitNumbers(
             numbers=codes.numbers, weights=codes.weights, strata=codes.strata, ends=ends
         )
         return compare_numbers(
-            [each.numbers for each in labels], units, level=level, adjust=adjust
+            [candidate_labels.numbers for candidate_labels in labels],
+            units,
+            level=level,
+            adjust=adjust,
         )
-    members = [codes.members(codes.sets_of(each.labels)) for each in labels]
+    members = [
+        codes.members(codes.sets_of(candidate_labels.labels))
+        for candidate_labels in labels
+    ]
     return compare(members, codes.units, measure, level=level, adjust=adjust)

@@ -58,7 +58,9 @@ def variants_of(
         ],
         "context": [(name, {"context": context}) for name, context in contexts.items()],
         "seed": [(str(seed), {"seed": seed}) for seed in dict.fromkeys(seeds)],
-        "thinking": [(_shown(budget), {"thinking": budget}) for budget in thinking],
+        "thinking": [
+            (_thinking_name(budget), {"thinking": budget}) for budget in thinking
+        ],
     }
     axes = {what: levels for what, levels in axes.items() if levels}
     if checks.flag("crossed", crossed):
@@ -156,5 +158,5 @@ def _variant(
     )
 
 
-def _shown(thinking: ThinkingWanted) -> str:
+def _thinking_name(thinking: ThinkingWanted) -> str:
     return str(thinking.budget) if thinking else "off"
