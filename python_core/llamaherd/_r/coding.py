@@ -14,7 +14,7 @@ from llamaherd._r.boundary import clean, form_of
 from llamaherd._r.forms import Part, fields, r_object, value, vector
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.coding.annotation.codebook import page
-from llamaherd.coding.annotation.columns import roles_of
+from llamaherd.coding.annotation.columns import types_of
 from llamaherd.coding.annotation.prompts import PromptPreview
 from llamaherd.coding.annotation.scales import NumberScale
 from llamaherd.coding.annotation.settings import checked_settings
@@ -71,7 +71,7 @@ def _(found: PromptPreview) -> Part:
 def annotate_roles(codebook: lh.Codebook, options: Mapping[str, Any]) -> list[str]:
     """Check the settings of a coding, and return the roles of the new columns."""
     settings = checked_settings(codebook, "model", _settings(options))
-    return roles_of(codebook, settings)
+    return list(types_of(codebook, settings))
 
 
 def annotate_start(

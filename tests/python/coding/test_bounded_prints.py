@@ -21,7 +21,6 @@ from llamaherd.coding.selection.comparison import ComparedCandidate
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.measures import PairedDifference
 from llamaherd.coding.selection.robustness_result import compared
-from llamaherd.coding.selection.variants import Variant
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.coding.validation.dawid_skene import DawidSkene
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
@@ -59,8 +58,8 @@ def estimates() -> lh.types.Estimates:
 def robustness() -> lh.types.Robustness:
     few = NAMES[:60]
     book = lh.Codebook("Which?", few)
-    variants = [Variant(name=f"variant {i}", codebook=book) for i in range(25)]
-    return compared(variants, [few] * 25, list(range(60)), [{} for _ in variants])
+    labels = {f"variant {i}": few for i in range(25)}
+    return compared(labels, book, list(range(60)), [{} for _ in labels])
 
 
 def validation(n_coders: int) -> lh.types.Validation:

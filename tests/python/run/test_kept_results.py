@@ -29,7 +29,7 @@ from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.embedding import EmbedCall
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
-from llamaherd.coding.annotation import coding, head_step, steps
+from llamaherd.coding.annotation import coding, head_step, model_step
 from llamaherd.coding.pairs import compare as pairs
 from llamaherd.coding.selection import compare, evaluation, robustness
 from llamaherd.engine.core.errors import KEPT
@@ -519,7 +519,7 @@ def failing_job(k: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def failing(self: HostedCall[Any]) -> Any:
         results = run(self)
-        if isinstance(self.call, (coding.Coding, steps.Steps, pairs.PairRun)):
+        if isinstance(self.call, (coding.Coding, pairs.PairRun)):
             return results
         n_runs[0] += 1
         if n_runs[0] == k:
@@ -534,7 +534,7 @@ def failing_job(k: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_coding_keeps_the_blocks_before_an_error(
     context: lh.Context, whole: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coding, "BLOCK", 2)
+    monkeypatch.setattr(model_step, "BLOCK", 2)
     with failing_job(3, monkeypatch), pytest.raises(OwnError) as caught:
         CALLS["annotate in a data frame"](context, False)
     assert list(caught.value.results.frame["label"][:4]) == whole["annotate"][:4]
@@ -625,7 +625,7 @@ def test_vectors_are_kept_before_an_error(
 def test_labels_are_kept_if_no_head_can_be_fitted(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_step.HeadStep, "fit", fail)
+    monkeypatch.setattr(head_step.HeadStep, "_fitted", fail)
     settings = {"until": 50, "embeddings": context.model}
     with pytest.raises(OwnError) as caught:
         lh.annotate(MANY, "text", BOOK, context, **settings)

@@ -38,9 +38,9 @@ def changed() -> ModuleType:
         ),
         # No test has its name, but one imports it.
         (
-            "python_core/llamaherd/coding/annotation/settings.py",
+            "python_core/llamaherd/coding/annotation/head_step.py",
             "python",
-            "coding/annotation/test_recorded.py",
+            "coding/annotation/test_steps.py",
         ),
         ("tests/python/waiting.py", "python", "server/test_kept_objects.py"),
         ("tests/python/site/test_gate.py", "python", "site/test_gate.py"),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from llamaherd.calls.asks.options import MANY, ON_ERROR, THINKING, VARIABLES, OnError
-from llamaherd.calls.asks.scores import NORMALIZE, Normalize
+from llamaherd.calls.asks.options import (
+    MANY,
+    CallOptions,
+    ClassifyOptions,
+    OnError,
+    PromptOptions,
+)
 from llamaherd.calls.structured.quoting import checked_evidence
-from llamaherd.engine.core.declaration import Options, declares, option
+from llamaherd.engine.core.declaration import Options, declares, inherited, option
 from llamaherd.engine.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_SCHEMA
 from llamaherd.engine.core.values import (
     Checked,
     Choice,
     Flag,
     Real,
-    TextKind,
     Unchecked,
     Whole,
 )
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from llamaherd.calls.asks.scores import Normalize
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.core.thinking import ThinkingOption
 
@@ -86,53 +91,42 @@ class AnnotateOptions(Options):
         'are about equally frequent: rare labels get too many texts. "contextual" fits '
         "it to prompts without content. See `Calibration`.",
     )
-    normalize: Normalize = option(
-        Choice(NORMALIZE),
-        default="sum",
+    normalize: Normalize = inherited(
+        ClassifyOptions,
+        "normalize",
+        flag=None,
         recorded="classify",
         doc="Method for comparing labels of different lengths, see `classify_parallel`.",
     )
-    chat: bool = option(
-        Flag(),
-        default=False,
+    chat: bool = inherited(
+        PromptOptions,
+        "chat",
         recorded="always",
         doc="Apply the model's chat template to each prompt.",
     )
-    thinking: ThinkingOption = option(
-        THINKING,
-        default=None,
+    thinking: ThinkingOption = inherited(
+        PromptOptions,
+        "thinking",
         doc="Maximum number of tokens of a thought before the answer. True is 1,024; a "
         "`Thinking` also sets markers and the message. With None and False, texts are "
         "coded without a thought; with None, a warning is issued once if the model "
         "would think. Needs `chat`.",
     )
-    n_thoughts: int = option(
-        Whole(1, 1000),
-        default=1,
-        flag="Probabilities are means over thoughts. Needs --thinking. Default 1.",
+    n_thoughts: int = inherited(
+        ClassifyOptions,
+        "n_thoughts",
         doc="Number of thoughts for each text. Probabilities are means over the "
         "thoughts, see `ClassifyOptions`. The option has an effect only with the method "
         '"classify". Needs `thinking`.',
     )
-    variables: Mapping[str, object] | None = option(
-        VARIABLES,
-        default=None,
+    variables: Mapping[str, object] | None = inherited(
+        PromptOptions,
+        "variables",
         doc="Further variables of the chat template, by name. The variables are "
         "recorded, so JSON must be able to represent their values. Needs `chat`.",
     )
-    template: str | None = option(
-        TextKind(),
-        default=None,
-        interfaces=_LOCAL,
-        key="chat_template",
-        doc="Jinja template to use in place of the model's chat template. Needs `chat`.",
-    )
-    merge_system: bool = option(
-        Flag(),
-        default=False,
-        doc="Put the system text into the first user message if the template refuses a "
-        "system role. Needs `chat`.",
-    )
+    template: str | None = inherited(PromptOptions, "template", interfaces=_LOCAL)
+    merge_system: bool = inherited(PromptOptions, "merge_system")
     date: dt.date | str | None = option(
         Unchecked({"type": "string", "format": "date"}, "date"),
         default=None,
@@ -174,9 +168,9 @@ class AnnotateOptions(Options):
         doc="Maximum number of tokens of a part. None uses 2,048, or fewer if the "
         "context has fewer cells. A text that fits is not divided.",
     )
-    journal: bool | str | os.PathLike[str] | None = option(
-        Unchecked(_TEXT, "path"),
-        default=None,
+    journal: bool | str | os.PathLike[str] | None = inherited(
+        CallOptions,
+        "journal",
         interfaces=_LOCAL,
         recorded="",
         of_call=True,
@@ -246,9 +240,9 @@ class AnnotateOptions(Options):
         "first step, see `unsure`. A context, or the path of a model file. `larger` can "
         "be used without `until`.",
     )
-    on_error: OnError = option(
-        Choice(ON_ERROR),
-        default="continue",
+    on_error: OnError = inherited(
+        CallOptions,
+        "on_error",
         interfaces=MANY,
         recorded="",
         of_call=True,
@@ -256,9 +250,9 @@ class AnnotateOptions(Options):
         'finishes only the running texts, "stop" ends at once and raises '
         "`GenerationError`.",
     )
-    seed: int = option(
-        Whole(0, 2**32 - 1),
-        default=DEFAULT_SEED,
+    seed: int = inherited(
+        ClassifyOptions,
+        "seed",
         recorded="drawn",
         flag=f"Needs a temperature or several thoughts. Default {DEFAULT_SEED}.",
         doc="Seed of the random numbers. The seed has an effect only with the method "
@@ -288,12 +282,6 @@ class AnnotateOptions(Options):
         of_call=True,
         doc="Further versions for the record, such as the version of R.",
     )
-    progress: ProgressOption = option(
-        Unchecked({"type": "boolean"}, "flag"),
-        default=False,
-        interfaces=MANY,
-        recorded="",
-        of_call=True,
-        doc="Show a progress bar. A function is called with a `Progress` repeatedly, on "
-        "the calling thread.",
+    progress: ProgressOption = inherited(
+        CallOptions, "progress", interfaces=MANY, recorded="", of_call=True
     )

@@ -18,14 +18,13 @@ from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import checked_codebook
 from llamaherd.coding.annotation.coding import Coding
-from llamaherd.coding.annotation.columns import names_of_columns, roles_of
+from llamaherd.coding.annotation.columns import names_of_columns, types_of
 from llamaherd.coding.annotation.settings import (
     CodingWork,
     checked_settings,
     idle_settings,
 )
-from llamaherd.coding.annotation.step_settings import StepModels
-from llamaherd.coding.annotation.steps import Steps
+from llamaherd.coding.annotation.steps import StepModels
 from llamaherd.coding.annotation.texts import checked_texts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
@@ -148,25 +147,25 @@ def prepare_coding(
     text: str,
     codebook: Codebook,
     ctx: Host | Llama,
-    given: CodingSettings,
+    options: CodingSettings,
     *,
     is_piece: bool = False,
     journal: Journal | None = None,
     prints_journal: bool = False,
-) -> Coding | Steps:
+) -> Coding:
     """Build the coding that `annotate` runs."""
     checked_codebook(codebook)
-    versions = given.get("versions") or {}
+    versions = options.get("versions") or {}
     if not isinstance(versions, Mapping):
         raise ArgumentTypeError(
             f"must map names to versions, not {checks.shown(versions)}",
             argument="versions",
         )
-    idle = () if is_piece else idle_settings(codebook, given)
+    idle = () if is_piece else idle_settings(codebook, options)
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    settings = checked_settings(codebook, context.file_stem, given)
+    settings = checked_settings(codebook, context.file_stem, options)
     is_elsewhere = isinstance(context, Elsewhere)
     if is_elsewhere and settings.split is not None:
         raise ArgumentError(
@@ -185,26 +184,22 @@ def prepare_coding(
             settings = replace(settings, date=day.isoformat())
     texts = checked_texts(frames.column(frame, text, "text"), text)
     note_slow_file(context, len(texts))
-    roles = roles_of(codebook, settings)
+    roles = list(types_of(codebook, settings))
     work = CodingWork(
         frame=frame,
         text=text,
         texts=texts,
         codebook=codebook,
         settings=settings,
-        columns=names_of_columns(roles, given.get("columns"), frames.names(frame)),
+        columns=names_of_columns(roles, options.get("columns"), frames.names(frame)),
         versions=dict(versions),
         is_piece=is_piece,
     )
-    coding: Coding | Steps
-    if settings.in_steps:
-        models = StepModels(given.get("embeddings"), given.get("larger"))
-        coding = Steps(context, work, models, journal)
-    else:
-        coding = Coding(context, work, journal)
+    models = StepModels(options.get("embeddings"), options.get("larger"))
+    coding = Coding(context, work, models, journal)
     with chat_date(settings.date):
         coding.check()
-    if prints_journal and given.get("journal") is True:
+    if prints_journal and options.get("journal") is True:
         path = Path(str(settings.journal)).absolute()
         say(f"llamaherd: the journal is {path}")
     return coding

@@ -7,30 +7,30 @@ the type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.calls.structured.quotable import QuoteRule
+from llamaherd.calls.structured.quoting import checked_evidence
 from llamaherd.coding.annotation import codebook_checks as parts
 from llamaherd.coding.annotation.scales import scale_of_dict
-from llamaherd.coding.annotation.spans import (
-    check_places,
-    checked_example,
-    checked_spans,
-    distinct_passages,
-    rules_of,
-)
+from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Field, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.engine.core.argument import Argument, Name
 
 Kind = Literal["label", "ordinal", "scale", "multiple", "fields", "spans"]
 JOINED = "; "  # separator of several labels of a text
+_DEFAULT_MAX_SPANS = 10
+_MOST_SPANS = 1000
+_LENGTH = QuoteRule(unit="words", least=1, most=60)  # of a passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +66,26 @@ class AnswerType:
             return "interval"
         return "ordinal" if self.is_ordered else "nominal"
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
         """Check the fields of a codebook that belong to some types only."""
-        return {"labels": parts.checked_labels(given["labels"], self.name)}
+        return {"labels": parts.checked_labels(type_fields["labels"], self.name)}
 
-    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        """Check the label of an example; `own` is the return value of `checked`."""
-        return parts.known_label(name, value, tuple(own["labels"]))
+    def example_label(
+        self, name: Name, value: object, type_fields: Mapping[str, Any]
+    ) -> object:
+        """Check the label of an example; `type_fields` is what `checked` returns."""
+        return parts.known_label(name, value, tuple(type_fields["labels"]))
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
         """Check that the label of an example fits its text."""
 
-    def written(self, own: Mapping[str, Any]) -> str:
+    def written(self, type_fields: Mapping[str, Any]) -> str:
         """Return the JSON Schema of the model's answer; only for generated types."""
-        return str(own["schema"])
+        return str(type_fields["schema"])
 
-    def table(self, own: Mapping[str, Any]) -> str:
+    def table(self, type_fields: Mapping[str, Any]) -> str:
         """Return the JSON Schema of results; only for generated types."""
-        return self.written(own)
+        return self.written(type_fields)
 
     def read(self, value: object) -> object:
         """Convert an answer that the model wrote to the result for the text."""
@@ -94,16 +96,16 @@ class AnswerType:
 class _Scale(AnswerType):
     """Type of answers with exactly one number of a scale."""
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        if given["scale"] is None:
+    def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
+        if type_fields["scale"] is None:
             raise ArgumentError(
                 f"{setting('type', 'scale')} needs a scale: {words().scale}",
                 argument="type",
                 code="missing",
                 form="{problem}",
             )
-        scale = scale_of_dict(given["scale"])
-        labels = given["labels"]
+        scale = scale_of_dict(type_fields["scale"])
+        labels = type_fields["labels"]
         if labels is not None and labels != scale.definitions:
             raise ArgumentError(
                 f"cannot be combined with {setting('type', 'scale')}, whose numbers "
@@ -118,62 +120,131 @@ class _Scale(AnswerType):
 class _Several(AnswerType):
     """Type of answers with any number of labels per text."""
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
         labels = parts.checked_labels(
-            given["labels"], self.name, least=1, between=JOINED.strip()
+            type_fields["labels"], self.name, least=1, between=JOINED.strip()
         )
         return {"labels": labels}
 
-    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
+    def example_label(
+        self, name: Name, value: object, type_fields: Mapping[str, Any]
+    ) -> object:
         several = [value] if isinstance(value, str) else value
         if not isinstance(several, (list, tuple, set, frozenset)):
             raise ArgumentTypeError(
                 f"must be a list of labels, not {checks.shown(value)}", argument=name
             )
-        names = tuple(own["labels"])
-        chosen = [parts.known_label(name, each, names) for each in several]
-        return [each for each in names if each in chosen]
+        names = tuple(type_fields["labels"])
+        chosen = [parts.known_label(name, label, names) for label in several]
+        return [label for label in names if label in chosen]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fields(AnswerType):
     """Type of answers in JSON that match a schema."""
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        if given["schema"] is None:
+    def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
+        if type_fields["schema"] is None:
             raise ArgumentError(
                 f"{setting('type', 'fields')} needs a schema",
                 argument="type",
                 code="missing",
                 form="{problem}",
             )
-        return {"schema": parts.checked_schema(given["schema"])}
+        return {"schema": parts.checked_schema(type_fields["schema"])}
 
-    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        return parts.checked_fields(name, value, own["schema"])
+    def example_label(
+        self, name: Name, value: object, type_fields: Mapping[str, Any]
+    ) -> object:
+        return parts.checked_fields(name, value, type_fields["schema"])
 
 
 @dataclass(frozen=True, slots=True)
 class _Spans(AnswerType):
     """Type of answers with passages of the text, each with a label."""
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return checked_spans(given)
+    def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
+        labels = parts.checked_labels(type_fields["labels"], self.name, least=1)
+        most, quote = type_fields["max_spans"], type_fields["quote"]
+        if isinstance(most, str):  # a codebook file contains these limits as text
+            number = checks.digits(most)
+            most = most if number is None else number
+        if most is not None:
+            most = checks.integer("max_spans", most, 1, _MOST_SPANS)
+        if quote is not None:
+            quote = checked_evidence("quote", quote)
+        if isinstance(quote, bool):
+            raise ArgumentTypeError(
+                f"must be a quote such as {words().quote}", argument="quote"
+            )
+        return {"labels": labels, "max_spans": most, "quote": quote}
 
-    def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        return checked_example(name, value, tuple(own["labels"]))
+    def example_label(
+        self, name: Name, value: object, type_fields: Mapping[str, Any]
+    ) -> object:
+        passages = value.get(SPANS) if isinstance(value, Mapping) else value
+        if not isinstance(passages, (list, tuple)):
+            raise ArgumentTypeError(
+                f"must be a list of passages, not {checks.shown(value)}", argument=name
+            )
+        where, labels = argument_of(name), tuple(type_fields["labels"])
+        checked = []
+        for i, passage in enumerate(passages):
+            if not isinstance(passage, Mapping) or set(passage) != {"quote", "label"}:
+                raise ArgumentTypeError(
+                    f"must have quote and label, not be {checks.shown(passage)}",
+                    argument=where.at(i),
+                )
+            quote = parts.not_blank(where.at(i, Field("quote")), passage["quote"])
+            at_label = where.at(i, Field("label"))
+            label = parts.known_label(at_label, passage["label"], labels)
+            checked.append({"quote": quote, "label": label})
+        return {SPANS: checked}
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
-        check_places(name, text, label)
+        for i, passage in enumerate(label[SPANS]):
+            if passage["quote"] not in text:
+                raise ArgumentError(
+                    f"is not in the text: {checks.shown(passage['quote'])}",
+                    argument=name.at(i, Field("quote")),
+                    code="not_found",
+                )
 
-    def written(self, own: Mapping[str, Any]) -> str:
-        return rules_of(own).written
+    def written(self, type_fields: Mapping[str, Any]) -> str:
+        length = type_fields["quote"] or asdict(_LENGTH)
+        quote = {"type": "string", "quote": dict(length)}
+        return _schema(
+            type_fields, quote=quote, label={"enum": list(type_fields["labels"])}
+        )
 
-    def table(self, own: Mapping[str, Any]) -> str:
-        return rules_of(own).table
+    def table(self, type_fields: Mapping[str, Any]) -> str:
+        text, number = {"type": "string"}, {"type": "integer"}
+        label = {**text, "enum": list(type_fields["labels"])}
+        return _schema(type_fields, label=label, quote=text, start=number, end=number)
 
     def read(self, value: object) -> object:
-        return distinct_passages(value)
+        """Return an answer with its distinct passages in the order of the text."""
+        if not isinstance(value, Mapping):
+            return value
+        rows = [{"label": row["label"], **row["quote"]} for row in value[SPANS]]
+        passages = {(row["start"], row["end"], row["label"]): row for row in rows}
+        return {SPANS: [passages[place] for place in sorted(passages)]}
+
+
+def _schema(type_fields: Mapping[str, Any], **fields: Mapping[str, Any]) -> str:
+    """Return a JSON Schema of passages with these fields."""
+    most = type_fields["max_spans"] or _DEFAULT_MAX_SPANS
+    spans = {"type": "array", "items": _object(fields), "maxItems": most}
+    return json.dumps(_object({SPANS: spans}), ensure_ascii=False)
+
+
+def _object(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(fields),
+        "required": list(fields),
+        "additionalProperties": False,
+    }
 
 
 _ALL = (
@@ -196,8 +267,8 @@ _ALL = (
         is_generated=True,
     ),
 )
-TYPES: dict[str, AnswerType] = {each.name: each for each in _ALL}
-OWN = (
+TYPES: dict[str, AnswerType] = {answer_type.name: answer_type for answer_type in _ALL}
+TYPE_FIELDS = (
     "labels",
     "schema",
     "scale",
@@ -206,10 +277,12 @@ OWN = (
 )  # fields of a codebook that belong to some types only
 
 
-def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked_type_fields(
+    kind: AnswerType, type_fields: Mapping[str, Any]
+) -> dict[str, Any]:
     """Check the fields that belong to some types only; see `AnswerType.checked`."""
-    for name in OWN:
-        if given[name] is None or name in kind.takes:
+    for name in TYPE_FIELDS:
+        if type_fields[name] is None or name in kind.takes:
             continue
         if name == "labels":
             raise ArgumentError(
@@ -218,10 +291,10 @@ def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
                 argument=name,
                 code="conflict",
             )
-        takers = [each.name for each in _ALL if name in each.takes]
+        takers = [answer_type.name for answer_type in _ALL if name in answer_type.takes]
         raise ArgumentError(
             f"goes with {setting('type', takers[0])}, not {kind.name!r}",
             argument=name,
             code="conflict",
         )
-    return kind.checked(given)
+    return kind.checked(type_fields)

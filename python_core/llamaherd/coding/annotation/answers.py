@@ -19,7 +19,7 @@ from llamaherd.engine.core.table import reasons
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.calls.asks.annotate_options import Split
     from llamaherd.calls.asks.calibration import Floats
@@ -41,6 +41,7 @@ class Answers:
     Attributes:
         errors: n error messages; None for answered texts.
         probs: float64[n, k], label probabilities; None if answers were generated.
+        raw: float64[n, k], probabilities before calibration; None without calibration.
         coverage: float64[n]: total probability of all labels; None if answers were
             generated.
         values: n labels or fields; None if `probs` contains the answers.
@@ -51,13 +52,14 @@ class Answers:
         quotes: n quotes that support the labels, with None for texts without a quote;
             None if no quotes were requested.
         best: int64[n, k], part of each text that supports each label most; None if no
-            text has several parts.
+            text has several parts, or no quotes were requested.
         steps: n names of the steps that labelled the texts; None for a coding in one
             step.
     """
 
     errors: list[str | None]
     probs: Floats | None = None
+    raw: Floats | None = None
     coverage: Floats | None = None
     values: list[Any] | None = None
     between: Floats | None = None
@@ -69,9 +71,42 @@ class Answers:
     def __len__(self) -> int:
         return len(self.errors)
 
+    def put(self, start: int, block: Answers) -> None:
+        """Store the answers of a block of texts, which follow each other."""
+        texts = slice(start, start + len(block))
+        for field in fields(self):
+            values, new = getattr(self, field.name), getattr(block, field.name)
+            if values is not None and new is not None:
+                values[texts] = new
 
-# Fields with a value for each text or row; `best` is needed only until quotes are asked.
-_OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
+    def take(self, at: Integers, others: Answers, step: str) -> None:
+        """Store the answers of a step; a text that fails keeps its earlier label.
+
+        Args:
+            at: Positions of the texts.
+            others: Their answers, with probabilities.
+            step: Name of the step.
+        """
+        assert self.probs is not None  # noqa: S101 - see settings.py
+        assert others.probs is not None  # noqa: S101
+        assert self.steps is not None  # noqa: S101
+        good = np.isfinite(others.probs).all(axis=1)
+        had = np.isfinite(self.probs[at]).all(axis=1)
+        for j in np.flatnonzero(~had | good).tolist():
+            i = int(at[j])
+            self.errors[i] = others.errors[j]
+            if self.thoughts is not None and others.thoughts is not None:
+                self.thoughts[i] = others.thoughts[j]
+        for i in at[good].tolist():
+            self.steps[i] = step
+        for name in ("probs", "coverage", "between"):
+            values, new = getattr(self, name), getattr(others, name)
+            if values is not None and new is not None:
+                values[at[good]] = new[good]
+
+
+# Fields with a value for each row; `best` is needed only until quotes are asked.
+_OF_ROWS = tuple(field.name for field in fields(Answers) if field.name != "best")
 
 
 def answers_of_classes(results: ClassifyResults, n_asked: int) -> Answers:
@@ -130,12 +165,12 @@ def answers_of_texts(
     results: Results, codebook: Codebook, offsets: Sequence[int] = ()
 ) -> Answers:
     """Build answers from a generation call."""
-    found = _of_texts(results, codebook, offsets)
+    answers = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
-        each = list(map(thought_of, results))
-        size = len(each) // max(1, len(found))
-        found.thoughts = _in_groups(each, max(1, size))
-    return found
+        thoughts = list(map(thought_of, results))
+        size = len(thoughts) // max(1, len(answers))
+        answers.thoughts = _in_groups(thoughts, max(1, size))
+    return answers
 
 
 def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> Answers:
@@ -147,7 +182,7 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
         ]
         parsed = list(results.parsed)
         if any(offsets):
-            parsed = [shifted(*each) for each in zip(parsed, offsets, strict=True)]
+            parsed = [shifted(a, start) for a, start in zip(parsed, offsets, strict=True)]
         return Answers(errors=unread, values=list(map(codebook.kind.read, parsed)))
     texts = [None if text is None else text.strip() for text in results.texts]
     for i, whole in enumerate(results.complete):
@@ -169,86 +204,66 @@ def _first(errors: Sequence[str | None]) -> str | None:
     return next((error for error in errors if error is not None), None)
 
 
-def join_blocks(parts: Sequence[Answers]) -> Answers:
-    """Concatenate the answers of blocks."""
-    made: dict[str, Any] = {"errors": []}
-    for name in _OF_TEXTS:
-        known = [v for part in parts if (v := getattr(part, name)) is not None]
-        if known and isinstance(known[0], np.ndarray):
-            made[name] = np.concatenate(known)
-        elif known:
-            made[name] = [value for values in known for value in values]
-    return Answers(**made)
-
-
 def answers_of_split(
     answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
 ) -> Answers:
     """Combine the answers for parts into answers for texts."""
     if all(n == 1 for n in n_parts):
         return answers
-    k = len(names)
-    ends = np.cumsum(n_parts)
-    pieces = [range(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
-    errors = [_first([answers.errors[i] for i in piece]) for piece in pieces]
-    thoughts = None
-    if (own := answers.thoughts) is not None:
-        each = [[own[i] for i in piece if own[i] is not None] for piece in pieces]
-        thoughts = [joined_thoughts(some) for some in each]  # type: ignore[arg-type] # none is None
+    ends = np.cumsum(n_parts).tolist()
+    pieces = [slice(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
+    errors = [_first(answers.errors[piece]) for piece in pieces]
+    failed = [error is not None for error in errors]
+    combined = Answers(errors=errors)
+    if answers.thoughts is not None:
+        of_texts = [filter(None, answers.thoughts[piece]) for piece in pieces]
+        combined.thoughts = [joined_thoughts(list(thoughts)) for thoughts in of_texts]
     if answers.probs is None:
-        found = answers.values or []
-        of_parts = [[found[i] for i in piece] for piece in pieces]
+        of_parts = [(answers.values or [])[piece] for piece in pieces]
         combine = _all_passages if split == "all" else _most_frequent
-        return Answers(
-            errors=errors,
-            values=[
-                None if error is not None else combine(values)
-                for values, error in zip(of_parts, errors, strict=True)
-            ],
-            thoughts=thoughts,
-            best=np.array(
-                [
-                    [values.index(name) if name in values else 0 for name in names]
-                    for values in of_parts
-                ],
-                dtype=np.int64,
-            ),
-        )
-    spread = answers.between
-    between = None if spread is None else np.full((len(pieces), k), np.nan)
-    probs = np.full((len(pieces), k), np.nan)
-    coverage = np.full(len(pieces), np.nan)
-    best = np.zeros((len(pieces), k), dtype=np.int64)
-    given = answers.coverage
-    for u, piece in enumerate(pieces):
-        if errors[u] is None and given is not None:
-            rows = answers.probs[list(piece)]
-            best[u] = rows.argmax(axis=0)
-            # a single part keeps its own probabilities
-            is_vote = split == "majority" and len(rows) > 1
-            probs[u] = _shares(rows, k) if is_vote else rows.mean(axis=0)
-            coverage[u] = given[list(piece)].mean()
-            if between is not None and spread is not None:
-                between[u] = spread[list(piece)].mean(axis=0)
-    return Answers(
-        errors=errors,
-        probs=probs,
-        coverage=coverage,
-        between=between,
-        thoughts=thoughts,
-        best=best,
-    )
+        combined.values = [
+            None if is_failed else combine(values)
+            for values, is_failed in zip(of_parts, failed, strict=True)
+        ]
+        best = [[_index(values, name) for name in names] for values in of_parts]
+        combined.best = np.array(best, dtype=np.int64)
+        return combined
+
+    def of_texts_by(combine: Callable[[Floats], Any], values: Floats) -> Floats:
+        rows = np.stack([combine(values[piece]) for piece in pieces])
+        rows[failed] = np.nan
+        return rows
+
+    is_vote = split == "majority"
+    combined.probs = of_texts_by(_shares if is_vote else _mean, answers.probs)
+    combined.best = np.stack([answers.probs[piece].argmax(axis=0) for piece in pieces])
+    if answers.coverage is not None:
+        combined.coverage = of_texts_by(_mean, answers.coverage)
+    if answers.between is not None:
+        combined.between = of_texts_by(_mean, answers.between)
+    return combined
 
 
-def _shares(rows: Floats, k: int) -> Floats:
+def _mean(rows: Floats) -> Any:  # noqa: ANN401 - float64[k], or a number
+    return rows.mean(axis=0)
+
+
+def _index(values: list[Any], name: str) -> int:
+    """Return the first part with a label; 0 if no part has it."""
+    return values.index(name) if name in values else 0
+
+
+def _shares(rows: Floats) -> Floats:
     """Return the share of parts in which each label is the most probable label.
 
-    On a tie of several labels, the share of the label with the largest mean probability
-    is increased by a rounding error.
+    A single part keeps its own probabilities. On a tie of several labels, the share of
+    the label with the largest mean probability is increased by a rounding error.
     """
-    votes = np.bincount(rows.argmax(axis=1), minlength=k) / len(rows)
+    if len(rows) == 1:
+        return np.asarray(rows[0])
+    votes = np.bincount(rows.argmax(axis=1), minlength=rows.shape[1]) / len(rows)
     top = np.flatnonzero(votes == votes.max())
-    if len(rows) > 1 and len(top) > 1:
+    if len(top) > 1:
         best = top[rows.mean(axis=0)[top].argmax()]
         votes[best] = np.nextafter(votes[best], 2.0)
     return np.asarray(votes)
@@ -265,20 +280,9 @@ def _all_passages(values: Sequence[Any]) -> dict[str, Any]:
     return {SPANS: [passage for value in values for passage in value[SPANS]]}
 
 
-def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
-    """Return the part that supports each label most, int64[n, k], from blocks."""
-    found = np.zeros((n, k), dtype=np.int64)
-    start = 0
-    for part in parts:
-        if part.best is not None:
-            found[start : start + len(part)] = part.best
-        start += len(part)
-    return found
-
-
 def no_answers(n: int, k: int, settings: Settings) -> Answers:
     """Return answers of n texts that are not coded yet, as cancelled."""
-    is_scored = settings.method == "classify"
+    is_scored, has_quotes = settings.method == "classify", settings.evidence is not None
     return Answers(
         errors=[CANCELLED] * n,
         probs=np.full((n, k), np.nan) if is_scored else None,
@@ -286,6 +290,9 @@ def no_answers(n: int, k: int, settings: Settings) -> Answers:
         values=None if is_scored else [None] * n,
         between=np.full((n, k), np.nan) if settings.n_thoughts > 1 else None,
         thoughts=[None] * n if settings.thinks else None,
+        quotes=[None] * n if has_quotes else None,
+        best=np.zeros((n, k), dtype=np.int64) if has_quotes else None,
+        steps=[None] * n if settings.in_steps else None,
     )
 
 
@@ -308,7 +315,7 @@ def answers_of_rows(
             return None
         return [None if i < 0 else values[i] for i in rows.tolist()]
 
-    expanded = Answers(**{name: of(getattr(answers, name)) for name in _OF_TEXTS})
+    expanded = Answers(**{name: of(getattr(answers, name)) for name in _OF_ROWS})
     expanded.errors = [
         BLANK if is_blank(text) else error
         for text, error in zip(texts, expanded.errors, strict=True)
@@ -323,19 +330,19 @@ def sum_of_stats(parts: Sequence[Stats]) -> Stats:
     """Add up the statistics of blocks."""
     if len(parts) < 2:
         return parts[0] if parts else Stats()
-    made: dict[str, Any] = {}
-    for each in fields(Stats):
-        if each.name == "actors":
+    totals: dict[str, Any] = {}
+    for field in fields(Stats):
+        if field.name == "actors":
             continue
-        values = [getattr(part, each.name) for part in parts]
-        made[each.name] = max(values) if each.name in _GREATEST else sum(values)
-    made["actors"] = added(row for part in parts for row in part.actors)
-    n_batches = max(1, made["n_batches"])
+        values = [getattr(part, field.name) for part in parts]
+        totals[field.name] = max(values) if field.name in _GREATEST else sum(values)
+    totals["actors"] = added(row for part in parts for row in part.actors)
+    n_batches = max(1, totals["n_batches"])
     weighted = sum(part.mean_batch_occupancy * part.n_batches for part in parts)
-    made["mean_batch_occupancy"] = weighted / n_batches
-    made["seed"] = parts[0].seed
+    totals["mean_batch_occupancy"] = weighted / n_batches
+    totals["seed"] = parts[0].seed
     for what in ("prefill", "decode"):
-        made[f"{what}_tokens_per_s"] = made[f"n_{what}_tokens"] / max(
-            made[f"{what}_s"], 1e-9
+        totals[f"{what}_tokens_per_s"] = totals[f"n_{what}_tokens"] / max(
+            totals[f"{what}_s"], 1e-9
         )
-    return Stats(**made)
+    return Stats(**totals)

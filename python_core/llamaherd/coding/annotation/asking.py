@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.calls.api.classify import prepare_classify
 from llamaherd.calls.api.generate import prepare_generate
@@ -46,6 +46,13 @@ _LABEL = 64  # maximum number of tokens of the label before a quote, with its fi
 _SPECIAL = 16  # maximum number of tokens of a scored answer
 
 
+class Part(NamedTuple):
+    """Part of a text that is sent to the model."""
+
+    text: str
+    start: int  # position in the whole text
+
+
 class Asking:
     """Builds calls for texts, and converts the results of the calls to answers.
 
@@ -77,9 +84,9 @@ class Asking:
     def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
         """Build a call that stores results in the journal and leaves the journal open."""
         prompts = self.around.prompts(texts)
-        made = self._prepared(prompts, journal, texts)
+        call = self._prepared(prompts, journal, texts)
         self._n_asked += len(prompts)
-        return made
+        return call
 
     def quoting(
         self, texts: Sequence[str], labels: Sequence[str], journal: Journal | None
@@ -107,7 +114,7 @@ class Asking:
             show_schema=False,
             **{**self._rendering, "thinking": False if settings.thinks else None},
         )
-        places = [place_of(each) for each in prompts] if self._work.is_piece else None
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
         self._n_asked += len(prompts)
         return prepare_generate(
             self._context, prompts, options, journal=journal, places=places
@@ -116,40 +123,32 @@ class Asking:
     def answers(
         self,
         results: Any,  # noqa: ANN401 - of calls of both kinds
-        n_parts: Sequence[int],
-        offsets: Sequence[int],
+        parts: Sequence[Sequence[Part]],
     ) -> Answers:
-        """Convert the results of a call to answers per text."""
+        """Convert the results of a call to answers per text, from the parts of each."""
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
-            found = answers_of_classes(results, self.n_a_text)
+            answers = answers_of_classes(results, self.n_a_text)
         else:
-            found = answers_of_texts(results, codebook, offsets)
-        return answers_of_split(found, n_parts, settings.split, codebook.names)
+            starts = [part.start for parts_of_text in parts for part in parts_of_text]
+            answers = answers_of_texts(results, codebook, starts)
+        n_parts = list(map(len, parts))
+        return answers_of_split(answers, n_parts, settings.split, codebook.names)
 
-    def parts(self, text: str) -> list[str]:
-        """Return the parts of a text to send to the model; [text] without `split`."""
+    def parts(self, text: str) -> list[Part]:
+        """Return the parts of a text to send to the model; one without `split`."""
         settings = self._work.settings
         if settings.split is None:
-            return [text]
+            return [Part(text, 0)]
         n_tokens, room = settings.part_tokens, settings.part_tokens
         if n_tokens is None or room is None:
             n_tokens, room = min(self._room, PART), self._room
-        parts = parts_of(self._context.model, text, n_tokens, room)
+        texts = parts_of(self._context.model, text, n_tokens, room)
+        starts = accumulate(map(len, texts[:-1]), initial=0)
+        parts = list(map(Part, texts, starts))
         if settings.split == "first":
             return parts[:1]
         return parts[-1:] if settings.split == "last" else parts
-
-    def offsets(self, text: str, parts: Sequence[str]) -> list[int]:
-        """Return the positions of the result of `parts` in a text."""
-        if self._work.settings.split == "last":
-            return [len(text) - len(parts[0])]
-        return list(accumulate(map(len, parts[:-1]), initial=0))
-
-    def coded_part(self, text: str, i: int) -> tuple[str, int]:
-        """Return the part i of a text that was sent to the model, and its position."""
-        parts = self.parts(text)
-        return parts[i], self.offsets(text, parts)[i]
 
     # ---- private ----
 
@@ -160,7 +159,7 @@ class Asking:
         fixed = codebook.fixed
         is_several = codebook.kind.is_several
         choices = [fixed["yes"], fixed["no"]] if is_several else list(codebook.names)
-        places = [place_of(each) for each in prompts] if self._work.is_piece else None
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
         if settings.method == "classify":
             options = ClassifyOptions(
                 labels=choices,
@@ -183,12 +182,12 @@ class Asking:
             schema = codebook.written_schema
             sampling_settings["schema"] = schema
             if texts and text_has_quotes(schema):
-                each: Any = list(texts)  # one for each prompt
-                sampling_settings["quote_from"] = each
+                quoted: Any = list(texts)  # one for each prompt
+                sampling_settings["quote_from"] = quoted
             sampling_settings["max_tokens"] = settings.max_tokens
         else:
             sampling_settings["choices"] = choices
-        made = prepare_generate(
+        generation = prepare_generate(
             self._context,
             prompts,
             GenerateOptions(
@@ -200,7 +199,7 @@ class Asking:
             journal=journal,
             places=places,
         )
-        return made.call
+        return generation.call
 
     @property
     def _rendering(self) -> dict[str, Any]:

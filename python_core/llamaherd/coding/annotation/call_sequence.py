@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +29,18 @@ class CallSequence:
 
     Args:
         context: Context to run in.
-        journal: Open journal of the calls; None to open one by `opened_journal`.
+        journal: Open journal of the calls; None to open one by `_opened_journal`.
 
     Attributes:
         context: Context to run in.
         failure: Reason why the sequence ended early; None if it was not ended early.
+        journal: Open journal while the sequence runs; None without a journal.
     """
 
     def __init__(self, context: Host, journal: Journal | None = None) -> None:
         self.context = context
         self.failure: str | None = None
-        self._journal = journal  # open only while the sequence runs
+        self.journal = journal
         self._lock = Lock()  # guards the next three attributes, which determine progress
         self._running: LoopCall[Any] | None = None
         self._finished: list[Progress] = []
@@ -55,6 +57,10 @@ class CallSequence:
         running = self._running
         return self._problem or ("" if running is None else running.problem)
 
+    def warn(self, problem: str) -> None:
+        """Record a problem about which the caller is warned; the first one counts."""
+        self._problem = self._problem or problem
+
     @property
     def progress(self) -> Progress:
         """Progress of all calls, without the tokens of prompts not prepared yet."""
@@ -62,7 +68,19 @@ class CallSequence:
             running, n_left = self._running, self._n_left
             parts = [*self._finished, *([] if running is None else [running.progress])]
         n_total = sum(part.n_total for part in parts) + n_left
-        return sum_of_progress(parts, n_total, self._elapsed_s)
+        return _sum_of_progress(parts, n_total, self._elapsed_s)
+
+    def expect(self, n_prompts: int) -> None:
+        """Set the number of prompts that are not prepared yet."""
+        with self._lock:
+            self._n_left = n_prompts
+
+    def count(self, n: int) -> None:
+        """Count n of the expected prompts as done without a call."""
+        with self._lock:
+            self._n_left -= n
+            done = _sum_of_progress([], n_total=n, elapsed_s=0.0)
+            self._finished.append(replace(done, n_done=n))
 
     @property
     def _elapsed_s(self) -> float:
@@ -75,58 +93,72 @@ class CallSequence:
         if running is not None:
             running.cancel()
 
+    def fail(self, reason: str | None) -> None:
+        """End the sequence early for a reason; the first one counts."""
+        self.failure = self.failure or reason
+
+    def raise_error(self) -> None:
+        """Raise the error that ended a call, once its finished results are stored."""
+        if self._error is not None:
+            raise self._error
+
     @property
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """True if no further call should run."""
         return self._is_cancelled or self.failure is not None
 
     @contextmanager
     def _opened_journal(self, path: str | os.PathLike[str] | None) -> Iterator[None]:
         """Open a journal for the block, if a path is set and none is open yet."""
-        if path is None or self._journal is not None:
+        if path is None or self.journal is not None:
             yield
             return
-        with closing(Journal(path)) as self._journal:
+        with closing(Journal(path)) as self.journal:
             yield
 
-    def _start(self, call: LoopCall[Any], n_prompts: int) -> Job[Any]:
-        """Start the next call; `_results` waits for it."""
+    def start(
+        self, call: LoopCall[Any], n_prompts: int, context: Host | None = None
+    ) -> Job[Any]:
+        """Start the next call, in another context if one is given.
+
+        `results` waits for it.
+        """
         with self._lock:
             self._n_left -= n_prompts
             self._running = call
-        job = Job(HostedCall(self.context, call))
-        if self._is_over:
+        job = Job(HostedCall(context or self.context, call))
+        if self.is_over:
             job.cancel()
         return job
 
-    def _results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of all kinds
+    def results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of all kinds
         """Wait for the running call; after an error return its finished results."""
         try:
             results = job.outcome()
         except GenerationError as error:
-            self.failure = self.failure or str(error)
+            self.fail(str(error))
             results = error.results
         except Exception as error:
             results = kept(error)
             if results is None:
                 raise
-            self.failure = self.failure or str(error)
+            self.fail(str(error) or type(error).__name__)
             self._error = error  # raised when the finished results are stored
         finally:
             with self._lock:
                 call, self._running = self._running, None
                 if call is not None:
-                    self._problem = self._problem or call.problem
+                    self.warn(call.problem)
                     self._finished.append(call.progress)
         self._stats.append(results.stats)
         return results
 
 
-def sum_of_progress(
-    parts: Sequence[Progress], n_total: int, elapsed_s: float, n_more: int = 0
+def _sum_of_progress(
+    parts: Sequence[Progress], n_total: int, elapsed_s: float
 ) -> Progress:
-    """Return the progress of several calls; `n_more` other results are finished, too."""
     return Progress(
-        n_done=sum(part.n_done for part in parts) + n_more,
+        n_done=sum(part.n_done for part in parts),
         n_failed=sum(part.n_failed for part in parts),
         n_total=n_total,
         n_prompt_tokens=sum(part.n_prompt_tokens for part in parts),

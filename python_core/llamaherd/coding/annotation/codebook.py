@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.annotation.answer_types import JOINED, OWN, TYPES, checked_own
+from llamaherd.coding.annotation.answer_types import (
+    JOINED,
+    TYPE_FIELDS,
+    TYPES,
+    checked_type_fields,
+)
 from llamaherd.coding.annotation.codebook_checks import (
     check_contradictions,
     check_fields,
@@ -107,9 +112,9 @@ class Codebook:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        given: object = self.labels
-        if isinstance(given, NumberScale) and self.scale is None:
-            keep("scale", given)
+        labels: object = self.labels
+        if isinstance(labels, NumberScale) and self.scale is None:
+            keep("scale", labels)
             keep("labels", None)
             keep("type", "scale" if self.type == "label" else self.type)
         keep("question", not_blank("question", self.question))
@@ -124,7 +129,7 @@ class Codebook:
             )
         words_of(self.language, self.words, self.kind.words)
         keep("words", dict(self.words) if self.words else None)
-        for name, value in checked_own(self.kind, self._own).items():
+        for name, value in checked_type_fields(self.kind, self._type_fields).items():
             keep(name, value)
         keep("examples", self._checked_examples())
 
@@ -134,19 +139,19 @@ class Codebook:
         return TYPES[self.type]
 
     @property
-    def _own(self) -> dict[str, Any]:
+    def _type_fields(self) -> dict[str, Any]:
         """Fields that only some types have: a dict from the field's name to its value."""
-        return {name: getattr(self, name) for name in OWN}
+        return {name: getattr(self, name) for name in TYPE_FIELDS}
 
     @property
     def written_schema(self) -> str:
         """JSON Schema of the model's answer, for types that are generated."""
-        return self.kind.written(self._own)
+        return self.kind.written(self._type_fields)
 
     @property
     def table_schema(self) -> str:
         """JSON Schema of results, for types that are generated."""
-        return self.kind.table(self._own)
+        return self.kind.table(self._type_fields)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,11 +198,11 @@ class Codebook:
     def to_dict(self) -> dict[str, Any]:
         """Return the content as JSON types, without unset fields."""
         content: dict[str, Any] = {}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is None or value == () or each.name == "_":
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None or value == () or field.name == "_":
                 continue
-            content[each.name] = value
+            content[field.name] = value
         if self.labels is not None:
             content["labels"] = self.definitions
         if self.scale is not None:
@@ -208,7 +213,7 @@ class Codebook:
         if self.words is not None:
             content["words"] = dict(sorted(self.words.items()))
         if self.examples:
-            content["examples"] = [_example_dict(each) for each in self.examples]
+            content["examples"] = [_example_dict(example) for example in self.examples]
         return content
 
     @classmethod
@@ -219,41 +224,41 @@ class Codebook:
             TypeError: See `Codebook`.
             ValueError: See `Codebook`; or `content` has an unknown field.
         """
-        known = [each.name for each in fields(cls) if each.name != "_"]
+        known = [field.name for field in fields(cls) if field.name != "_"]
         check_fields(content, known, ("question",), "a codebook")
         return cls(**dict(content))
 
     def _checked_examples(self) -> tuple[Example, ...]:
-        given = self.examples
-        if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+        examples = self.examples
+        if isinstance(examples, (str, Mapping)) or not isinstance(examples, Sequence):
             raise ArgumentTypeError(
-                f"must be a list, not {checks.shown(given)}", argument="examples"
+                f"must be a list, not {checks.shown(examples)}", argument="examples"
             )
-        made = tuple(
-            self._example(Argument("examples", (i,)), each)
-            for i, each in enumerate(given)
+        checked = tuple(
+            self._example(Argument("examples", (i,)), example)
+            for i, example in enumerate(examples)
         )
-        check_contradictions([(each.text, each.label) for each in made])
-        return made
+        check_contradictions([(example.text, example.label) for example in checked])
+        return checked
 
-    def _example(self, name: Argument, given: object) -> Example:
-        if isinstance(given, Mapping):
+    def _example(self, name: Argument, example: object) -> Example:
+        if isinstance(example, Mapping):
             known = ("text", "label", "reason")
             check_fields(
-                given, known, known[:2], "an example", lambda key: name.at(Field(key))
+                example, known, known[:2], "an example", lambda key: name.at(Field(key))
             )
-            given = Example(given["text"], given["label"], given.get("reason"))
-        elif isinstance(given, (tuple, list)) and len(given) in (2, 3):
-            given = Example(*given)
-        elif not isinstance(given, Example):
+            example = Example(example["text"], example["label"], example.get("reason"))
+        elif isinstance(example, (tuple, list)) and len(example) in (2, 3):
+            example = Example(*example)
+        elif not isinstance(example, Example):
             raise ArgumentTypeError(
                 "must have the fields text, label and perhaps reason, not "
-                f"{checks.shown(given)}",
+                f"{checks.shown(example)}",
                 argument=name,
             )
-        reason, where = given.reason, name.at(Field("label"))
-        text = not_blank(name.at(Field("text")), given.text)
-        label = self.kind.example_label(where, given.label, self._own)
+        reason, where = example.reason, name.at(Field("label"))
+        text = not_blank(name.at(Field("text")), example.text)
+        label = self.kind.example_label(where, example.label, self._type_fields)
         self.kind.check_example(where, text, label)
         return Example(
             text=text,
@@ -279,7 +284,7 @@ def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
     if codebook.scale is not None:
         scale = codebook.scale
         lines += ["", f"Scale from {scale.low} to {scale.high} in steps of {scale.step}"]
-        named = {str(each): name for each, name in scale.names.items()}
+        named = {str(number): name for number, name in scale.names.items()}
     else:
         lines += ["", "Labels"] if codebook.labels else []
         named = codebook.definitions
@@ -290,8 +295,12 @@ def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
         fields_of = _schema_lines(json.loads(codebook.schema))
         lines += ["", "Fields", *first_rows(fields_of, most)]
     if codebook.examples:
-        shown = [_example_line(each, width) for each in codebook.examples]
-        lines += ["", f"Examples ({len(codebook.examples)})", *first_rows(shown, most)]
+        example_lines = [_example_line(example, width) for example in codebook.examples]
+        lines += [
+            "",
+            f"Examples ({len(codebook.examples)})",
+            *first_rows(example_lines, most),
+        ]
     note = codebook.fixed["told"]
     if note:
         lines += ["", note]
@@ -300,9 +309,9 @@ def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
 
 def _example_line(example: Example, width: int) -> str:
     text = " ".join(example.text.split())
-    shown = text if len(text) <= width else f"{text[: width - 3]}..."
+    excerpt = text if len(text) <= width else f"{text[: width - 3]}..."
     reason = "" if example.reason is None else f" ({example.reason})"
-    return f"  {shown}\n    -> {shown_label(example.label)}{reason}"
+    return f"  {excerpt}\n    -> {shown_label(example.label)}{reason}"
 
 
 def shown_label(label: object) -> str:
@@ -325,8 +334,8 @@ def _schema_lines(schema: Any) -> list[str]:  # noqa: ANN401 - JSON
 
 
 def _example_dict(example: Example) -> dict[str, Any]:
-    found = {"text": example.text, "label": example.label}
-    return found if example.reason is None else {**found, "reason": example.reason}
+    content = {"text": example.text, "label": example.label}
+    return content if example.reason is None else {**content, "reason": example.reason}
 
 
 def checked_codebook(codebook: object) -> Codebook:

@@ -58,7 +58,7 @@ def checked_labels(
     labels: object, kind: str, *, least: int = 2, between: str = ""
 ) -> dict[str, str]:
     """Return definitions by label."""
-    made: dict[str, str] = {}
+    definitions: dict[str, str] = {}
     forms: set[str] = set()
     for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
         name = not_blank(Argument("labels", (i,)), label)
@@ -80,8 +80,8 @@ def checked_labels(
             )
         forms.add(normalize("NFC", name))
         what = "" if definition is None else definition
-        made[name] = checks.text(Argument("labels", (name,)), what)
-    return made
+        definitions[name] = checks.text(Argument("labels", (name,)), what)
+    return definitions
 
 
 def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
@@ -155,8 +155,8 @@ def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
         raise ArgumentError(
             f"does not follow the schema: {error}", argument=name
         ) from None
-    made: dict[str, Any] = json.loads(text)
-    return made
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
@@ -177,4 +177,4 @@ def check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
 def _comparable(label: object) -> str:
     """Return a label as text; the order of several labels does not count."""
     parts = label if isinstance(label, list) else [label]
-    return str(sorted(json.dumps(each, sort_keys=True) for each in parts))
+    return str(sorted(json.dumps(part, sort_keys=True) for part in parts))

@@ -149,7 +149,7 @@ def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
 def _line_of(path: Place, lines: _Lines) -> int | None:
     """Return the line of a field, or of its innermost existing parent."""
     around = (path[:n] for n in range(len(path), 0, -1))
-    return next((lines[each] for each in around if each in lines), None)
+    return next((lines[parent] for parent in around if parent in lines), None)
 
 
 def _content(text: str, lines: _Lines) -> dict[str, Any]:
@@ -157,10 +157,8 @@ def _content(text: str, lines: _Lines) -> dict[str, Any]:
     node = yaml.compose(text, yaml.SafeLoader)
     if not isinstance(node, yaml.MappingNode):
         raise ArgumentError("a codebook is a mapping, with question and labels")
-    return {
-        key: _typed(value) if key in _TYPED else _plain(value, (key,), lines)
-        for key, value in _pairs(node, (), lines)
-    }
+    content: dict[str, Any] = _value(node, (), lines)
+    return content
 
 
 def _refuse_tricks(text: str) -> None:
@@ -207,58 +205,52 @@ def _pairs(
     return list(seen.items())
 
 
-def _check_keys(node: yaml.Node) -> None:
-    """Check that no mapping in a typed value has a key twice; PyYAML keeps the last."""
-    if isinstance(node, yaml.SequenceNode):
-        for each in node.value:
-            _check_keys(each)
-    if isinstance(node, yaml.MappingNode):
-        seen: set[object] = set()
-        for key, value in node.value:
-            _check_keys(value)
-            if not isinstance(key, yaml.ScalarNode):
-                continue  # PyYAML refuses it
-            if key.value in seen:
-                raise ArgumentError(
-                    f"the key {checks.quoted(key.value)} occurs twice",
-                    code="duplicate",
-                    line=key.start_mark.line + 1,
-                )
-            seen.add(key.value)
+def _value(node: yaml.Node, path: Place, lines: _Lines, *, typed: bool = False) -> Any:  # noqa: ANN401
+    """Convert a node to texts, lists and mappings of texts; None for empty values.
 
-
-def _plain(node: yaml.Node, path_of_node: Place, lines: _Lines) -> Any:  # noqa: ANN401
-    """Convert a node to texts, lists and mappings of texts; None for empty values."""
-    lines.setdefault(path_of_node, node.start_mark.line + 1)
+    Args:
+        node: Node of the YAML document.
+        path: Path of the node.
+        lines: Receives the lines of all fields.
+        typed: True to convert scalars to their JSON types instead of texts.
+    """
+    lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
-        parts = enumerate(node.value)
-        return [_plain(each, (*path_of_node, i), lines) for i, each in parts]
+        return [
+            _value(part, (*path, i), lines, typed=typed)
+            for i, part in enumerate(node.value)
+        ]
     if isinstance(node, yaml.MappingNode):
-        if path_of_node[0] == "examples" and path_of_node[2:] == ("label",):
-            return _typed(node)
-        pairs = _pairs(node, path_of_node, lines)
+        is_label = path[:1] == ("examples",) and path[2:] == ("label",)
         return {
-            key: _plain(value, (*path_of_node, Field(key)), lines) for key, value in pairs
+            key: _value(
+                part,
+                (*path, Field(key)),
+                lines,
+                typed=typed or is_label or (not path and key in _TYPED),
+            )
+            for key, part in _pairs(node, path, lines)
         }
+    if typed:
+        return _typed(node)
     is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
     is_empty = is_plain and node.value in ("", "~", "null")
     return None if is_empty else node.value
 
 
 def _typed(node: yaml.Node) -> Any:  # noqa: ANN401 - JSON
-    """Convert a value of YAML to JSON types."""
-    _check_keys(node)
+    """Convert a scalar of YAML to a JSON type."""
     loader = yaml.SafeLoader("")
     try:
-        value = loader.construct_object(node, deep=True)
-    finally:
-        loader.dispose()
-    try:
-        return json.loads(json.dumps(value))
+        value = loader.construct_object(node)
+        json.dumps(value)
     except TypeError as error:
         line = node.start_mark.line + 1
         problem = f"{error}: write it in quotes"
         raise ArgumentError(problem, code="wrong_type", line=line) from None
+    finally:
+        loader.dispose()
+    return value
 
 
 PREFIX = "ready:"
@@ -375,8 +367,8 @@ def is_ready(source: str) -> bool:
 def ready_dicts() -> list[dict[str, Any]]:
     """Return the list of ready codebooks as rows of a table."""
     return [
-        {**asdict(each), "sources": "; ".join(each.sources)}
-        for each in list_ready_codebooks()
+        {**asdict(ready), "sources": "; ".join(ready.sources)}
+        for ready in list_ready_codebooks()
     ]
 
 
@@ -396,8 +388,8 @@ def _needs_target(name: str) -> bool:
 def _measured() -> dict[str, str]:
     """Return the accuracy measured by benchmarks/ready_codebooks.py, by codebook."""
     text = (_FOLDER / "measured.json").read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(text)
-    return found
+    accuracies: dict[str, str] = json.loads(text)
+    return accuracies
 
 
 @cache
@@ -413,5 +405,5 @@ def _core(codebook: Codebook) -> tuple[object, ...]:
 def _replaced(value: Any, target: str) -> Any:  # noqa: ANN401 - JSON
     """Replace the placeholder "{target}" in all texts of a JSON value."""
     if isinstance(value, dict):
-        return {key: _replaced(each, target) for key, each in value.items()}
+        return {key: _replaced(item, target) for key, item in value.items()}
     return value.replace(_TARGET, target) if isinstance(value, str) else value

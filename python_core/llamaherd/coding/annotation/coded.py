@@ -126,8 +126,8 @@ class Coded:
         name = self.columns.get("label")
         if name is None or name not in names(self.frame):
             return
-        there = [text_of(each) for each in column(self.frame, name, "label")]
-        labels = [text_of(each) for each in self.labels]
+        there = [text_of(cell) for cell in column(self.frame, name, "label")]
+        labels = [text_of(label) for label in self.labels]
         if there == labels:
             return
         what = f"{len(there)} rows, but there are {len(labels)} labels"
@@ -184,9 +184,9 @@ class Coded:
         n_missing = sum(label is None for label in self.labels) - n_failed
         parts = [count_of(len(self), "text")]
         if self.codebook.type == "spans":
-            found = Counter(span["label"] for span in self._spans())
-            counts = ", ".join(f"{name} {found[name]}" for name in self.codebook.names)
-            parts.append(f"{sum(found.values())} spans ({counts})")
+            n_spans = Counter(span["label"] for span in self._spans())
+            counts = ", ".join(f"{name} {n_spans[name]}" for name in self.codebook.names)
+            parts.append(f"{sum(n_spans.values())} spans ({counts})")
         if self.names:
             parts.append(f"{count_of(len(self.names), 'label')} ({self._counts})")
         if n_missing:
@@ -239,14 +239,19 @@ class Coded:
     @property
     def _counts(self) -> str:
         """Return the frequency of each label, most frequent first."""
-        given = [each for label in self.labels if label for each in self._each(label)]
-        counts = dict.fromkeys(self.names, 0) | Counter(given)
+        label_names = [
+            label_name
+            for label in self.labels
+            if label
+            for label_name in self._names_in(label)
+        ]
+        counts = dict.fromkeys(self.names, 0) | Counter(label_names)
         most_frequent = sorted(counts.items(), key=lambda pair: -pair[1])
         more = len(most_frequent) - _MOST_COUNTS
         end = f", {more} more" if more > 0 else ""
         return ", ".join(f"{name} {n}" for name, n in most_frequent[:_MOST_COUNTS]) + end
 
-    def _each(self, label: str) -> list[str]:
+    def _names_in(self, label: str) -> list[str]:
         """Split a label into label names; only type "multiple" has several names."""
         return label.split(JOINED) if self.codebook.kind.is_several else [label]
 
@@ -256,19 +261,19 @@ def row_indices(rows: object, n: int) -> list[int]:
     if isinstance(rows, slice):
         return list(range(n))[rows]
     try:
-        found = np.asarray(rows)
+        selection = np.asarray(rows)
     except ValueError:
-        found = np.empty(())  # nested lists
-    if found.ndim == 1 and (found.dtype == bool or not len(found)):
-        if len(found) not in (0, n):
+        selection = np.empty(())  # nested lists
+    if selection.ndim == 1 and (selection.dtype == bool or not len(selection)):
+        if len(selection) not in (0, n):
             raise IndexError(f"rows must have a flag for each of {count_of(n, 'row')}")
-        return [int(i) for i in np.flatnonzero(found)]
-    if found.ndim != 1 or found.dtype.kind not in "iu":
+        return [int(i) for i in np.flatnonzero(selection)]
+    if selection.ndim != 1 or selection.dtype.kind not in "iu":
         raise ArgumentTypeError(
             f"must be a slice, indices or flags, not {checks.shown(rows)}; a single "
             "row is coded[[3]]",
             argument="rows",
         )
-    if ((found < -n) | (found >= n)).any():
+    if ((selection < -n) | (selection >= n)).any():
         raise IndexError(f"rows must be between {-n} and {n - 1}")
-    return [int(i) % n for i in found]
+    return [int(i) % n for i in selection]

@@ -1,360 +1,302 @@
-"""Coding of a column of texts in blocks, with at most two blocks of prompts in memory."""
+"""Coding of a column of texts: by a model, then by a head, then again for unsure texts.
+
+1. The model labels all texts, or `until` texts drawn at random.
+2. A classifier on embeddings (head) is fitted to the model's probabilities and labels the
+   rest.
+3. The least sure texts are labelled again by a larger model. Without a larger model, the
+   same model labels the least sure of the texts that the head labelled.
+
+Without `until` and `larger` there is only the first step.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.asks.calibration import calibrate_batch, calibrate_contextual
+import numpy as np
+
 from llamaherd.calls.chat.chat import chat_date
-from llamaherd.calls.structured.quotable import Quoted, shifted
 from llamaherd.coding.annotation.answers import (
-    BLANK,
-    Answers,
     answers_of_rows,
-    best_parts,
-    join_blocks,
     no_answers,
     sum_of_stats,
 )
-from llamaherd.coding.annotation.asking import Asking
 from llamaherd.coding.annotation.call_sequence import CallSequence
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.columns import as_results, table_of
-from llamaherd.coding.annotation.record import notes_of, record_of, thinking_record
+from llamaherd.coding.annotation.columns import CodedRows
+from llamaherd.coding.annotation.head_step import HeadStep
+from llamaherd.coding.annotation.model_step import ModelStep, is_failure
+from llamaherd.coding.annotation.record import (
+    model_record,
+    notes_of,
+    record_of,
+    thinking_record,
+)
 from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.coding.annotation.steps import (
+    MODEL,
+    UNSURE,
+    drawn,
+    kept_labels,
+    record_of_steps,
+    unsure_of,
+)
 from llamaherd.coding.annotation.texts import hash_of_texts, unique_texts
 from llamaherd.coding.frames import with_columns
 from llamaherd.coding.sentences import Notes
-from llamaherd.engine.core.errors import (
-    CANCELLED,
-    Failure,
-    GenerationError,
-    code_of,
-    is_cancelled,
-)
+from llamaherd.engine.core.errors import Failure, GenerationError, code_of
 from llamaherd.engine.core.keeping import keep, keep_made
 from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.calls.asks.calibration import Calibration, Floats
+    from llamaherd.calls.asks.options import OnError
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.hosted import LoopCall
-    from llamaherd.calls.run.job import Job
-    from llamaherd.coding.annotation.columns import CodedColumns
+    from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.settings import CodingWork, Settings
-    from llamaherd.engine.core.stats import Stats
+    from llamaherd.coding.annotation.steps import Step, StepModels
+    from llamaherd.coding.annotation.texts import Integers
     from llamaherd.engine.loop.threaded import ThreadedLoop
 
 note = Notes("llamaherd.coding.annotation")
-# Number of prompts in a block; preparing them takes about a second. The next block is
-# prepared while a block runs, and starts when the running block has ended. If blocks
-# overlapped, rounding errors in the results would depend on timing. Overlap would only
-# fill the slots that are empty at the end of a block, which saves less than 1% of the
-# time.
-BLOCK = 2048
-# Content-free texts, from Zhao et al. 2021 (arXiv 2102.09690).
-CONTENT_FREE = ("N/A", "[MASK]", "")
-
-
-class _Block(NamedTuple):
-    """Block of texts that one call processes."""
-
-    call: LoopCall[Any]
-    n_parts: list[int]
-    offsets: list[int]
 
 
 class Coding(CallSequence):
-    """Coding of a column of texts, block by block, as one call.
+    """Coding of a column of texts, step by step and block by block, as one call.
 
     Args:
         context: Context to run in.
         work: Texts to code, with codebook and settings.
+        models: Models of later steps.
         journal: Open journal, used instead of the journal that `work` names.
-        calibration: Calibration of an earlier coding of the same kind; None to fit one.
-
-    Attributes:
-        answers: Answers by row before calibration, once the call has run.
-        calibration: Calibration of the probabilities; None without calibration.
     """
 
     def __init__(
         self,
         context: Host,
         work: CodingWork,
+        models: StepModels,
         journal: Journal | None = None,
-        calibration: Calibration | None = None,
     ) -> None:
         super().__init__(context, journal)
         self._work = work
-        self._asking = Asking(context, work)
+        self._models = models
         self._unique, self._rows = unique_texts(work.texts)
-        n_quotes = int(work.settings.evidence is not None)
-        self._n_left = len(self._unique) * (self._asking.n_a_text + n_quotes)
-        self._quotes: list[Quoted | None] = [None] * len(self._unique)
-        self._unquoted: list[str] = []  # reasons why labels have no quote
-        self.answers = Answers(errors=[])
-        self.calibration = calibration
-        self._is_calibrated = calibration is not None
+        n, settings = len(self._unique), work.settings
+        self._sample = drawn(n, settings.until, settings.seed)
+        self._first = self._model_step(MODEL, context, self._sample)
+        self._steps: list[Step] = []  # those that have begun
+        self._head: HeadStep | None = None
+        self._model_records: dict[str, Any] = {}  # of the models of later steps
+        n_quotes = int(settings.evidence is not None)
+        n_again = round(settings.unsure * n) if settings.in_steps else 0
+        self.expect(n * (self._first.n_a_text + n_quotes) + n_again)
+
+    def cancel(self) -> None:
+        """End the coding soon; callable from any thread."""
+        super().cancel()
+        if self._head is not None:
+            self._head.cancel()
 
     def check(self) -> None:
         """Raise an error for settings, labels or a data frame that cannot be used."""
-        self._asking.check()
+        self._first.check()
         if not isinstance(self._work.frame, Mapping):
-            table = self._judged([])[1]
-            with_columns(self._work.frame, _named(table, self._work))
+            with_columns(self._work.frame, self._columns(self._coded_rows()))
 
-    def run(self, loop: ThreadedLoop) -> Coded:  # noqa: ARG002 - it is the context's
+    def run(self, loop: ThreadedLoop) -> Coded:  # noqa: ARG002 - each context has its own
         """Code the texts."""
         self._started_s = time.perf_counter()
-        parts: list[Answers] = []
         with chat_date(self._work.settings.date):
             record = self._record()
             try:
-                self._run_all(parts)
-                coded = self._collected(parts, record)
+                with ExitStack() as stack:
+                    self._run_steps(stack)
+                coded = self._coded(record)
             except Exception as error:
-                if parts:
-                    keep(error, tuple(parts), converted=True)  # if no result can be made
-                    keep_made(error, lambda: self._collected(parts, record))
+                if any(step.is_begun for step in self._steps):
+                    raw = tuple(step.answers for step in self._steps)
+                    keep(error, raw, converted=True)  # if no result can be made
+                    keep_made(error, lambda: self._coded(record))
                 raise
-        if self.failure is not None and self._work.settings.on_error == "stop":
-            row = next(i for i, e in enumerate(coded.errors) if is_failure(e))
-            raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
+        if self._work.settings.on_error == "stop":
+            self._stop_at_failure(coded)
         return coded
 
     def nothing(self) -> Coded:
         """Return the result before any call has run."""
         with chat_date(self._work.settings.date):
-            return self._collected([], self._record())
+            return self._coded(self._record())
 
     # ---- private ----
 
-    def _run_all(self, parts: list[Answers]) -> None:
-        """Fit the calibration, run the blocks and let the model quote."""
-        settings = self._work.settings
-        with self._opened_journal(settings.journal if self._unique else None):
-            is_asked = settings.calibrate == "contextual" and not self._is_calibrated
-            if is_asked and self._unique:
-                results = self._results(self._started(self._prepared(CONTENT_FREE)))
-                if self._error is not None:
-                    raise self._error
-                if self.failure is not None:
-                    raise GenerationError(self.failure, self.nothing())
-                self.calibration = calibrate_contextual(results)
-            self._run_blocks(parts)
-            self._run_quotes(parts)
-        if self._error is not None:
-            raise self._error
-
-    def _collected(self, parts: Sequence[Answers], record: dict[str, Any]) -> Coded:
-        """Return the results so far in order, with unfinished texts as cancelled."""
-        self.answers, table = self._judged(parts)
-        calibration = self.calibration
-        record["calibration"] = None if calibration is None else calibration.to_json()
-        return coded_of(
-            self._work,
-            record,
-            (self.answers, table),
-            n_texts=len(self._unique),
-            stats=replace(sum_of_stats(self._stats), wall_s=self._elapsed_s),
-            raw=self.answers.probs,
-            unquoted=self._unquoted,
+    def _model_step(
+        self, name: str, context: Host, at: Integers, on_error: OnError | None = None
+    ) -> ModelStep:
+        work = self._work
+        if on_error is not None:
+            work = replace(work, settings=replace(work.settings, on_error=on_error))
+        rows = np.arange(len(at)) if work.settings.in_steps else self._rows
+        texts = [self._unique[i] for i in at.tolist()]
+        return ModelStep(
+            self, context, work, name=name, at=at, texts=texts, rows=rows[rows >= 0]
         )
 
-    def _judged(self, parts: Sequence[Answers]) -> tuple[Answers, CodedColumns]:
-        """Return the answers so far by row, and the columns made from them."""
-        work, n = self._work, len(self._unique)
-        n_missing = n - sum(map(len, parts))
-        missing = no_answers(n_missing, len(work.codebook.names), work.settings)
-        answers = join_blocks([*parts, missing])
-        if work.settings.evidence is not None:
-            answers.quotes = list(self._quotes)
+    def _run_steps(self, stack: ExitStack) -> None:
+        """Let the models of all steps label their texts."""
+        settings = self._work.settings
+        path = settings.journal if self._unique else None
+        stack.enter_context(self._opened_journal(path))
+        rest = np.setdiff1d(np.arange(len(self._unique)), self._sample)
+        # Models are opened before the coding, so that a wrong path is reported early.
+        if len(rest):
+            texts = [self._unique[i] for i in rest.tolist()]
+            embedder = self._models.opened_embeddings(stack)
+            self._head = HeadStep(
+                self, embedder, self._first, self._work, at=rest, texts=texts
+            )
+            self._model_records["embeddings"] = model_record(self._head.model)
+        larger = self._models.opened_larger(stack)
+        if larger is not None:
+            self._model_records["larger"] = model_record(larger.model)
+            self._model_records["larger_context"] = larger.options
+        self._run_step(self._first)
+        if self._head is not None and not self.is_over:
+            self._run_step(self._head)
+        if settings.in_steps and not self.is_over:
+            self._run_again(rest, larger)
+
+    def _run_step(self, step: Step) -> None:
+        self._steps.append(step)
+        n_stats, started = len(self._stats), time.perf_counter()
+        try:
+            step.run()
+        finally:
+            step.seconds = time.perf_counter() - started
+            step.n_journal += sum(part.n_journal for part in self._stats[n_stats:])
+        self.raise_error()
+
+    def _run_again(self, rest: Integers, larger: Host | None) -> None:
+        """Let a model label again the texts with the least sure labels."""
+        before = self._answers().probs
+        assert before is not None  # noqa: S101 - see settings.py
+        groups = [rest] if larger is None else [rest, self._sample]
+        at = unsure_of(before, groups, self._work.settings.unsure)
+        self.expect(len(at))
+        if not len(at):
+            return
+        # A text that fails keeps its label.
+        step = self._model_step(UNSURE, larger or self.context, at, on_error="continue")
+        if larger is None:
+            step.calibration = self._first.calibration
+        else:
+            step.check()
+        try:
+            self._run_step(step)
+        finally:
+            step.facts["agreement"] = kept_labels(before[at], step.judged.probs)
+
+    def _answers(self) -> Answers:
+        """Return the answers of all steps so far, for each unique text."""
+        if not self._work.settings.in_steps:
+            return self._first.judged
+        names, settings = self._work.codebook.names, self._work.settings
+        answers = no_answers(len(self._unique), len(names), settings)
+        for step in self._steps:
+            answers.take(step.at, step.judged, step.name)
+        return answers
+
+    def _coded_rows(self) -> CodedRows:
+        """Return the results so far by row, with unfinished texts as cancelled."""
+        work = self._work
+        answers = answers_of_rows(self._answers(), self._rows, work.texts)
         answers.errors = [
             _with_advice(error, work.settings, has_passages=work.codebook.type == SPANS)
             for error in answers.errors
         ]
-        answers = answers_of_rows(answers, self._rows, work.texts)
-        is_fitted = work.settings.calibrate == "batch" and not self._is_calibrated
-        if is_fitted and answers.probs is not None:
-            scored = as_results(answers.probs, work.codebook.names)
-            if any(label is not None for label in scored.labels):
-                self.calibration = calibrate_batch(scored)
-        return answers, table_of(answers, work.codebook, self.calibration)
+        return CodedRows(answers, work.codebook)
 
-    def _run_quotes(self, parts: Sequence[Answers]) -> None:
-        """Let the model quote support for its labels, with `evidence`."""
-        if self._work.settings.evidence is None:
-            return
-        labels: list[str | None] = [None] * len(self._unique)
-        rows_with_labels = zip(
-            self._rows.tolist(), self._judged(parts)[1].labels, strict=True
-        )
-        for row, label in rows_with_labels:
-            if row >= 0:
-                labels[row] = label
-        labelled = [(i, label) for i, label in enumerate(labels) if label is not None]
-        with self._lock:
-            self._n_left = len(labelled)
-        names = self._work.codebook.names
-        best = best_parts(parts, len(labels), len(names))
-        for start in range(0, len(labelled), BLOCK):
-            if self._is_over:
-                break
-            block = labelled[start : start + BLOCK]
-            pieces = [
-                self._asking.coded_part(self._unique[i], int(best[i, names.index(label)]))
-                for i, label in block
-            ]
-            call = self._asking.quoting(
-                [text for text, _ in pieces], [label for _, label in block], self._journal
-            )
-            results = self._results(self._start(call, len(block)))
-            for (i, _), (_, offset), result in zip(block, pieces, results, strict=True):
-                if isinstance(result.parsed, Quoted):
-                    self._quotes[i] = shifted(result.parsed, offset)
-                elif result.error is not None and not is_cancelled(result.error):
-                    self._unquoted.append(result.error)
-        with self._lock:
-            self._n_left = 0
+    def _columns(self, rows: CodedRows) -> dict[str, Any]:
+        """Return the new columns by name, without omitted columns."""
+        cells = rows.cells(self._work.settings)
+        return {name: cells[role] for role, name in self._work.columns.items()}
 
     def _record(self) -> dict[str, Any]:
-        work = self._work
+        work, around = self._work, self._first.around
         return record_of(
-            self.context, work.codebook, self._asking.around, work.settings, work.versions
+            self.context, work.codebook, around, work.settings, work.versions
         )
 
-    def _run_blocks(self, parts: list[Answers]) -> None:
-        """Run the blocks and append the answers obtained to `parts`."""
-        size = max(1, BLOCK // self._asking.n_a_text)
-        running: tuple[_Block, Job[Any]] | None = None
-        for start in range(0, len(self._unique), size):
-            if self._is_over:
-                break
-            try:
-                block = self._prepared(self._unique[start : start + size])
-            except BaseException:
-                if running is not None:
-                    running[1].cancel()
-                    parts.append(self._answers(*running))
-                raise
-            if running is not None:
-                parts.append(self._answers(*running))
-            running = block, self._started(block)
-        if running is not None:
-            parts.append(self._answers(*running))
+    def _coded(self, record: dict[str, Any]) -> Coded:
+        """Return the caller's data frame with the results so far, and their record."""
+        work, settings, codebook = self._work, self._work.settings, self._work.codebook
+        rows = self._coded_rows()
+        stats = replace(sum_of_stats(self._stats), wall_s=self._elapsed_s)
+        calibration = self._first.calibration
+        record |= {
+            "calibration": None if calibration is None else calibration.to_json(),
+            "n_rows": len(work.texts),
+            "n_texts": len(self._unique),
+            "texts_sha256": hash_of_texts(work.texts),
+            "seconds": round(stats.wall_s, 3),
+            "n_prompts": stats.n_prompts,
+            "n_journal": stats.n_journal,
+            "n_computed_tokens": stats.n_prefill_tokens + stats.n_decode_tokens,
+        }
+        if settings.thinks:
+            record["thinking"] = thinking_record(settings, stats)
+        if settings.in_steps:
+            steps = record_of_steps(self._steps, self._answers(), settings)
+            record["steps"] = {**steps, **self._model_records}
+        record["notes"] = notes_of(
+            rows.labels,
+            rows.answers.coverage,
+            codebook,
+            settings.to_dict(),
+            "" if settings.thinks else record["prompts"]["empty"],
+            rows.answers.raw,
+        )
+        unquoted = self._first.unquoted
+        if unquoted:
+            lost = note("without_quote", n=len(unquoted), error=unquoted[0])
+            record["notes"].append(lost)
 
-    def _prepared(self, texts: Sequence[str]) -> _Block:
-        """Prepare a block of texts."""
-        cut = [self._asking.parts(text) for text in texts]
-        call = self._asking.call([part for parts in cut for part in parts], self._journal)
-        offsets = [
-            offset
-            for text, parts in zip(texts, cut, strict=True)
-            for offset in self._asking.offsets(text, parts)
-        ]
-        return _Block(call, [len(parts) for parts in cut], offsets)
+        def coded(frame: object) -> Coded:
+            return Coded(
+                frame=frame,
+                text=work.text,
+                codebook=codebook,
+                columns=dict(work.columns),
+                names=() if codebook.kind.is_generated else codebook.names,
+                labels=rows.labels,
+                probs=rows.probs,
+                errors=rows.errors,
+                run=record,
+                stats=stats,
+            )
 
-    def _started(self, block: _Block) -> Job[Any]:
-        return self._start(block.call, len(block.n_parts) * self._asking.n_a_text)
-
-    def _answers(self, block: _Block, job: Job[Any]) -> Answers:
-        """Wait for the running block and return its answers."""
-        results = self._results(job)
+        columns = self._columns(rows)
         try:
-            answers = self._asking.answers(results, block.n_parts, block.offsets)
-        except Exception:
-            if self._error is not None:  # its results were not converted
-                raise self._error from None
+            frame = with_columns(work.frame, columns)
+        except Exception as error:
+            plain = {work.text: work.texts}
+            keep_made(error, lambda: coded(with_columns(plain, columns)))
             raise
-        if self._work.settings.on_error == "return" and self.failure is None:
-            self.failure = next(filter(is_failure, answers.errors), None)
-        return answers
+        return coded(frame)
 
-
-def _named(table: CodedColumns, work: CodingWork) -> dict[str, Any]:
-    """Return the new columns by name, without omitted columns."""
-    return {name: table.columns[role] for role, name in work.columns.items()}
-
-
-def coded_of(
-    work: CodingWork,
-    record: dict[str, Any],
-    results: tuple[Answers, CodedColumns],
-    *,
-    n_texts: int,
-    stats: Stats,
-    raw: Floats | None = None,
-    unquoted: Sequence[str] = (),
-) -> Coded:
-    """Return the caller's data frame with the results of its rows, and their record.
-
-    Args:
-        work: Texts, with codebook and settings.
-        record: Record of the coding, which gets the counts and the notes.
-        results: Answers by row, and the columns made from them.
-        n_texts: Number of different texts.
-        stats: Statistics of all calls.
-        raw: float64[n, k], probabilities before calibration; None if unknown.
-        unquoted: Reasons why labels have no quote.
-    """
-    answers, table = results
-    settings = work.settings
-    record |= {
-        "n_rows": len(work.texts),
-        "n_texts": n_texts,
-        "texts_sha256": hash_of_texts(work.texts),
-        "seconds": round(stats.wall_s, 3),
-        "n_prompts": stats.n_prompts,
-        "n_journal": stats.n_journal,
-        "n_computed_tokens": stats.n_prefill_tokens + stats.n_decode_tokens,
-    }
-    if settings.thinks:
-        record["thinking"] = thinking_record(settings, stats)
-    record["notes"] = notes_of(
-        table.labels,
-        answers.coverage,
-        work.codebook,
-        settings.to_dict(),
-        "" if settings.thinks else record["prompts"]["empty"],
-        raw,
-    )
-    if unquoted:
-        lost = note("without_quote", n=len(unquoted), error=unquoted[0])
-        record["notes"].append(lost)
-
-    def coded(frame: object) -> Coded:
-        return Coded(
-            frame=frame,
-            text=work.text,
-            codebook=work.codebook,
-            columns=dict(work.columns),
-            names=() if work.codebook.kind.is_generated else work.codebook.names,
-            labels=table.labels,
-            probs=table.probs,
-            errors=table.errors,
-            run=record,
-            stats=stats,
-        )
-
-    columns = _named(table, work)
-    try:
-        frame = with_columns(work.frame, columns)
-    except Exception as error:
-        keep_made(error, lambda: coded(with_columns({work.text: work.texts}, columns)))
-        raise
-    return coded(frame)
-
-
-def is_failure(error: str | None) -> bool:
-    """Return True if the error shows a failure, not a cancelled or blank text."""
-    return code_of(error) not in (None, CANCELLED.code, BLANK.code)
+    def _stop_at_failure(self, coded: Coded) -> None:
+        """Raise an error if the call ended early, or no step could label a text."""
+        if self.failure is None and not self._work.settings.in_steps:
+            return
+        row = next((i for i, e in enumerate(coded.errors) if is_failure(e)), None)
+        if row is not None:
+            raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
+        if self.failure is not None:
+            raise GenerationError(self.failure, coded)
 
 
 def _with_advice(

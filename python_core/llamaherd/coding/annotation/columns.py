@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from operator import attrgetter, itemgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,82 +28,195 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import plain_tree
-from llamaherd.engine.core.results import THOUGHT_COLUMNS
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from llamaherd.calls.asks.annotate_options import Method
-    from llamaherd.calls.asks.calibration import Calibration, Floats
+    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.structured.columns import Column
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.settings import Settings
 
-_ERROR = ".error of columns"  # key of errors, which come last
 EACH = "p_"  # prefix of the role of a label's probability
-_ROLES_OF_ONE = ("prob", "margin", "entropy", "coverage")
-_ROLES_OF_SCALE = ("mean", "sd")  # expected value, and standard deviation
+_OF_ONE = ("prob", "margin", "entropy", "coverage")  # with one label per text
 APPLIES = 0.5  # with several labels per text, labels with a higher probability apply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CodedColumns:
-    """Results of coding: labels and errors by row, and the values of the new columns."""
+class CodedRows:
+    """Answers of n rows, with the values that columns have.
 
-    labels: list[str | None]
-    probs: Floats | None
-    columns: dict[str, Any]
-    errors: list[str | None]
+    Attributes:
+        answers: The answers.
+        probs: float64[n, k], probability of each label; NaN for failed texts; None if
+            answers were generated.
+        errors: n error messages, also for fields that no column can hold.
+    """
+
+    def __init__(self, answers: Answers, codebook: Codebook) -> None:
+        self.answers = answers
+        self._codebook = codebook
+        self._failed = np.array([error is not None for error in answers.errors], bool)
+        self.probs = self._known(answers.probs)
+        self._fields, self.errors = self._read_fields()
+
+    def cells(self, settings: Settings) -> dict[str, Any]:
+        """Return the values of the new columns by role."""
+        columns = _columns(self._codebook, settings)
+        return {role: values(self) for role, (_, values) in columns.items()}
+
+    @cached_property
+    def labels(self) -> list[str | None]:
+        """Labels of the n rows; joined, if there are several, and JSON for fields."""
+        kind, names = self._codebook.kind, self._codebook.names
+        if self.probs is None:
+            values = self.answers.values or []
+            return [
+                None if value is None or error is not None else _as_label(value)
+                for value, error in zip(values, self.answers.errors, strict=True)
+            ]
+        if not kind.is_several:
+            return self.results.labels
+        return [
+            None
+            if np.isnan(row).any()
+            else JOINED.join(n for n, p in zip(names, row, strict=True) if p > APPLIES)
+            for row in self.probs
+        ]
+
+    @cached_property
+    def results(self) -> ClassifyResults:
+        """Probabilities as the result type of `classify_parallel`."""
+        assert self.probs is not None  # noqa: S101 - asked only for probabilities
+        return as_results(self.probs, self._codebook.names)
+
+    def label_column(self) -> Any:  # noqa: ANN401 - see `label_column`
+        """Return the values of the column of labels."""
+        return label_column(self.labels, self._codebook)
+
+    def field(self, name: str) -> list[Any]:
+        """Return the values of a field."""
+        return self._fields[name]
+
+    def probs_of(self, j: int) -> Floats | None:
+        """Return the probability of label j, float64[n]."""
+        return None if self.probs is None else self.probs[:, j]
+
+    def coverage(self) -> Floats | None:
+        """Return the total probability of all labels; NaN for failed texts."""
+        return self._known(self.answers.coverage)
+
+    def expected(self) -> Floats:
+        """Return the expected value of each distribution over ordered labels."""
+        return np.asarray(self.results.probs @ values_of(self._codebook.names))
+
+    def spread(self) -> Floats:
+        """Return the standard deviation of each distribution over numbers."""
+        return spread_of(self.results.probs, values_of(self._codebook.names))
+
+    def between(self) -> Floats | None:
+        """Return the deviation between thoughts of the label's probability."""
+        if self.probs is None or self.answers.between is None:
+            return None
+        best = np.where(np.isnan(self.probs), -1, self.probs).argmax(axis=1)[:, None]
+        return np.asarray(np.take_along_axis(self.answers.between, best, axis=1)[:, 0])
+
+    # ---- private ----
+
+    def _known(self, values: Floats | None) -> Floats | None:
+        """Return values of rows, NaN for failed texts."""
+        if values is None:
+            return None
+        failed = self._failed if values.ndim == 1 else self._failed[:, None]
+        return np.where(failed, np.nan, values)
+
+    def _read_fields(self) -> tuple[dict[str, list[Any]], list[str | None]]:
+        """Return the fields of generated answers by name, and the errors of the rows."""
+        errors = self.answers.errors
+        if not self._codebook.kind.is_generated:
+            return {}, errors
+        problems: dict[int, str] = {}
+        rows = self.answers.values or [None] * len(errors)
+        objects = [row if isinstance(row, Mapping) else {} for row in rows]
+        columns = {
+            name: cells(name, [row.get(name) for row in objects], column.hold, problems)
+            for name, column in _fields_of(self._codebook).items()
+        }
+        return columns, [error or problems.get(i) for i, error in enumerate(errors)]
 
 
-def roles_of(codebook: Codebook, settings: Settings) -> list[str]:
-    """Return the roles of the new columns, in order."""
-    return list(types_of(codebook, settings))
+_NUMBERS: dict[str, Callable[[CodedRows], Any]] = {
+    "prob": lambda rows: rows.results.prob,
+    "margin": lambda rows: rows.results.margin,
+    "entropy": lambda rows: rows.results.entropy,
+    "coverage": CodedRows.coverage,
+    "mean": CodedRows.expected,
+    "sd": CodedRows.spread,
+}
+
+
+def _columns(
+    codebook: Codebook, settings: Settings
+) -> dict[str, tuple[Column, Callable[[CodedRows], Any]]]:
+    """Return type and values of the new columns by role, in order."""
+    kind = codebook.kind
+    columns: dict[str, tuple[Column, Callable[[CodedRows], Any]]] = {}
+    if kind.is_generated:
+        for name, column in _fields_of(codebook).items():
+            columns[name] = column, methodcaller("field", name)
+    else:
+        columns["label"] = _label_type(codebook), CodedRows.label_column
+    if settings.method == "classify":
+        roles = ("coverage",) if kind.is_several else _OF_ONE
+        if kind.is_numeric:
+            roles = ("mean", "sd", *roles)
+        elif kind.is_ordered:
+            roles = (*roles, "mean")
+        columns |= {role: (NUMBER, _NUMBERS[role]) for role in roles}
+        if settings.distribution or not kind.is_numeric:
+            for j, name in enumerate(codebook.names):
+                columns[EACH + name] = NUMBER, methodcaller("probs_of", j)
+    is_quoted = settings.evidence is not None
+    quote, thought = partial(_reader, "quotes"), partial(_reader, "thoughts")
+    further = (
+        ("step", settings.in_steps, STRING, lambda rows: rows.answers.steps),
+        ("quote", is_quoted, STRING, quote(itemgetter("quote"))),
+        ("start", is_quoted, INTEGER, quote(itemgetter("start"))),
+        ("end", is_quoted, INTEGER, quote(itemgetter("end"))),
+        ("between", settings.n_thoughts > 1, NUMBER, CodedRows.between),
+        ("thinking", settings.thinks, STRING, thought(attrgetter("text"))),
+        ("n_thinking_tokens", settings.thinks, INTEGER, thought(attrgetter("n_tokens"))),
+        (
+            "thinking_complete",
+            settings.thinks,
+            BOOLEAN,
+            thought(attrgetter("is_complete")),
+        ),
+        ("error", True, STRING, lambda rows: rows.errors),
+    )
+    for role, is_there, column, values in further:
+        if is_there:
+            columns[free_name(role, columns)] = column, values
+    return columns
+
+
+def _reader(name: str, read: Callable[[Any], Any]) -> Callable[[CodedRows], list[Any]]:
+    """Return a function that reads quotes or thoughts, None without one."""
+    return lambda rows: [value and read(value) for value in getattr(rows.answers, name)]
 
 
 def types_of(codebook: Codebook, settings: Settings) -> dict[str, Column]:
     """Return the types of the new columns by role, in order."""
-    found = _types_of_answers(codebook, settings.method)
-    if codebook.kind.is_numeric and not settings.distribution:
-        for name in codebook.names:
-            found.pop(f"{EACH}{name}", None)
-    more: dict[str, Column] = {}
-    if settings.in_steps:
-        more["step"] = STRING
-    if settings.evidence is not None:
-        more |= {"quote": STRING, "start": INTEGER, "end": INTEGER}
-    if settings.n_thoughts > 1:
-        more["between"] = NUMBER
-    if settings.thinks:
-        more |= dict(zip(THOUGHT_COLUMNS, (STRING, INTEGER, BOOLEAN), strict=True))
-    for name, column in {**more, "error": STRING}.items():
-        found[free_name(name, found)] = column
-    return found
-
-
-def _types_of_answers(codebook: Codebook, method: Method) -> dict[str, Column]:
-    if codebook.kind.is_generated:
-        return dict(_fields_of(codebook))
-    label = _label_type(codebook)
-    if method == "generate":
-        return {"label": label}
-    numbers = [f"{EACH}{name}" for name in codebook.names]
-    if codebook.kind.is_several:
-        numbers = ["coverage", *numbers]
-    else:
-        more = [*_ROLES_OF_ONE, *(["mean"] if codebook.kind.is_ordered else [])]
-        more = [*_ROLES_OF_SCALE, *_ROLES_OF_ONE] if codebook.kind.is_numeric else more
-        numbers = [*more, *numbers]
-    return {"label": label, **dict.fromkeys(numbers, NUMBER)}
+    columns = _columns(codebook, settings)
+    return {role: column for role, (column, _) in columns.items()}
 
 
 def _label_type(codebook: Codebook) -> Column:
     """Return the type of the label column: numeric if all labels are numbers."""
     if codebook.numbers is None:
         return STRING
-    are_whole = all(isinstance(each, int) for each in codebook.numbers)
+    are_whole = all(isinstance(number, int) for number in codebook.numbers)
     return INTEGER if are_whole else NUMBER
 
 
@@ -116,12 +230,12 @@ def names_of_columns(
 ) -> dict[str, str]:
     """Return the names of the new columns by role."""
     if columns is None:
-        made = {role: role for role in roles}
+        names = {role: role for role in roles}
     elif isinstance(columns, str):
         prefix = checks.text("columns", columns)
-        made = {role: prefix + role for role in roles}
+        names = {role: prefix + role for role in roles}
     elif isinstance(columns, Mapping):
-        made = _by_mapping(roles, columns)
+        names = _by_mapping(roles, columns)
     else:
         raise ArgumentTypeError(
             "must be a prefix for all names, or map columns to names, not be "
@@ -129,8 +243,8 @@ def names_of_columns(
             argument="columns",
         )
     there = set(existing)
-    counts = Counter(made.values())
-    for role, name in made.items():
+    counts = Counter(names.values())
+    for role, name in names.items():
         if name in there:
             example = f"columns={{{role!r}: ...}}".replace("{", "{{").replace("}", "}}")
             raise ArgumentError(
@@ -149,14 +263,14 @@ def names_of_columns(
                 code="duplicate",
                 form="columns: {problem}",
             )
-    return made
+    return names
 
 
 def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, str]:
     has_each = any(role.startswith(EACH) for role in roles)
     for role, name in columns.items():
         if role not in roles and not (role == EACH and has_each):
-            allowed = ", ".join(repr(each) for each in roles[:20])
+            allowed = ", ".join(repr(role) for role in roles[:20])
             raise ArgumentError(
                 f"there is no {role!r}; there are {allowed}{checks.meant(role, roles)}",
                 argument="columns",
@@ -166,67 +280,15 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
             )
         if name is not None:
             checks.text(Argument("columns", (role,)), name)
-    made = {}
-    names = plain_tree(columns)
+    wanted, names = plain_tree(columns), {}
     for role in roles:
-        name = names.get(role, role)
-        if role not in names and role.startswith(EACH) and EACH in names:
-            start = names[EACH]
+        name = wanted.get(role, role)
+        if role not in wanted and role.startswith(EACH) and EACH in wanted:
+            start = wanted[EACH]
             name = None if start is None else start + role.removeprefix(EACH)
         if name is not None:
-            made[role] = name
-    return made
-
-
-def table_of(
-    answers: Answers, codebook: Codebook, calibration: Calibration | None = None
-) -> CodedColumns:
-    """Return the new columns for the rows, by role."""
-    found = _table_of(answers, codebook, calibration)
-    columns = found.columns
-    for name, values in _further(answers, found.probs).items():
-        columns[free_name(name, columns)] = values
-    if answers.quotes is not None:
-        for name in ("quote", "start", "end"):
-            columns[name] = [each and each[name] for each in answers.quotes]
-    columns[free_name("error", columns)] = columns.pop(_ERROR)
-    return found
-
-
-def _further(answers: Answers, probs: Floats | None) -> dict[str, Any]:
-    """Return the columns about steps and thoughts."""
-    found: dict[str, Any] = {}
-    if answers.steps is not None:
-        found["step"] = answers.steps
-    if answers.between is not None and probs is not None:
-        best = np.where(np.isnan(probs), -1, probs).argmax(axis=1)[:, None]
-        found["between"] = np.take_along_axis(answers.between, best, axis=1)[:, 0]
-    if answers.thoughts is not None:
-        each = answers.thoughts
-        found["thinking"] = [t and t.text for t in each]
-        found["n_thinking_tokens"] = [t and t.n_tokens for t in each]
-        found["thinking_complete"] = [t and t.is_complete for t in each]
-    return found
-
-
-def _table_of(
-    answers: Answers, codebook: Codebook, calibration: Calibration | None
-) -> CodedColumns:
-    """Return the new columns for the rows, without the columns about thoughts."""
-    if codebook.kind.is_generated:
-        return _fields(answers, codebook)
-    if answers.probs is None or answers.coverage is None:
-        labels = [
-            None if value is None or error is not None else _joined(value)
-            for value, error in zip(answers.values or [], answers.errors, strict=True)
-        ]
-        made = {"label": label_column(labels, codebook), _ERROR: answers.errors}
-        return CodedColumns(
-            labels=labels, probs=None, columns=made, errors=answers.errors
-        )
-    if codebook.kind.is_several:
-        return _several(answers, codebook, answers.probs, answers.coverage)
-    return _one(answers, codebook, answers.probs, answers.coverage, calibration)
+            names[role] = name
+    return names
 
 
 def as_results(probs: Floats, names: tuple[str, ...]) -> ClassifyResults:
@@ -243,42 +305,6 @@ def as_results(probs: Floats, names: tuple[str, ...]) -> ClassifyResults:
     )
 
 
-def _one(
-    answers: Answers,
-    codebook: Codebook,
-    probs: Floats,
-    coverage: Floats,
-    calibration: Calibration | None,
-) -> CodedColumns:
-    failed = np.array([error is not None for error in answers.errors], dtype=bool)
-    probs = np.where(failed[:, None], np.nan, probs)
-    results = as_results(probs, codebook.names)
-    if calibration is not None:
-        results = results.calibrated(calibration)
-    labels = results.labels
-    columns: dict[str, Any] = {
-        "label": label_column(labels, codebook),
-        "prob": results.prob,
-        "margin": results.margin,
-        "entropy": results.entropy,
-        "coverage": np.where(failed, np.nan, coverage),
-    }
-    if codebook.kind.is_ordered:
-        values = values_of(codebook.names)
-        columns["mean"] = results.probs @ values
-        if codebook.kind.is_numeric:
-            columns["sd"] = spread_of(results.probs, values)
-    columns |= {
-        f"{EACH}{name}": results.probs[:, j] for j, name in enumerate(results.names)
-    }
-    return CodedColumns(
-        labels=labels,
-        probs=results.probs,
-        columns={**columns, _ERROR: answers.errors},
-        errors=answers.errors,
-    )
-
-
 def spread_of(probs: Floats, values: Floats) -> Floats:
     """Return the standard deviation of each distribution, float64[n]."""
     away = values[None, :] - (probs @ values)[:, None]
@@ -291,51 +317,6 @@ def values_of(names: Sequence[str]) -> Floats:
     if None in numbers:
         return np.arange(1.0, len(names) + 1)
     return np.array(numbers, dtype=np.float64)
-
-
-def _several(
-    answers: Answers, codebook: Codebook, probs: Floats, coverage: Floats
-) -> CodedColumns:
-    failed = np.array([error is not None for error in answers.errors], dtype=bool)
-    probs = np.where(failed[:, None], np.nan, probs)
-    labels = [
-        None
-        if np.isnan(row).any()
-        else JOINED.join(
-            name for name, p in zip(codebook.names, row, strict=True) if p > APPLIES
-        )
-        for row in probs
-    ]
-    columns: dict[str, Any] = {
-        "label": labels,
-        "coverage": np.where(failed, np.nan, coverage),
-        **{f"{EACH}{name}": probs[:, j] for j, name in enumerate(codebook.names)},
-        _ERROR: answers.errors,
-    }
-    return CodedColumns(
-        labels=labels, probs=probs, columns=columns, errors=answers.errors
-    )
-
-
-def _fields(answers: Answers, codebook: Codebook) -> CodedColumns:
-    fields = _fields_of(codebook)
-    problems: dict[int, str] = {}
-    rows = answers.values or [None] * len(answers)
-    given = [row if isinstance(row, Mapping) else {} for row in rows]
-    columns: dict[str, Any] = {
-        name: cells(name, [row.get(name) for row in given], column.hold, problems)
-        for name, column in fields.items()
-    }
-    errors = [each or problems.get(i) for i, each in enumerate(answers.errors)]
-    labels = [
-        None
-        if row is None or error is not None
-        else json.dumps(row, ensure_ascii=False, sort_keys=True)
-        for row, error in zip(rows, answers.errors, strict=True)
-    ]
-    return CodedColumns(
-        labels=labels, probs=None, columns={**columns, _ERROR: errors}, errors=errors
-    )
 
 
 def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: ANN401
@@ -356,11 +337,14 @@ def _numeric(
 
     A missing label is None among integers, and NaN among floats.
     """
-    if all(isinstance(each, int) for each in number_of.values()):
+    if all(isinstance(number, int) for number in number_of.values()):
         whole = {label: int(number) for label, number in number_of.items()}
         return Integers(values=[None if x is None else whole[x] for x in labels])
-    return np.array([np.nan if each is None else number_of[each] for each in labels])
+    return np.array([np.nan if label is None else number_of[label] for label in labels])
 
 
-def _joined(value: str | Sequence[str]) -> str:
-    return value if isinstance(value, str) else JOINED.join(value)
+def _as_label(value: object) -> str:
+    """Return a generated answer as text: a label, joined labels, or fields as JSON."""
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return value if isinstance(value, str) else JOINED.join(value)  # type: ignore[arg-type] # labels

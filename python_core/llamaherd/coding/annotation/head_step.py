@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,87 +20,103 @@ from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import VERSION
 from llamaherd.calls.run.embedding import EmbedJob
 from llamaherd.calls.run.host import Host
+from llamaherd.coding.annotation.answers import Answers, no_answers
+from llamaherd.coding.annotation.steps import HEAD, Step, fields_of, n_unsure
 from llamaherd.coding.statistics.heads import TextHead, text_head
-from llamaherd.engine.core.errors import ArgumentError, JournalError
+from llamaherd.engine.core.errors import CANCELLED, ArgumentError, JournalError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.model.file import content_of
 from llamaherd.engine.model.model import Model, model_of_llama
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.embedding import EmbedProgress
+    from llamaherd.coding.annotation.call_sequence import CallSequence
+    from llamaherd.coding.annotation.model_step import ModelStep
+    from llamaherd.coding.annotation.settings import CodingWork
+    from llamaherd.coding.annotation.texts import Integers
 
 BLOCK = 4096  # texts whose embeddings are in memory at once
 _LEAST = 30  # least number of labelled texts with an embedding to fit a head
 
 
-class StepLabels(NamedTuple):
-    """Probabilities of a block of texts: float64[n, k], NaN without an embedding."""
-
-    start: int  # position of the block's first text
-    probs: Floats
-    is_stored: bool  # in the journal
-
-
-class HeadStep:
-    """Computes embeddings of texts, and fits and applies a head on them.
+class HeadStep(Step):
+    """Labels of some of the texts by a head, which is fitted to the labels of others.
 
     Args:
+        calls: Sequence of calls that this step is a part of.
         embedder: `Model`, context or `Llama` for embeddings.
-        journal: Journal, already open, that stores the head and the labels; None for no
-            journal.
-        seed: Seed of the head's folds.
+        first: Step of the texts to which the head is fitted.
+        work: Codebook and settings.
+        at: As in `Step`.
+        texts: As in `Step`.
 
     Attributes:
         model: Model of the embeddings.
-        problem: Reason why a result was not stored; "" if all were stored.
     """
 
-    def __init__(self, embedder: Any, journal: Journal | None, seed: int) -> None:  # noqa: ANN401 - of three kinds
-        self._embedder = embedder
+    def __init__(
+        self,
+        calls: CallSequence,
+        embedder: Any,  # noqa: ANN401 - of three kinds
+        first: ModelStep,
+        work: CodingWork,
+        *,
+        at: Integers,
+        texts: list[str],
+    ) -> None:
+        answers = no_answers(len(texts), len(work.codebook.names), work.settings)
+        super().__init__(HEAD, at, texts, answers)
         self.model = model_of(embedder)
-        self._journal = journal
-        self._seed = seed
-        self.problem = ""
+        self._calls = calls
+        self._embedder = embedder
+        self._first = first
+        self._settings = work.settings
         self._job: EmbedJob | None = None
-        self._is_cancelled = False
-        self._key = b""
 
     @property
-    def progress(self) -> EmbedProgress | None:
-        """Progress of the running block; None between blocks."""
-        job = self._job
-        return None if job is None else job.progress
+    def by(self) -> str:
+        """Name of the file of the model for embeddings."""
+        return self.model.file.name
 
     def cancel(self) -> None:
         """End the step soon; callable from any thread."""
-        self._is_cancelled = True
         job = self._job
         if job is not None:
             job.cancel()
 
-    def fit(self, texts: Sequence[str], probs: Floats) -> TextHead | None:
-        """Fit the head, or read it from the journal.
+    def run(self) -> None:
+        """Fit the head and let it label the texts."""
+        start = time.perf_counter()
+        probs = self._first.judged.probs
+        assert probs is not None  # noqa: S101 - see settings.py
+        key = self._hashed(
+            self._first.texts, probs.tobytes(), str(self._settings.seed).encode()
+        )
+        head = self._fitted(key, probs)
+        if head is None:
+            return
+        fitted_s = round(time.perf_counter() - start, 3)
+        try:
+            self._run_blocks(key, head)
+        finally:
+            self.facts = {"seconds_fit": fitted_s, **self._facts_of(head)}
 
-        Args:
-            texts: Texts that the model labelled.
-            probs: float64[n, k], label probabilities from the model; NaN for failed
-                texts.
-        """
-        good = np.asarray(np.isfinite(probs).all(axis=1))
-        self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())
-        stored = self._found(self._key)
+    # ---- private ----
+
+    def _fitted(self, key: bytes, probs: Floats) -> TextHead | None:
+        """Fit the head, or read it from the journal; None if cancelled."""
+        stored = self._stored_entry(key)
         if stored is not None and stored.text:
             try:
                 return TextHead.from_dict(json.loads(stored.text))
             except DAMAGED as error:
                 text = f"journal: the head stored in it is damaged: {error}"
                 raise JournalError(text) from error
-        kept = [text for text, ok in zip(texts, good, strict=True) if ok]
+        good = np.isfinite(probs).all(axis=1)
+        kept = [self._first.texts[i] for i in np.flatnonzero(good).tolist()]
         vectors = self._vectors(kept)
         if vectors is None:
             return None
@@ -111,75 +128,93 @@ class HeadStep:
                 argument="until",
                 code="too_few_texts",
             )
-        rng = np.random.default_rng(self._seed)
+        rng = np.random.default_rng(self._settings.seed)
         head = text_head(vectors[fine], probs[good][fine], rng)
-        self._store(self._key, "a head on embeddings", json.dumps(head.to_dict()), ())
+        self._store(key, "a head on embeddings", json.dumps(head.to_dict()), ())
         return head
 
-    def blocks(self, head: TextHead, texts: Sequence[str]) -> Iterator[StepLabels]:
-        """Label texts and yield the labels block by block; ends early if cancelled."""
+    def _run_blocks(self, key_of_head: bytes, head: TextHead) -> None:
+        """Label the texts block by block; ends early if cancelled."""
         k = head.head.coefficients.shape[1]
-        for start in range(0, len(texts), BLOCK):
-            own = texts[start : start + BLOCK]
-            key = self._hashed(own, self._key)
-            stored = self._found(key)
-            if stored is not None and len(stored.numbers) == k * len(own):
+        for start in range(0, len(self.texts), BLOCK):
+            texts = self.texts[start : start + BLOCK]
+            key = self._hashed(texts, key_of_head)
+            stored = self._stored_entry(key)
+            if stored is not None and len(stored.numbers) == k * len(texts):
                 probs = np.array(stored.numbers).reshape(-1, k)
-                yield StepLabels(start=start, probs=probs, is_stored=True)
-                continue
-            vectors = self._vectors(own)
-            if vectors is None:
-                return
-            probs = np.full((len(own), k), np.nan)
-            fine = np.isfinite(vectors).all(axis=1)
-            probs[fine] = head.probs(vectors[fine])
-            name = f"{count_of(len(own), 'text')} labelled by a head on embeddings"
-            self._store(key, name, "", tuple(probs.ravel().tolist()))
-            yield StepLabels(start=start, probs=probs, is_stored=False)
+                self.n_journal += len(texts)
+            else:
+                vectors = self._vectors(texts)
+                if vectors is None:
+                    return
+                probs = np.full((len(texts), k), np.nan)
+                fine = np.isfinite(vectors).all(axis=1)
+                probs[fine] = head.probs(vectors[fine])
+                name = f"{count_of(len(texts), 'text')} labelled by a head on embeddings"
+                self._store(key, name, "", tuple(probs.ravel().tolist()))
+            missing = np.isnan(probs).any(axis=1).tolist()
+            errors: list[str | None] = [
+                CANCELLED if is_missing else None for is_missing in missing
+            ]
+            self.put(start, Answers(errors=errors, probs=probs))
+            self._calls.count(len(texts))
 
-    # ---- private ----
+    def _facts_of(self, head: TextHead) -> dict[str, Any]:
+        """Describe the head and its labels, for the record."""
+        probs = self.answers.probs
+        assert probs is not None  # noqa: S101 - see settings.py
+        known = np.sort(probs[~np.isnan(probs).any(axis=1)].max(axis=1))
+        n_none = len(probs) - len(known)
+        n_again = n_unsure(probs, self._settings.unsure) - n_none
+        least = float(known[n_again]) if n_again < len(known) else np.inf
+        return {
+            "n_failed": n_none,
+            "penalty": head.head.penalty,
+            "agreement": fields_of(head.agreement()),
+            "agreement_sure": fields_of(head.agreement(least)),
+        }
 
     def _vectors(self, texts: Sequence[str]) -> Any:  # noqa: ANN401 - float32[n, d] or None
         """Return embeddings, float32[n, d]; None if cancelled."""
-        work = prepare_embed(self._embedder, list(texts), {"truncate": True})
-        self._job = EmbedJob(work)
-        if self._is_cancelled:
+        self._job = EmbedJob(prepare_embed(self._embedder, texts, {"truncate": True}))
+        if self._calls.is_over:
             self._job.cancel()
         try:
-            found = self._job.outcome()
+            embeddings = self._job.outcome()
         finally:
             self._job = None
-        return None if self._is_cancelled else found.vectors
+        return None if self._calls.is_over else embeddings.vectors
 
     def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
         """Return a hash of texts, the model and further bytes."""
         sha256 = ""
         loras: Any = []
-        if self._journal is not None:
-            found = content_of(self.model.file, self.model.loras)
-            if found is None:
+        if self._calls.journal is not None:
+            content_of_files = content_of(self.model.file, self.model.loras)
+            if content_of_files is None:
                 raise JournalError(
                     "journal: the file of the model for embeddings, or of an adapter, "
                     "has changed since it was loaded: load it again"
                 )
-            sha256, loras = found
+            sha256, loras = content_of_files
         content = ["llamaherd head", 1, sha256, len(texts), *([loras] if loras else [])]
         head = json.dumps(content)
         digest = hashlib.sha256(head.encode())
         for text in texts:
             digest.update(hashlib.sha256(text.encode()).digest())
-        for each in more:
-            digest.update(hashlib.sha256(each).digest())
+        for content_part in more:
+            digest.update(hashlib.sha256(content_part).digest())
         return digest.digest()
 
-    def _found(self, key: bytes) -> JournalEntry | None:
-        return None if self._journal is None else self._journal.find(key)
+    def _stored_entry(self, key: bytes) -> JournalEntry | None:
+        journal = self._calls.journal
+        return None if journal is None else journal.find(key)
 
     def _store(
         self, key: bytes, name: str, text: str, numbers: tuple[float, ...]
     ) -> None:
-        file = self.model.file
-        if self._journal is None:
+        file, journal = self.model.file, self._calls.journal
+        if journal is None:
             return
         entry = JournalEntry(
             prompt=name,
@@ -199,10 +234,10 @@ class HeadStep:
             numbers=numbers,
         )
         try:
-            self._journal.add([entry])
+            journal.add([entry])
         # only the storage failed; the labels exist
         except (sqlite3.Error, JournalError) as error:
-            self.problem = f"{name} could not be stored in {self._journal.path}: {error}"
+            self._calls.warn(f"{name} could not be stored in {journal.path}: {error}")
 
 
 def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds

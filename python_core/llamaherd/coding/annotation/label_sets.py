@@ -44,7 +44,7 @@ def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa:
     if codebook is not None and codebook.kind.is_ordered:
         measured: Scale = codebook.kind.measured
         return measured
-    drawn = next((each for each in SCALES if each == design.get("scale")), None)
+    drawn = next((scale for scale in SCALES if scale == design.get("scale")), None)
     if drawn is not None:
         return drawn
     frame = getattr(coded, "frame", coded)
@@ -77,9 +77,9 @@ def labels_in(text: str, names: Sequence[str]) -> Labels:
 
 def in_order(parts: Iterable[str], names: Sequence[str]) -> Labels:
     """Return distinct labels in the order of `names`, unknown labels last."""
-    found = {part.strip() for part in parts} - {""}
-    other = sorted(found.difference(names))
-    return (*(name for name in names if name in found), *other)
+    distinct = {part.strip() for part in parts} - {""}
+    other = sorted(distinct.difference(names))
+    return (*(name for name in names if name in distinct), *other)
 
 
 def joined_labels(labels: Iterable[str]) -> str:
@@ -93,5 +93,5 @@ def confidence_of(probs: Floats) -> Floats:
     Args:
         probs: float64[n, k], probability that each label applies.
     """
-    found: Floats = (2 * abs(probs - 0.5)).min(axis=1)
-    return found
+    confidence: Floats = (2 * abs(probs - 0.5)).min(axis=1)
+    return confidence

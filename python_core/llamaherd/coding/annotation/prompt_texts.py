@@ -30,13 +30,13 @@ def fixed_words() -> dict[str, dict[str, str]]:
 
 
 def words_of(
-    language: str | None, own: Mapping[str, str] | None, more: Collection[str] = ()
+    language: str | None, user_words: Mapping[str, str] | None, more: Collection[str] = ()
 ) -> dict[str, str]:
     """Return all fixed words of a codebook; `more` are the keys that its type needs."""
     languages = fixed_words()
     keys = tuple(languages["en"])
-    given = dict(own or {})
-    for key, word in given.items():
+    checked_words = dict(user_words or {})
+    for key, word in checked_words.items():
         if key not in keys:
             raise ArgumentError(
                 f"must have names among {', '.join(map(repr, keys))}, not "
@@ -44,12 +44,12 @@ def words_of(
                 argument="words",
                 code="unknown_argument",
             )
-        given[key] = checks.text(Argument("words", (key,)), word)
+        checked_words[key] = checks.text(Argument("words", (key,)), word)
     english = {key: languages["en"][key] for key in _OPTIONAL}
     defaults = languages.get(language or "en", english)
-    words = {key: given.get(key, defaults.get(key, "")) for key in keys}
+    words = {key: checked_words.get(key, defaults.get(key, "")) for key in keys}
     needed = [key for key in keys if key not in _OF_TYPES or key in more]
-    missing = [key for key in needed if key not in given and key not in defaults]
+    missing = [key for key in needed if key not in checked_words and key not in defaults]
     if missing:
         raise ArgumentError(
             f"must be one of {', '.join(map(repr, languages))}, not "
@@ -58,6 +58,6 @@ def words_of(
             argument="language",
             code="unknown_choice",
         )
-    if language is None and "told" not in given:
+    if language is None and "told" not in checked_words:
         words["told"] = ""
     return words

@@ -76,18 +76,18 @@ def _labels(codebook: Codebook) -> list[str]:
     note_on_language = [fixed["told"]] if fixed["told"] else []
     if codebook.scale is not None:
         return ["", *_scale(codebook.scale, fixed), *note_on_language]
-    listed = [
+    label_lines = [
         f"- {label}: {definition}" if definition else f"- {label}"
         for label, definition in codebook.definitions.items()
     ]
     if codebook.kind.is_generated:
         lines = schema_prompt(codebook.written_schema).splitlines()
-        head = ["", f"{fixed['labels']}:", *listed] if listed else []
+        head = ["", f"{fixed['labels']}:", *label_lines] if label_lines else []
         return [*head, "", fixed["fields"], *lines[1:], *note_on_language]
     asked = [fixed["several" if codebook.kind.is_several else "one"]]
     if codebook.kind.is_ordered:
         asked.insert(0, fixed["ordinal"])
-    return ["", f"{fixed['labels']}:", *listed, "", *asked, *note_on_language]
+    return ["", f"{fixed['labels']}:", *label_lines, "", *asked, *note_on_language]
 
 
 def _scale(scale: NumberScale, fixed: Mapping[str, str]) -> list[str]:
@@ -95,8 +95,8 @@ def _scale(scale: NumberScale, fixed: Mapping[str, str]) -> list[str]:
     asked = fixed["scale"]
     for key, value in (("from", scale.low), ("to", scale.high), ("step", scale.step)):
         asked = asked.replace(f"{{{key}}}", str(value))
-    listed = [f"- {number}: {name}" for number, name in scale.names.items()]
-    return [f"{fixed['numbers']}:", *listed, "", asked] if listed else [asked]
+    number_lines = [f"- {number}: {name}" for number, name in scale.names.items()]
+    return [f"{fixed['numbers']}:", *number_lines, "", asked] if number_lines else [asked]
 
 
 def _example(codebook: Codebook, example: Example) -> str:
@@ -141,11 +141,13 @@ class PromptPreview:
     def __str__(self) -> str:
         size = "" if self.tokens is None else f", {len(self.tokens)} tokens"
         part = f", {self.n_shared} of them shared" if self.n_shared is not None else ""
-        each = f", one of {self.n_prompts} for the text" if self.n_prompts > 1 else ""
-        own = self.prompt[len(self.shared) :]
+        of_prompts = (
+            f", one of {self.n_prompts} for the text" if self.n_prompts > 1 else ""
+        )
+        rest = self.prompt[len(self.shared) :]
         return (
-            f"<PromptPreview>{size.removeprefix(',')}{part}{each}\n"
-            f"---- every text\n{self.shared}\n---- this text\n{own}"
+            f"<PromptPreview>{size.removeprefix(',')}{part}{of_prompts}\n"
+            f"---- every text\n{self.shared}\n---- this text\n{rest}"
         )
 
     __repr__ = __str__
@@ -191,9 +193,9 @@ def prompt_preview(
     frame = frame_of(codebook, chat=chat)
     # Compare with prompts of texts that have other first characters.
     others = [text, *(other for other in _OTHERS if other[:1] != text[:1])]
-    given = [frame.before + each + frame.after[0] for each in others]
-    found = None if model is None else as_model(model)
-    if found is not None and chat:
+    prompts = [frame.before + other + frame.after[0] for other in others]
+    prompt_model = None if model is None else as_model(model)
+    if prompt_model is not None and chat:
         options = PromptOptions(
             chat=True,
             system=frame.system,
@@ -202,18 +204,20 @@ def prompt_preview(
             template=template,
             merge_system=merge_system,
         )
-        given = _rendered(found, given, options)
-    n_chars = min(n_common(given[0], other) for other in given[1:])
+        prompts = _rendered(prompt_model, prompts, options)
+    n_chars = min(n_common(prompts[0], other) for other in prompts[1:])
     tokens, n_shared = None, None
-    if found is not None:
+    if prompt_model is not None:
         special: ParseSpecial = True if chat else "auto"
-        read = [prompt_tokens(found, "text", each, special) for each in given]
+        read = [
+            prompt_tokens(prompt_model, "text", prompt, special) for prompt in prompts
+        ]
         tokens = list(read[0])
         n_shared = min(n_common(read[0], other) for other in read[1:])
     return PromptPreview(
-        prompt=given[0],
+        prompt=prompts[0],
         n_prompts=len(frame.after),
-        shared=given[0][:n_chars],
+        shared=prompts[0][:n_chars],
         tokens=tokens,
         n_shared=n_shared,
     )
@@ -222,8 +226,8 @@ def prompt_preview(
 def _rendered(model: Model, texts: Sequence[str], options: PromptOptions) -> list[str]:
     """Return prompts as the model reads them."""
     held = [True] * len(texts)
-    made = rendered_prompts(model, texts, options, held, is_silent=True)
-    for each in made:
-        if isinstance(each.prompt, Refused):
-            raise ChatTemplateError(each.prompt.reason)
-    return [str(each.prompt) for each in made]
+    prompts = rendered_prompts(model, texts, options, held, is_silent=True)
+    for rendered in prompts:
+        if isinstance(rendered.prompt, Refused):
+            raise ChatTemplateError(rendered.prompt.reason)
+    return [str(rendered.prompt) for rendered in prompts]

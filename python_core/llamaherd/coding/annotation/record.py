@@ -157,22 +157,22 @@ def _hash_of(file: ModelFile) -> str | None:
     if known is not None:
         return known
     try:
-        found = file.sha256() if file.is_unchanged else None
+        sha256 = file.sha256() if file.is_unchanged else None
     except OSError:  # it was removed meanwhile
         return None
-    if found is None or not file.is_unchanged:  # it was changed meanwhile
+    if sha256 is None or not file.is_unchanged:  # it was changed meanwhile
         return None
-    return _HASHES.setdefault(file.state, found.hex())
+    return _HASHES.setdefault(file.state, sha256.hex())
 
 
 def versions_here() -> dict[str, str]:
     """Return versions of Python and of the packages that affect results."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         number = _version(name)
         if number is not None:
-            found[name] = number
-    return found
+            versions[name] = number
+    return versions
 
 
 def _version(name: str) -> str | None:
@@ -232,21 +232,21 @@ def notes_of(  # noqa: PLR0917 - two callers, in this order
     known = [label for label in labels if label is not None]
     if codebook.kind.is_generated or not known:
         return []
-    found = []
+    notes = []
     label, n = Counter(known).most_common(1)[0]
     is_same = len(known) >= _LEAST_TEXTS and n >= _ALMOST_ALL * len(known)
     if is_same and len(codebook.names) > 1:
-        found.append(note("same_label", n=n, n_known=len(known), label=label))
+        notes.append(note("same_label", n=n, n_known=len(known), label=label))
     low = "" if coverage is None else low_coverage(coverage)
     if low:
         marker = opened(prompt)
         cause = f". {coverage_cause(prompt, chat=True)}" if marker else ""
-        found.append(f"{low}{cause}")
+        notes.append(f"{low}{cause}")
     return [
         *_of_calibration(len(known), settings),
         *_of_moved(labels, codebook, settings, raw),
-        *found[:-1],
-        *(f"{last}. {_remedy(codebook, settings, is_same)}" for last in found[-1:]),
+        *notes[:-1],
+        *(f"{last}. {_remedy(codebook, settings, is_same)}" for last in notes[-1:]),
     ]
 
 
@@ -298,9 +298,9 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - anything
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):

@@ -55,13 +55,13 @@ class NumberScale:
     @property
     def definitions(self) -> dict[str, str]:
         """Names by number as text, "" for a number without a name."""
-        return {str(each): self.names.get(each, "") for each in self.numbers}
+        return {str(number): self.names.get(number, "") for number in self.numbers}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scale as JSON types; `scale_of_dict` reads it."""
-        names = {str(each): name for each, name in self.names.items()}
-        made = {"from": self.low, "to": self.high, "step": self.step}
-        return {**made, "names": names} if names else made
+        names = {str(number): name for number, name in self.names.items()}
+        content = {"from": self.low, "to": self.high, "step": self.step}
+        return {**content, "names": names} if names else content
 
 
 def number_scale(
@@ -86,7 +86,9 @@ def number_scale(
         ValueError: `high` is not above `low`, `high - low` is not a multiple of `step`,
             there are more than 1,001 numbers, or a named number is not on the scale.
     """
-    return _made({"low": low, "high": high, "step": step}, names, Argument("names"))
+    return _scale_of_range(
+        {"low": low, "high": high, "step": step}, names, Argument("names")
+    )
 
 
 def scale_of_dict(content: object) -> NumberScale:
@@ -103,17 +105,19 @@ def scale_of_dict(content: object) -> NumberScale:
     there = [key for key in content if content[key] is not None or key not in _KEYS]
     check_fields(there, _KEYS, _KEYS[:2], "a scale", lambda key: where.at(Field(key)))
     step = content.get("step")
-    given = {
+    range_values = {
         where.at(Field("from")): content["from"],
         where.at(Field("to")): content["to"],
         where.at(Field("step")): 1 if step is None else step,
     }
-    return _made(given, content.get("names"), where.at(Field("names")))
+    return _scale_of_range(range_values, content.get("names"), where.at(Field("names")))
 
 
-def _made(given: Mapping[Any, object], names: object, names_at: Argument) -> NumberScale:
-    _, high_at, step_at = given
-    low, high, step = (_decimal(name, value) for name, value in given.items())
+def _scale_of_range(
+    range_values: Mapping[Any, object], names: object, names_at: Argument
+) -> NumberScale:
+    _, high_at, step_at = range_values
+    low, high, step = (_decimal(name, value) for name, value in range_values.items())
     if step <= 0:
         raise ArgumentError(
             f"must be above 0, not {step}", argument=step_at, code="out_of_range"
@@ -155,7 +159,7 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
                 argument=where,
             )
         names = {scale.low: names[0], scale.high: names[1]}  # type: ignore[index] # a pair
-    found: dict[Number, str] = {}
+    name_of: dict[Number, str] = {}
     for key, name in names.items():
         number = _plain(_decimal(where, key))
         if number not in scale.numbers:
@@ -171,8 +175,8 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
                 f"must be one line, not {text!r}", argument=where.at(Field(str(key)))
             )
         if text:
-            found[number] = text
-    return {each: found[each] for each in scale.numbers if each in found}
+            name_of[number] = text
+    return {number: name_of[number] for number in scale.numbers if number in name_of}
 
 
 def _decimal(name: Argument | str, value: object) -> Decimal:
@@ -181,16 +185,16 @@ def _decimal(name: Argument | str, value: object) -> Decimal:
     text = str(text_of(value)) if is_number else value
     text = text.strip() if isinstance(text, str) else ""
     try:
-        found = Decimal(text if len(text) <= _LONGEST else "nan")
+        number = Decimal(text if len(text) <= _LONGEST else "nan")
     except InvalidOperation:
-        found = Decimal("nan")
-    if not found.is_finite():
+        number = Decimal("nan")
+    if not number.is_finite():
         raise ArgumentTypeError(
             f"must be a finite number of at most {_LONGEST} digits, not "
             f"{checks.shown(value)}",
             argument=name,
         )
-    return found
+    return number
 
 
 def _plain(number: Decimal) -> Number:
@@ -201,7 +205,7 @@ def _plain(number: Decimal) -> Number:
 
 def numbers_of(labels: Sequence[str]) -> tuple[Number, ...] | None:
     """Return labels as numbers; None unless all are different numbers."""
-    found = [number_in(label) for label in labels]
-    if not found or len(set(found)) < len(found):
+    numbers = [number_in(label) for label in labels]
+    if not numbers or len(set(numbers)) < len(numbers):
         return None
-    return None if None in found else tuple(found)  # type: ignore[arg-type] # none is None
+    return None if None in numbers else tuple(numbers)  # type: ignore[arg-type] # none is None

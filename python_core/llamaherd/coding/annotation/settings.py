@@ -12,9 +12,9 @@ from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.asks.options import THINKING
 from llamaherd.calls.asks.thoughts import check_n_thoughts
 from llamaherd.calls.chat.chat import template_date
+from llamaherd.calls.run.host import Host
 from llamaherd.calls.structured.quotable import QuoteRule
 from llamaherd.coding.annotation.spans import SPANS
-from llamaherd.coding.annotation.step_settings import check_steps
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import declares, option
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -22,6 +22,7 @@ from llamaherd.engine.core.sampling import MAX_TOKENS_OF_SCHEMA
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.engine.core.values import Flag, Unchecked
 from llamaherd.engine.core.words import setting, words
+from llamaherd.engine.model.model import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,14 +79,14 @@ class Settings(AnnotateOptions):
             "drawn": is_drawn,
         }
         changed = set(self.changed())
-        found = {}
-        for name, each in self.declared.items():
-            recorded = each.facts.get("recorded", "changed")
+        content = {}
+        for name, declared in self.declared.items():
+            recorded = declared.facts.get("recorded", "changed")
             is_wanted = wanted.get(recorded, recorded and name in changed)
             if has_seed if name == "seed" else is_wanted:
                 value = getattr(self, name)
-                found[name] = _as_json(value)
-        return found
+                content[name] = _as_json(value)
+        return content
 
 
 def _as_json(value: object) -> object:
@@ -98,8 +99,8 @@ _ELSEWHERE = ("columns", "embeddings", "larger", "versions", "progress")
 # records the steps of a coding elsewhere.
 RECORDED = frozenset(
     name
-    for name, each in AnnotateOptions.declared.items()
-    if each.facts.get("recorded", "changed")
+    for name, declared in AnnotateOptions.declared.items()
+    if declared.facts.get("recorded", "changed")
 )
 
 
@@ -107,149 +108,160 @@ def checked_settings(
     codebook: Codebook, model_name: str, settings: Mapping[str, Any]
 ) -> Settings:
     """Check the arguments of `annotate` that affect labels."""
-    given = AnnotateOptions.of(CodingSettings, settings)
-    by_fields = codebook.kind.is_generated
-    method: Method = "generate" if by_fields else "classify"
-    if given.method != "auto":
-        method = given.method
-    if method == "classify" and by_fields:
-        raise ArgumentError(
-            f"{setting('method', 'classify')} needs labels; this codebook has fields",
-            argument="method",
-            code="missing",
-            form="{problem}",
-        )
-    calibrate = given.calibrate
-    if calibrate is not None and method == "generate":
-        raise ArgumentError(
-            f"needs probabilities, but {setting('method', 'generate')} gives none",
-            argument="calibrate",
-            code="missing",
-        )
-    if calibrate is not None and codebook.kind.is_several:
-        raise ArgumentError(
-            "needs one label per text: it assumes that labels are about equally frequent",
-            argument="calibrate",
-            code="conflict",
-        )
-    _check_split(given, codebook, method)
-    if given.distribution and not (codebook.kind.is_numeric and method == "classify"):
-        raise ArgumentError(
-            f"needs {setting('type', 'scale')} in the codebook and "
-            f"{setting('method', 'classify')}, which gives each number a probability",
-            argument="distribution",
-            code="conflict",
-        )
-    _check_chat(given)
-    _check_thoughts(given, method)
-    check_steps(codebook, given, method, settings)
-    evidence = None
-    if given.evidence is not False:
-        _check_evidence(codebook)
-        evidence = QuoteRule.of(given.evidence, "evidence")
+    options = AnnotateOptions.of(CodingSettings, settings)
+    method: Method = "generate" if codebook.kind.is_generated else "classify"
+    if options.method != "auto":
+        method = options.method
+    _check_labels(codebook, options, method)
+    _check_split(codebook, options, method)
+    _check_chat(options, method)
+    # R also passes default values
+    _check_steps(codebook, options, method, settings.get("unsure", 0.1) != 0.1)
+    is_quoted = options.evidence is not False
     kept = {
-        name: getattr(given, name) for name in given.changed() if name not in _ELSEWHERE
+        name: getattr(options, name)
+        for name in options.changed()
+        if name not in _ELSEWHERE
     }
     return Settings(
         **{
             **kept,
             "method": method,
-            "date": None if given.date is None else _day(given.date),
+            "date": None if options.date is None else _day(options.date),
             "journal": journal_path(
-                given.journal,
+                options.journal,
                 f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal",
             ),
-            "evidence": evidence,
-            "has_larger": given.larger is not None,
+            "evidence": QuoteRule.of(options.evidence, "evidence") if is_quoted else None,
+            "has_larger": options.larger is not None,
         }
     )
 
 
-def _check_split(given: AnnotateOptions, codebook: Codebook, method: Method) -> None:
+def _conflict(
+    argument: str, code: str, problem: str, form: str = "{name} {problem}"
+) -> ArgumentError:
+    """Return the error about an option that does not go with others."""
+    return ArgumentError(problem, argument=argument, code=code, form=form)
+
+
+def _check_labels(codebook: Codebook, options: AnnotateOptions, method: Method) -> None:
+    """Check the options of labels, of their probabilities and of their quotes."""
+    kind, is_written = codebook.kind, method == "generate"
+    classify, generate = setting("method", "classify"), setting("method", "generate")
+    if kind.is_generated and not is_written:
+        problem = f"{classify} needs labels; this codebook has fields"
+        raise _conflict("method", "missing", problem, "{problem}")
+    if options.calibrate is not None and is_written:
+        problem = f"needs probabilities, but {generate} gives none"
+        raise _conflict("calibrate", "missing", problem)
+    if options.calibrate is not None and kind.is_several:
+        problem = "needs one label per text: it assumes that labels are about equally "
+        raise _conflict("calibrate", "conflict", f"{problem}frequent")
+    if options.distribution and (is_written or not kind.is_numeric):
+        problem = f"needs {setting('type', 'scale')} in the codebook and {classify}, "
+        problem += "which gives each number a probability"
+        raise _conflict("distribution", "conflict", problem)
+    if options.evidence is not False and (kind.is_several or kind.is_generated):
+        why = "a quote supports one label, but texts may have several"
+        if kind.is_generated:
+            quote = f"a field of the schema that is a quote such as {words().quote}"
+            why = f"use {quote}, or the type 'spans'"
+        problem = f"cannot be combined with {setting('type', codebook.type)}: {why}"
+        raise _conflict("evidence", "conflict", problem)
+
+
+def _check_split(codebook: Codebook, options: AnnotateOptions, method: Method) -> None:
     """Check that the parts of a text can be combined as `split` says."""
-    split = given.split
-    if split == "mean" and method == "generate":
-        raise ArgumentError(
-            f"{setting('split', 'mean')} needs probabilities, but "
-            f"{setting('method', 'generate')} gives none",
-            argument="split",
-            form="{problem}",
-        )
-    has_passages = codebook.type == SPANS
+    split, has_passages, why = options.split, codebook.type == SPANS, ""
     if split in ("majority", "mean") and codebook.kind.is_generated:
         ways = "passages use 'all'" if has_passages else "fields use 'first' or 'last'"
-        raise ArgumentError(
-            f"{setting('split', split)} combines labels; for {ways}",
-            argument="split",
-            form="{problem}",
-        )
+        why = f"combines labels; for {ways}"
+    if split == "mean" and method == "generate":
+        why = f"needs probabilities, but {setting('method', 'generate')} gives none"
     if split == "all" and not has_passages:
-        raise ArgumentError(
-            f"{setting('split', 'all')} takes the passages of all parts; "
-            f"{setting('type', codebook.type)} has no passages",
-            argument="split",
-            form="{problem}",
-        )
-    if given.part_tokens is not None and split is None:
-        raise ArgumentError(
-            "needs split, which selects the parts to use",
-            argument="part_tokens",
-            code="missing",
-        )
+        of_type = setting("type", codebook.type)
+        why = f"takes the passages of all parts; {of_type} has no passages"
+    if why:
+        problem = f"{setting('split', split)} {why}"
+        raise _conflict("split", "invalid_value", problem, "{problem}")
+    if options.part_tokens is not None and split is None:
+        problem = "needs split, which selects the parts to use"
+        raise _conflict("part_tokens", "missing", problem)
 
 
-def _check_chat(given: AnnotateOptions) -> None:
-    """Check the settings of the chat template."""
+def _check_chat(options: AnnotateOptions, method: Method) -> None:
+    """Check the options of the chat template and of thoughts."""
     for name in ("thinking", "variables", "template", "merge_system"):
-        value = getattr(given, name)
-        if not given.chat and value not in (None, False):
-            raise ArgumentError(
-                f"needs {setting('chat', True)}: it has no effect without a template",
-                argument=name,
-                code="missing",
-            )
+        if not options.chat and getattr(options, name) not in (None, False):
+            chat = setting("chat", True)
+            problem = f"needs {chat}: it has no effect without a template"
+            raise _conflict(name, "missing", problem)
     try:
-        json.dumps(given.variables)
+        json.dumps(options.variables)
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
             f"must contain only JSON values, because they are recorded: {error}",
             argument="variables",
         ) from None
+    if options.n_thoughts > 1 and method == "generate":
+        generate = setting("method", "generate")
+        problem = f"averages probabilities over thoughts, but {generate} gives no "
+        raise _conflict("n_thoughts", "conflict", f"{problem}probabilities")
+    check_n_thoughts(options.thinking, options.n_thoughts)
+    if options.calibrate == "contextual" and isinstance(options.thinking, Thinking):
+        problem = "cannot be combined with thinking: a thought about a prompt without "
+        problem += "content is meaningless. Use 'batch'"
+        form = f"{setting('calibrate', 'contextual')} {{problem}}"
+        raise _conflict("calibrate", "conflict", problem, form)
 
 
-def _check_evidence(codebook: Codebook) -> None:
-    """Check that each text has one label."""
-    if codebook.kind.is_several or codebook.kind.is_generated:
-        problem = "a quote supports one label, but texts may have several"
-        if codebook.kind.is_generated:
-            problem = (
-                f"use a field of the schema that is a quote such as {words().quote}, or "
-                "the type 'spans'"
-            )
-        raise ArgumentError(
-            f"cannot be combined with {setting('type', codebook.type)}: {problem}",
-            argument="evidence",
-            code="conflict",
-        )
+def _check_steps(
+    codebook: Codebook, options: AnnotateOptions, method: Method, has_unsure: bool
+) -> None:
+    """Check the options of a coding in steps."""
+    until, larger, kind = options.until, options.larger, codebook.kind
+    if until is not None and options.embeddings is None:
+        problem = "must be a model for embeddings, or the path of its file: until needs "
+        raise _conflict("embeddings", "missing", f"{problem}one")
+    if until is None and options.embeddings is not None:
+        problem = "needs until, the number of texts that the model labels"
+        raise _conflict("embeddings", "missing", problem)
+    if larger is not None and options.unsure == 0:
+        problem = "is 0, so that larger has no texts to label"
+        raise _conflict("unsure", "out_of_range", problem)
+    if until is None and larger is None:
+        if has_unsure:
+            problem = "needs until or larger: without them, the model labels all texts "
+            raise _conflict("unsure", "missing", f"{problem}once")
+        return
+    _check_model("embeddings", options.embeddings, (Host, Model))
+    _check_model("larger", larger, (Host,))
+    if kind.is_several or kind.is_generated or method == "generate":
+        problem = "needs probabilities of one label per text: a codebook of the type "
+        problem += f"'label', 'ordinal' or 'scale' and {setting('method', 'classify')}"
+        raise _conflict("larger" if until is None else "until", "unsupported", problem)
+    if options.evidence is not False:
+        why = "until: a head on embeddings writes no quotes"
+        if until is None:
+            why = "larger: quote the labels of one model"
+        raise _conflict("evidence", "conflict", f"cannot be combined with {why}")
+    if options.calibrate == "batch" and larger is not None:
+        problem = f"cannot be combined with {setting('calibrate', 'batch')}, which is "
+        problem += "fitted to all texts; the larger model codes only the unsure texts. "
+        raise _conflict("larger", "conflict", f"{problem}Use 'contextual'")
 
 
-def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
-    """Check the settings of thoughts."""
-    if given.n_thoughts > 1 and method == "generate":
-        raise ArgumentError(
-            "averages probabilities over thoughts, but "
-            f"{setting('method', 'generate')} gives no probabilities",
-            argument="n_thoughts",
-            code="conflict",
-        )
-    check_n_thoughts(given.thinking, given.n_thoughts)
-    if given.calibrate == "contextual" and isinstance(given.thinking, Thinking):
-        raise ArgumentError(
-            "cannot be combined with thinking: a thought about a prompt without "
-            "content is meaningless. Use 'batch'",
-            argument="calibrate",
-            code="conflict",
-            form=f"{setting('calibrate', 'contextual')} {{problem}}",
+def _check_model(name: str, value: object, kinds: tuple[type, ...]) -> None:
+    """Check that a value can be a model; a `Llama` is checked later, when it is used."""
+    is_path = isinstance(value, (str, os.PathLike)) and os.fspath(value) != ""
+    if value is None or is_path or isinstance(value, kinds):
+        return
+    if not hasattr(value, "create_completion"):
+        what = "context" if name == "larger" else "model for embeddings"
+        raise ArgumentTypeError(
+            f"must be a {what} or the path of a model file, not {checks.shown(value)}",
+            argument=name,
         )
 
 
@@ -266,18 +278,18 @@ def idle_settings(codebook: Codebook, settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _day(given: object) -> str:
-    return template_date(given).date().isoformat()
+def _day(date: object) -> str:
+    return template_date(date).date().isoformat()
 
 
-def journal_path(given: object, default: str) -> str | None:
+def journal_path(journal: object, default: str) -> str | None:
     """Return the path of a journal."""
-    if given is None or given is False:
+    if journal is None or journal is False:
         return None
-    if given is True:
+    if journal is True:
         return default
     wanted = f"{words().constant(None)}, {words().constant(True)} or a path"
-    path: str = os.fspath(checks.instance("journal", given, (str, os.PathLike), wanted))
+    path: str = os.fspath(checks.instance("journal", journal, (str, os.PathLike), wanted))
     return path
 
 

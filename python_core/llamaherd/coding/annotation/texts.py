@@ -86,19 +86,13 @@ def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
 
 def hash_of_texts(texts: Sequence[str | None]) -> str:
     """Hash texts as JSON lines in UTF-8 with SHA-256; a missing text is null."""
-    hasher = hashlib.sha256()
-    for text in texts:
-        hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
-    return hasher.hexdigest()
+    return _sha256(json.dumps(text, ensure_ascii=False) for text in texts)
 
 
 def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
     """Return the SHA-256 of ids and texts, as JSON in UTF-8."""
-    digest = hashlib.sha256()
-    for pair in zip(ids, texts, strict=True):
-        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
-        digest.update(b"\n")
-    return digest.hexdigest()
+    pairs = zip(ids, texts, strict=True)
+    return _sha256(json.dumps(pair, ensure_ascii=False) for pair in pairs)
 
 
 def parts_of(
@@ -170,15 +164,15 @@ class Source:
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
         """Hash the texts and labels of n rows; None for unknown texts or labels."""
-        given = None if texts is None else [comparable_text(text) for text in texts]
+        comparable = None if texts is None else [comparable_text(text) for text in texts]
         named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
-        if given is not None and named is not None:
-            rows = sorted(map(json.dumps, zip(given, named, strict=True)))
+        if comparable is not None and named is not None:
+            rows = sorted(map(json.dumps, zip(comparable, named, strict=True)))
             pairs = _sha256(rows)
         return cls(
-            n=len(given if given is not None else named or ()),
-            texts=None if given is None else _sha256(map(json.dumps, given)),
+            n=len(comparable if comparable is not None else named or ()),
+            texts=None if comparable is None else _sha256(map(json.dumps, comparable)),
             labels=None if named is None else _sha256(map(json.dumps, named)),
             pairs=pairs,
         )
@@ -250,7 +244,7 @@ def comparable_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell
 def _sha256(lines: Iterable[str]) -> str:
     hasher = hashlib.sha256()
     for line in lines:
-        hasher.update(line.encode() + b"\n")
+        hasher.update(line.encode("utf-8", "replace") + b"\n")
     return hasher.hexdigest()
 
 
@@ -359,9 +353,10 @@ def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like 
     record = design.get(SPLIT)
     if record is None or record["opened"]:
         return gold
-    found = in_parts(gold, _OPEN)
+    open_sample = in_parts(gold, _OPEN)
     return replace(
-        found, design={**found.design, _LOCKED: len(gold.rows) - len(found.rows)}
+        open_sample,
+        design={**open_sample.design, _LOCKED: len(gold.rows) - len(open_sample.rows)},
     )
 
 

@@ -64,7 +64,7 @@ class PairRun(CallSequence):
         self._work = work
         self._options = options
         self._design = PairDesign(len(work.texts), work.n_pairs, work.design, work.seed)
-        self._n_left = 2 * work.n_pairs  # prompts: each pair is shown in both orders
+        self.expect(2 * work.n_pairs)  # each pair is shown in both orders
         self._notes: dict[str, None] = {}
 
     def check(self) -> None:
@@ -88,8 +88,7 @@ class PairRun(CallSequence):
         with self._opened_journal(self._options.journal):
             while not self._is_cancelled and (pairs := self._design.next()):
                 self._design.take(self._compared(pairs))
-                if self._error is not None:
-                    raise self._error
+                self.raise_error()
 
     def result(self) -> PairComparison:
         """Return the result of all rounds so far."""
@@ -102,14 +101,12 @@ class PairRun(CallSequence):
         orders = [order for i, j in pairs for order in ((i, j), (j, i))]
         prompts = [question.prompt(texts[i], texts[j]) for i, j in orders]
         options = replace(self._options, journal=None)
-        return prepare_classify(
-            self.context, prompts, options, journal=self._journal
-        ).call
+        return prepare_classify(self.context, prompts, options, journal=self.journal).call
 
     def _compared(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
         """Score both orders of each pair; pairs that were cancelled are left out."""
-        results: ClassifyResults = self._results(
-            self._start(self._call(pairs), 2 * len(pairs))
+        results: ClassifyResults = self.results(
+            self.start(self._call(pairs), 2 * len(pairs))
         )
         if not self._notes:
             self._notes.update(dict.fromkeys(results.notes))

@@ -6,22 +6,28 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.calls.api.running import open_context
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
+from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.gold.forms import listed_ids
-from llamaherd.coding.selection.comparison import CodebookComparison, checked_comparison
+from llamaherd.coding.selection.comparison import (
+    CodebookComparison,
+    checked_comparison,
+    from_stored,
+    stored,
+)
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.selection.split import PARTS, record_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, decimals, with_commas
-from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
@@ -39,8 +45,8 @@ if TYPE_CHECKING:
 # Arguments of `annotate` that a candidate must not set.
 NOT_SETTINGS = tuple(
     name
-    for name, each in AnnotateOptions.declared.items()
-    if each.facts.get("of_call", False)
+    for name, option in AnnotateOptions.declared.items()
+    if option.facts.get("of_call", False)
 )
 _COMPARED = ("label", "ordinal", "scale", "multiple")  # types of codebooks
 _CLOSED = ("select", "evaluate")  # parts that must not contain examples
@@ -99,31 +105,44 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
-    """Return candidates by name; candidates in a list are named 1, 2 and so on."""
-    if isinstance(given, (Codebook, CodebookCandidate)):
-        given = [given]
-    wanted = "a mapping from names to codebooks or candidates"
-    several: Any = checks.instance("candidates", given, (Mapping, list, tuple), wanted)
-    if not isinstance(several, Mapping):
-        several = {str(i): each for i, each in enumerate(several, start=1)}
-    if not several:
-        raise ArgumentError(
-            "must not be empty", argument="candidates", code="out_of_range"
-        )
-    made = {}
-    for i, (name, each) in enumerate(several.items()):
+def checked_candidates(candidates: object) -> dict[str, CodebookCandidate]:
+    """Return candidates by name."""
+    kinds, wanted = (
+        (Codebook, CodebookCandidate),
+        f"a Codebook, or made by {call('candidate')}",
+    )
+    return {
+        name: CodebookCandidate(codebook=value) if isinstance(value, Codebook) else value
+        for name, value in by_name("candidates", candidates, kinds, wanted).items()
+    }
+
+
+def by_name(
+    argument: str,
+    values: Any,  # noqa: ANN401 - values of any kind
+    kinds: type | tuple[type, ...],
+    wanted: str,
+) -> dict[str, Any]:
+    """Return values by name; values in a list, or a single one, are named 1, 2 and so on.
+
+    Args:
+        argument: Name of the argument.
+        values: Mapping from names to values, list of values, or a value.
+        kinds: Types that a value may have.
+        wanted: These types, in words.
+    """
+    if not isinstance(values, Mapping):
+        several = values if isinstance(values, (list, tuple)) else [values]
+        values = {str(i): value for i, value in enumerate(several, start=1)}
+    if not values:
+        raise ArgumentError("must not be empty", argument=argument, code="out_of_range")
+    for i, (name, value) in enumerate(values.items()):
         if not isinstance(name, str) or not name.strip():
             raise ArgumentError(
-                f"must have names, not {checks.shown(name)}", argument="candidates"
+                f"must have names, not {checks.shown(name)}", argument=argument
             )
-        wanted = f"a Codebook, or made by {call('candidate')}"
-        where = Argument("candidates", (i,))
-        book = checks.instance(where, each, (Codebook, CodebookCandidate), wanted)
-        made[name] = (
-            CodebookCandidate(codebook=book) if isinstance(book, Codebook) else book
-        )
-    return made
+        checks.instance(Argument(argument, (i,)), value, kinds, wanted)
+    return dict(values)
 
 
 def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
@@ -156,8 +175,8 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
 def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
     """Raise an error if examples of a codebook are texts of "select" or "evaluate"."""
     parts = record_of(gold)["parts"]
-    found = same_rows(gold.texts, [each.text for each in codebook.examples])
-    closed = [i for i in found if parts[i] in _CLOSED]
+    rows = same_rows(gold.texts, [example.text for example in codebook.examples])
+    closed = [i for i in rows if parts[i] in _CLOSED]
     if closed:
         in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
         raise ArgumentError(
@@ -175,16 +194,34 @@ def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
     model = run["model"]
     settings = {k: v for k, v in run["settings"].items() if k not in without}
     loras = [
-        [each.get("file"), each.get("sha256"), each.get("scale")]
-        for each in model.get("loras") or ()
+        [lora.get("file"), lora.get("sha256"), lora.get("scale")]
+        for lora in model.get("loras") or ()
     ]
     content = [
         run["codebook"]["hash"],
         settings,
-        model.get("sha256") or model.get("file"),
+        key_of_model(model),
         loras,
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def key_of_model(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
+    """Return the hash of a recorded model, or its name if the hash is unknown."""
+    return model.get("sha256") or model.get("file")
+
+
+def check_model(
+    context: Host | Llama, recorded: Mapping[str, Any], argument: str, must: str
+) -> None:
+    """Check that a context has the recorded model, before any text is coded."""
+    loaded = model_record(open_context(context).model)
+    if key_of_model(loaded) != key_of_model(recorded):
+        raise ArgumentError(
+            f"{must}, {recorded.get('file')}, not {loaded['file']}",
+            argument=argument,
+            code="other_model",
+        )
 
 
 def texts_of(codes: PartCodes) -> dict[str, list[str]]:
@@ -194,7 +231,6 @@ def texts_of(codes: PartCodes) -> dict[str, list[str]]:
 
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")
-_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,9 +304,7 @@ class CodebookChoice:
 
     def to_json(self) -> str:
         """Return the choice as JSON text, which `from_json` reads."""
-        return json.dumps(
-            {"llamaherd_choice": _FORMAT, **asdict(self)}, ensure_ascii=False, indent=1
-        )
+        return stored("choice", self, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> CodebookChoice:
@@ -279,21 +313,13 @@ class CodebookChoice:
         Raises:
             ValueError: The text is not a stored choice, or the choice was changed.
         """
-        try:
-            stored = json.loads(text)
-            form = stored.pop("llamaherd_choice")
-            made = cls(**{**stored, "tied": tuple(stored["tied"])})
-            found = hash_of(made.run)
-            str(made)  # fails if a value has another type
-        except DAMAGED as error:
-            raise ArgumentError(
-                f"is not a stored choice: {error!r}", argument="text"
-            ) from error
-        if form != _FORMAT:
-            raise ArgumentError(
-                f"is a choice of another format, {form!r}", argument="text"
-            )
-        if found != made.hash:
+
+        def from_fields(fields: dict[str, Any]) -> tuple[CodebookChoice, str]:
+            choice = cls(**{**fields, "tied": tuple(fields["tied"])})
+            return choice, hash_of(choice.run)
+
+        choice, hash_now = from_stored("choice", text, from_fields)
+        if hash_now != choice.hash:
             raise ArgumentError(
                 "codebook, settings or model of the stored choice were changed after it "
                 "was frozen: compare again, and use the new choice",
@@ -301,7 +327,7 @@ class CodebookChoice:
                 code="changed",
                 form="{name}: {problem}",
             )
-        return made
+        return choice
 
 
 def best_codebook(
@@ -327,18 +353,18 @@ def best_codebook(
     checked_comparison(comparison)
     checks.choice("prefer", prefer, PREFER)
     at = _chosen(comparison, prefer, name)
-    own = comparison.candidates[at]
+    candidate = comparison.candidates[at]
     tied = [comparison.names[i] for i in comparison.tied if i != at]
     if not comparison.is_tied(at):
         tied = []
     return CodebookChoice(
-        name=own.name,
-        hash=own.hash,
-        content=own.codebook,
-        settings=own.settings,
-        model=own.model,
+        name=candidate.name,
+        hash=candidate.hash,
+        content=candidate.codebook,
+        settings=candidate.settings,
+        model=candidate.model,
         measure=comparison.measure,
-        value=own.value.value,
+        value=candidate.value.value,
         level=comparison.level,
         n_candidates=len(comparison.candidates),
         tied=tuple(tied),
@@ -368,14 +394,14 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
             code="missing",
         )
     known = [
-        (own, i)
-        for own, i in zip(seconds, comparison.tied, strict=True)
-        if not math.isnan(own)
+        (time, i)
+        for time, i in zip(seconds, comparison.tied, strict=True)
+        if not math.isnan(time)
     ]
     return min(known)[1]
 
 
-def checked_choice(given: object) -> CodebookChoice:
+def checked_choice(choice: object) -> CodebookChoice:
     """Return the argument if it is a choice, else raise a TypeError."""
     wanted = f"the result of {call('best_codebook')}"
-    return checks.instance("choice", given, CodebookChoice, wanted)
+    return checks.instance("choice", choice, CodebookChoice, wanted)

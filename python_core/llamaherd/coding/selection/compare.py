@@ -16,6 +16,7 @@ from llamaherd.coding.annotation.settings import journal_path
 from llamaherd.coding.annotation.texts import checked_texts
 from llamaherd.coding.gold.joins import SampleRows, current_rows
 from llamaherd.coding.selection.candidates import (
+    CodebookCandidate,
     check_codebook,
     checked_candidates,
     checked_names,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.candidates import CodebookCandidate
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
     from llamaherd.engine.core.stats import Progress, ProgressOption
@@ -64,20 +64,20 @@ def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
     """
     n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
     share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
-    found = math.nan
+    seconds = math.nan
     if share > 0:
-        found = float(run["seconds"]) / (share * max(1, run["n_texts"]))
+        seconds = float(run["seconds"]) / (share * max(1, run["n_texts"]))
     if journal is None:
-        return found
+        return seconds
     key = hash_of(run, without=_AFTERWARDS)
     path = Path(f"{journal}.times.json")
     stored = _read(path)
     if stored is None:  # a file of the user
-        return found
+        return seconds
     if share < _LEAST:
-        return float(stored.get(key, found))
-    write_whole(path, json.dumps({**stored, key: found}, indent=1).encode())
-    return found
+        return float(stored.get(key, seconds))
+    write_whole(path, json.dumps({**stored, key: seconds}, indent=1).encode())
+    return seconds
 
 
 def _read(path: Path) -> dict[str, float] | None:
@@ -86,7 +86,7 @@ def _read(path: Path) -> dict[str, float] | None:
         return {}
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        is_own = all(isinstance(each, (int, float)) for each in stored.values())
+        is_own = all(isinstance(value, (int, float)) for value in stored.values())
         return {key: float(value) for key, value in stored.items()} if is_own else None
     except (OSError, OverflowError, *DAMAGED):
         return None
@@ -152,36 +152,38 @@ def compare_codebooks(
     check_data(data, sample, text)
     tried = checked_candidates(candidates)
     shared = checked_names(dict(settings))
-    for name, each in tried.items():
-        check_codebook(name, each.codebook, sample)
-        if each.context is None and context is None:
+    for name, candidate in tried.items():
+        check_codebook(name, candidate.codebook, sample)
+        if candidate.context is None and context is None:
             raise ArgumentTypeError(
                 f"is missing, but candidate {name!r} has no own context",
                 argument="context",
             )
     level_of(level)
     checks.choice("adjust", adjust, ADJUST)
-    chosen = checked_measure(measure, [each.codebook for each in tried.values()])
-    codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen))
+    chosen_measure = checked_measure(
+        measure, [candidate.codebook for candidate in tried.values()]
+    )
+    codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen_measure))
     kept = journal_of(journal, sample)
     labels: list[GivenLabels] = []
 
     def result() -> CodebookComparison:
         return compared(
-            sample, codes, list(tried)[: len(labels)], labels, measure=chosen,
+            sample, codes, list(tried)[: len(labels)], labels, measure=chosen_measure,
             level=level, adjust=adjust, journal=kept,
         )  # fmt: skip
 
-    runs = [
-        (
-            each.codebook,
-            context if each.context is None else each.context,
-            {"journal": kept, **shared, **each.settings},
+    whole = [
+        CodebookCandidate(
+            codebook=candidate.codebook,
+            context=context if candidate.context is None else candidate.context,
+            settings={"journal": kept, **shared, **candidate.settings},
         )
-        for each in tried.values()
+        for candidate in tried.values()
     ]
     for coded in code_in_turns(
-        texts_of(codes), "text", runs, progress, lambda: result() if labels else None
+        texts_of(codes), "text", whole, progress, lambda: result() if labels else None
     ):
         labels.append(GivenLabels.of(coded))  # noqa: PERF401 - `result` reads it
     with keeping(dict(zip(tried, labels, strict=True))):
@@ -200,12 +202,12 @@ def compared(
     journal: str | None = None,
 ) -> CodebookComparison:
     """Compare labels of candidates with codes."""
-    runs = [each.run for each in labels]
-    found = measured(codes, labels, measure, level=level, adjust=adjust)
-    made = []
+    runs = [labels_of_one.run for labels_of_one in labels]
+    paired = measured(codes, labels, measure, level=level, adjust=adjust)
+    candidates = []
     for i, name in enumerate(names):
         key = hash_of(runs[i])
-        made.append(
+        candidates.append(
             ComparedCandidate(
                 name=name,
                 hash=key,
@@ -213,13 +215,13 @@ def compared(
                 settings=dict(runs[i]["settings"]),
                 model=dict(runs[i]["model"]),
                 labels=tuple(labels[i].labels),
-                value=found.values[i],
+                value=paired.values[i],
                 seconds=seconds_per_text(runs[i], journal),
             )
         )
     return CodebookComparison(
-        candidates=tuple(made),
-        differences=found.differences,
+        candidates=tuple(candidates),
+        differences=paired.differences,
         measure=measure,
         level=level,
         adjust=adjust,
@@ -227,28 +229,30 @@ def compared(
         ids=tuple(codes.ids),
         codes_sha256=codes.sha256,
         split_sha256=record_of(gold)["sha256"],
-        notes=(*codes.notes, *_notes(made, is_of_numbers(measure))),
+        notes=(*codes.notes, *_notes(candidates, is_of_numbers(measure))),
     )
 
 
-def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
+def _notes(candidates: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
     notes = [
         note(
             "failed",
-            n=each.n_failed,
-            n_labels=len(each.labels),
-            name=each.name,
+            n=candidate.n_failed,
+            n_labels=len(candidate.labels),
+            name=candidate.name,
             of_numbers=of_numbers,
         )
-        for each in made
-        if each.n_failed
+        for candidate in candidates
+        if candidate.n_failed
     ]
     first: dict[str, str] = {}
-    for each in made:
-        if each.hash in first:
-            notes.append(note("same_candidates", first=first[each.hash], other=each.name))
-        first.setdefault(each.hash, each.name)
+    for candidate in candidates:
+        if candidate.hash in first:
+            notes.append(
+                note("same_candidates", first=first[candidate.hash], other=candidate.name)
+            )
+        first.setdefault(candidate.hash, candidate.name)
     return notes
 
 
@@ -267,30 +271,32 @@ def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: 
     current_rows(gold, rows)
 
 
-def journal_of(given: object, gold: GoldSample) -> str | None:
+def journal_of(journal: object, gold: GoldSample) -> str | None:
     """Return the path of a comparison's journal; None if there is no journal."""
-    return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
+    return journal_path(journal, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 
 def code_in_turns(
     frame: Mapping[str, Any],
     text: str,
-    runs: Sequence[tuple[Codebook, Any, Mapping[str, Any]]],
+    candidates: Sequence[CodebookCandidate],
     progress: ProgressOption,
     finished: Callable[[], object],
 ) -> Iterator[Coded]:
-    """Code the same texts with several codebooks, contexts and settings in turn.
+    """Code the same texts by several candidates in turn, each with a context.
 
     The progress is that of all codings. If a coding raises an error, the error keeps the
     results of the earlier codings, which `finished` returns; None without any.
     """
     with reporter(progress) as report:
-        for i, (codebook, context, settings) in enumerate(runs):
-            show = partial(_show_all, report, i, len(runs)) if progress else False
+        for i, candidate in enumerate(candidates):
+            context: Any = candidate.context  # checked by `annotate`
+            show = partial(_show_all, report, i, len(candidates)) if progress else False
             try:
                 coded = annotate_quietly(
-                    frame, text, codebook, context, progress=show, **settings
-                )
+                    frame, text, candidate.codebook, context, progress=show,
+                    **candidate.settings,
+                )  # fmt: skip
             except BaseException as error:
                 keep_made(error, finished, converted=False)
                 raise

@@ -6,7 +6,7 @@ import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.coding.selection.measures import (
     ERRORS,
@@ -25,7 +25,9 @@ from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from _typeshed import DataclassInstance
 
     from llamaherd.coding.selection.measures import Adjust
 
@@ -104,7 +106,7 @@ class CodebookComparison:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the candidates."""
-        return tuple(each.name for each in self.candidates)
+        return tuple(candidate.name for candidate in self.candidates)
 
     @property
     def best(self) -> int:
@@ -114,8 +116,8 @@ class CodebookComparison:
         """
         known = [
             i
-            for i, each in enumerate(self.candidates)
-            if not math.isnan(each.value.value)
+            for i, candidate in enumerate(self.candidates)
+            if not math.isnan(candidate.value.value)
         ]
         if not known:
             raise ArgumentError(
@@ -140,19 +142,19 @@ class CodebookComparison:
     def to_best(self, i: int) -> PairedDifference | None:
         """Return a candidate's difference from the best candidate; None for the best."""
         best = self.best
-        for each in self.differences:
-            if (each.first, each.second) == (i, best):
-                return each
-            if (each.first, each.second) == (best, i):
-                return each.turned()
+        for difference in self.differences:
+            if (difference.first, difference.second) == (i, best):
+                return difference
+            if (difference.first, difference.second) == (best, i):
+                return difference.turned()
         return None
 
     def is_tied(self, i: int) -> bool:
         """Return True if i is the best candidate or cannot be told apart from it."""
-        found = self.to_best(i)
-        if found is None:
+        difference = self.to_best(i)
+        if difference is None:
             return True
-        return not (found.low > 0 if self.is_error else found.high < 0)
+        return not (difference.low > 0 if self.is_error else difference.high < 0)
 
     @property
     def tied(self) -> tuple[int, ...]:
@@ -162,21 +164,23 @@ class CodebookComparison:
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a dict for each candidate, for a data frame."""
         rows = []
-        for i, each in enumerate(self.candidates):
-            found = self.to_best(i)
+        for i, candidate in enumerate(self.candidates):
+            difference = self.to_best(i)
             rows.append(
                 {
-                    "candidate": each.name,
-                    self.measure: each.value.value,
-                    "low": each.value.low,
-                    "high": each.value.high,
-                    "difference": 0.0 if found is None else found.value,
-                    "difference_low": math.nan if found is None else found.low,
-                    "difference_high": math.nan if found is None else found.high,
+                    "candidate": candidate.name,
+                    self.measure: candidate.value.value,
+                    "low": candidate.value.low,
+                    "high": candidate.value.high,
+                    "difference": 0.0 if difference is None else difference.value,
+                    "difference_low": math.nan if difference is None else difference.low,
+                    "difference_high": math.nan
+                    if difference is None
+                    else difference.high,
                     "verdict": self.verdict(i),
-                    "seconds": each.seconds,
-                    "n_failed": each.n_failed,
-                    "hash": each.hash,
+                    "seconds": candidate.seconds,
+                    "n_failed": candidate.n_failed,
+                    "hash": candidate.hash,
                 }
             )
         return rows
@@ -185,15 +189,15 @@ class CodebookComparison:
         """Return a dict for each pair of candidates, for a data frame."""
         return [
             {
-                "first": self.names[each.first],
-                "second": self.names[each.second],
-                "difference": each.value,
-                "low": each.low,
-                "high": each.high,
-                "differ": each.differ,
-                "verdict": "differ" if each.is_clear else "cannot be told apart",
+                "first": self.names[pair.first],
+                "second": self.names[pair.second],
+                "difference": pair.value,
+                "low": pair.low,
+                "high": pair.high,
+                "differ": pair.differ,
+                "verdict": "differ" if pair.is_clear else "cannot be told apart",
             }
-            for each in self.differences
+            for pair in self.differences
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
@@ -225,13 +229,16 @@ class CodebookComparison:
         head_row += f"{'to the best':<{_INTERVAL}}  s/text"
         lines = [head, under, "", head_row]
         rows = []
-        for i, each in enumerate(self.candidates):
-            found = self.to_best(i)
-            to_best = "best" if found is None else _shown(found, signed=True)
-            seconds = "" if math.isnan(each.seconds) else f"{each.seconds:.3g}"
-            apart = self.verdict(i) if found is not None else ""
+        for i, candidate in enumerate(self.candidates):
+            difference = self.to_best(i)
+            to_best = (
+                "best" if difference is None else _with_interval(difference, signed=True)
+            )
+            seconds = "" if math.isnan(candidate.seconds) else f"{candidate.seconds:.3g}"
+            apart = self.verdict(i) if difference is not None else ""
+            value = _with_interval(candidate.value)
             rows.append(
-                f"{each.name:<{wide}}  {_shown(each.value):<{_INTERVAL}}  "
+                f"{candidate.name:<{wide}}  {value:<{_INTERVAL}}  "
                 f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
             )
         notes = wrapped_notes(first_rows([*self.effects, *self.notes]))
@@ -244,18 +251,20 @@ class CodebookComparison:
         """Sentences on the effect of examples, by candidates that differ only in them."""
         sentences = []
         for pair in self.differences:
-            for each in (pair, pair.turned()):
-                book, other = (self.candidates[i] for i in (each.first, each.second))
+            for difference in (pair, pair.turned()):
+                book, other = (
+                    self.candidates[i] for i in (difference.first, difference.second)
+                )
                 same = (book.settings, book.model) == (other.settings, other.model)
                 n = n_more_examples(book.codebook, other.codebook) if same else 0
-                if not n or math.isnan(each.value):
+                if not n or math.isnan(difference.value):
                     continue
                 effect = ExamplesEffect(
                     n_examples=n,
                     measure=self.measure,
                     before=other.value.value,
                     after=book.value.value,
-                    difference=each,
+                    difference=difference,
                 )
                 more = f"{examples_of(n)} that {book.name!r} has and {other.name!r} lacks"
                 sentences.append(f"{more} {effect.told()}.")
@@ -290,9 +299,7 @@ class CodebookComparison:
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
-        return json.dumps(
-            {"llamaherd_comparison": _FORMAT, **asdict(self)}, ensure_ascii=False
-        )
+        return stored("comparison", self)
 
     @classmethod
     def from_json(cls, text: str) -> CodebookComparison:
@@ -301,29 +308,41 @@ class CodebookComparison:
         Raises:
             ValueError: The text is not a stored comparison.
         """
-        try:
-            stored = json.loads(text)
-            form = stored.pop("llamaherd_comparison")
-            tried = [_candidate(each) for each in stored.pop("candidates")]
-            pairs = [PairedDifference(**each) for each in stored.pop("differences")]
-            ids, notes = tuple(stored.pop("ids")), tuple(stored.pop("notes"))
-            made = cls(
-                candidates=tuple(tried),
-                differences=tuple(pairs),
-                ids=ids,
-                notes=notes,
-                **stored,
-            )
-            str(made)  # fails if a value has another type
-        except DAMAGED as error:
-            raise ArgumentError(
-                f"is not a stored comparison: {error!r}", argument="text"
-            ) from error
-        if form != _FORMAT or made.measure not in TITLES:
-            raise ArgumentError(
-                f"is a comparison of another format, {form!r}", argument="text"
-            )
-        return made
+
+        def from_fields(fields: dict[str, Any]) -> CodebookComparison:
+            candidates = tuple(map(_candidate, fields.pop("candidates")))
+            pairs = tuple(PairedDifference(**pair) for pair in fields.pop("differences"))
+            fields |= {name: tuple(fields[name]) for name in ("ids", "notes")}
+            return cls(candidates=candidates, differences=pairs, **fields)
+
+        return from_stored("comparison", text, from_fields)
+
+
+_Stored = TypeVar("_Stored")
+
+
+def stored(kind: str, result: DataclassInstance, indent: int | None = None) -> str:
+    """Return a result as JSON text, which `from_stored` reads."""
+    content = {f"llamaherd_{kind}": _FORMAT, **asdict(result)}
+    return json.dumps(content, ensure_ascii=False, indent=indent)
+
+
+def from_stored(
+    kind: str, text: str, make: Callable[[dict[str, Any]], _Stored]
+) -> _Stored:
+    """Read a result that `stored` wrote; `make` builds it from its fields."""
+    try:
+        fields = json.loads(text)
+        form = fields.pop(f"llamaherd_{kind}")
+        result = make(fields)
+        str(result)  # fails if a value has another type, or the measure is unknown
+    except DAMAGED as error:
+        raise ArgumentError(
+            f"is not a stored {kind}: {error!r}", argument="text"
+        ) from error
+    if form != _FORMAT:
+        raise ArgumentError(f"is a {kind} of another format, {form!r}", argument="text")
+    return result
 
 
 def wrapped_notes(notes: Sequence[str]) -> list[str]:
@@ -338,22 +357,22 @@ def wrapped_notes(notes: Sequence[str]) -> list[str]:
 
 
 def _candidate(stored: Mapping[str, Any]) -> ComparedCandidate:
-    own = {**stored, "labels": tuple(stored["labels"])}
-    own["value"] = Measure(**stored["value"])
-    return ComparedCandidate(**own)
+    fields = {**stored, "labels": tuple(stored["labels"])}
+    fields["value"] = Measure(**stored["value"])
+    return ComparedCandidate(**fields)
 
 
-def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
+def _with_interval(measure: Measure | PairedDifference, *, signed: bool = False) -> str:
     """Return a number with its interval."""
-    if math.isnan(found.value):
+    if math.isnan(measure.value):
         return "not defined"
-    value = decimals(found.value, sign="+" if signed else "")
-    if math.isnan(found.low):
+    value = decimals(measure.value, sign="+" if signed else "")
+    if math.isnan(measure.low):
         return value
-    return f"{value} {limits(found.low, found.high)}"
+    return f"{value} {limits(measure.low, measure.high)}"
 
 
-def checked_comparison(given: object) -> CodebookComparison:
+def checked_comparison(comparison: object) -> CodebookComparison:
     """Return the argument if it is a comparison, else raise a TypeError."""
     wanted = f"the result of {call('compare_codebooks')}"
-    return checks.instance("comparison", given, CodebookComparison, wanted)
+    return checks.instance("comparison", comparison, CodebookComparison, wanted)

@@ -68,11 +68,11 @@ class Disagreements:
         rows = []
         for row in self.to_dicts()[:_SHOWN]:
             text = " ".join(str(row["text"]).split())
-            shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
+            excerpt = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
             sure = "" if math.isnan(row["prob"]) else f" {decimals(row['prob'])}"
             rows.append(
                 f"{row['id']}  {row['label'] or '(none)'}{sure}, people: "
-                f"{row['code'] or '(none)'}  {shown}"
+                f"{row['code'] or '(none)'}  {excerpt}"
             )
         lines += first_rows(rows, _SHOWN, len(self))
         if self.n_missing:
@@ -134,10 +134,10 @@ def disagreements(
     rows: list[dict[str, Any]] = []
     n_compared = n_missing = 0
     for part in asked:
-        found, n = _of_part(part, sample, labels)
+        part_rows, n = _of_part(part, sample, labels)
         n_compared += n
-        n_missing += sum(row["label"] is None for row in found)
-        rows += [row for row in found if row["label"] is not None]
+        n_missing += sum(row["label"] is None for row in part_rows)
+        rows += [row for row in part_rows if row["label"] is not None]
     rows.sort(key=_order)
     names = list(rows[0]) if rows else ["id", "part", "text", "code", "label", "prob"]
     return Disagreements(
@@ -148,13 +148,13 @@ def disagreements(
 
 
 def _asked(parts: object) -> list[str]:
-    given = [parts] if isinstance(parts, str) else parts
-    if not isinstance(given, (list, tuple)) or not given:
+    names = [parts] if isinstance(parts, str) else parts
+    if not isinstance(names, (list, tuple)) or not names:
         raise ArgumentTypeError(
             f"must be one or several of {', '.join(PARTS)}, not {checks.shown(parts)}",
             argument="parts",
         )
-    return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(given)]
+    return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(names)]
 
 
 def _of_part(
@@ -165,19 +165,19 @@ def _of_part(
     The rows are disagreements, and texts without a label.
     """
     codes = codes_of_part(gold, part)
-    own = labels.of_texts(codes.texts, partly=True)
-    sets = codes.sets_of(own.labels)
+    part_labels = labels.of_texts(codes.texts, partly=True)
+    sets = codes.sets_of(part_labels.labels)
     sample = part_of(gold, part)
     at = {identifier: i for i, identifier in enumerate(sample.ids)}
     rows = []
-    for i, (given, right) in enumerate(zip(sets, codes.codes, strict=True)):
-        if given == right:
+    for i, (answer, right) in enumerate(zip(sets, codes.codes, strict=True)):
+        if answer == right:
             continue
         coders = {}
         if len(sample.coders) > 1:
             row = at[codes.ids[i]]
             both = zip(sample.coders, sample.codes, strict=True)
-            coders = {f"code_{name}": each[row] for name, each in both}
+            coders = {f"code_{name}": coder_codes[row] for name, coder_codes in both}
         rows.append(
             {
                 "id": codes.ids[i],
@@ -185,13 +185,17 @@ def _of_part(
                 "text": codes.texts[i],
                 "code": joined_labels(right),
                 **coders,
-                "label": own.labels[i],
-                "prob": _prob(own, i, given or ()),
-                "prob_code": _prob(own, i, right),
-                **({} if own.thoughts is None else {"thinking": own.thoughts[i]}),
+                "label": part_labels.labels[i],
+                "prob": _prob(part_labels, i, answer or ()),
+                "prob_code": _prob(part_labels, i, right),
+                **(
+                    {}
+                    if part_labels.thoughts is None
+                    else {"thinking": part_labels.thoughts[i]}
+                ),
             }
         )
-    return rows, sum(each is not None for each in sets)
+    return rows, sum(answer is not None for answer in sets)
 
 
 def _prob(labels: GivenLabels, i: int, of: Sequence[str]) -> float:

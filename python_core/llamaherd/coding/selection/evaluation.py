@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.calls.api.running import open_context
 from llamaherd.coding.annotation.annotate import annotate_quietly
-from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import SPLIT
 from llamaherd.coding.gold.codes import Codes, texts_with_code
 from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.selection.candidates import (
     CodebookChoice,
     check_codebook,
+    check_model,
     checked_choice,
     hash_of,
+    key_of_model,
     texts_of,
 )
 from llamaherd.coding.selection.comparison import wrapped_notes
@@ -175,10 +175,12 @@ def evaluate_codebook(
         coded = _coded_now(choice, codes, context, journal, progress)
         labels = GivenLabels.of(coded)
     with keeping(coded):
-        found = evaluate_labels(choice, sample, codes, labels, level=level, path=path)
-    with keeping(found):
-        warn_notes(found.notes)
-    return found
+        evaluation = evaluate_labels(
+            choice, sample, codes, labels, level=level, path=path
+        )
+    with keeping(evaluation):
+        warn_notes(evaluation.notes)
+    return evaluation
 
 
 def codes_to_evaluate(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
@@ -213,7 +215,7 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
     parts = {
         "codebook or examples": run["codebook"]["hash"] != choice.codebook.hash,
         "settings": run["settings"] != choice.settings,
-        "model": _model_of(run["model"]) != _model_of(choice.model),
+        "model": key_of_model(run["model"]) != key_of_model(choice.model),
     }
     other = " and ".join(name for name, differs in parts.items() if differs)
     raise ArgumentError(
@@ -223,18 +225,6 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
         argument="coded",
         code="changed",
     )
-
-
-def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
-    """Check that a context has the chosen model, before any text is coded."""
-    found = model_record(open_context(context).model)
-    if _model_of(found) != _model_of(choice.model):
-        raise ArgumentError(
-            f"must have the chosen model, {choice.model.get('file')}, not "
-            f"{found['file']}",
-            argument="context",
-            code="other_model",
-        )
 
 
 def evaluate_labels(
@@ -261,9 +251,9 @@ def evaluate_labels(
     changed = _codes(gold, "select", choice).sha256 != choice.codes_sha256
     opened = [*before, now]
     _OPENED[record["sha256"]] = opened
-    made = {**record, "opened": opened}
+    new_record = {**record, "opened": opened}
     if path is not None:
-        store_record(path, made)
+        store_record(path, new_record)
     return Evaluation(
         choice=choice,
         measure=choice.measure,
@@ -272,7 +262,7 @@ def evaluate_labels(
         n=len(codes),
         n_failed=sum(label is None for label in labels.labels),
         opened=tuple(opened),
-        gold=replace(gold, design={**gold.design, SPLIT: made}),
+        gold=replace(gold, design={**gold.design, SPLIT: new_record}),
         notes=(*_notes(before, now, changed=changed), *codes.notes),
     )
 
@@ -285,7 +275,7 @@ def _coded_now(
     progress: ProgressOption,
 ) -> Coded:
     """Code the texts of "evaluate" with the chosen codebook, settings and model."""
-    check_chosen_model(choice, context)
+    check_model(context, choice.model, "context", "must have the chosen model")
     coded: Coded = annotate_quietly(
         texts_of(codes), "text", choice.codebook, context,
         journal=journal, progress=progress, **choice.settings,
@@ -333,12 +323,12 @@ def _notes(
 ) -> list[str]:
     """Return notes on earlier evaluations and on codes that changed."""
     notes = []
-    others = [each for each in before if each["choice"] != now["choice"]]
+    others = [opening for opening in before if opening["choice"] != now["choice"]]
     if others:
         notes.append(note("opened_for_another", evaluations=others[-3:]))
     elif before:
         notes.append(note("opened_for_this", at=before[0]["at"]))
-    if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
+    if any(opening["codes_sha256"] != now["codes_sha256"] for opening in before):
         notes.append(note("evaluate_changed"))
     if changed:
         notes.append(note("select_changed"))
@@ -349,12 +339,8 @@ def _merged(
     stored: Sequence[dict[str, Any]], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the records of a sample and of this process, without duplicates."""
-    found = list(stored)
-    return found + [each for each in known if each not in found]
-
-
-def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
-    return model.get("sha256") or model.get("file")
+    openings = list(stored)
+    return openings + [opening for opening in known if opening not in openings]
 
 
 def _check_writable(path: Path) -> None:

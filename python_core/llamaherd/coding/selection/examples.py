@@ -58,12 +58,12 @@ def text_distances(texts: Sequence[str]) -> Floats:
     Process. Manag. 24, 1988.
     """
     counts = [Counter(_grams(text)) for text in texts]
-    n_with = Counter(gram for each in counts for gram in each)
+    n_with = Counter(gram for gram_counts in counts for gram in gram_counts)
     column = {gram: j for j, gram in enumerate(n_with)}
     weights = {gram: np.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in n_with.items()}
     vectors = np.zeros((len(texts), len(column)))
-    for i, own in enumerate(counts):
-        for gram, n in own.items():
+    for i, gram_counts in enumerate(counts):
+        for gram, n in gram_counts.items():
             vectors[i, column[gram]] = (1 + np.log(n)) * weights[gram]
     return vector_distances(vectors)
 
@@ -77,30 +77,30 @@ def vector_distances(vectors: Floats) -> Floats:
     return np.asarray(np.clip(1 - unit @ unit.T, 0.0, 2.0))
 
 
-def _described(given: Any) -> str:  # noqa: ANN401 - array-like
+def _described(embeddings: Any) -> str:  # noqa: ANN401 - array-like
     """Return the form of a value for messages."""
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        rows, columns = given.shape
+    if isinstance(embeddings, np.ndarray) and embeddings.ndim == 2:
+        rows, columns = embeddings.shape
         return f"{count_of(rows, 'row')} of {count_of(columns, 'number')}"
-    return checks.shown(given)
+    return checks.shown(embeddings)
 
 
 def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-like
     """Return embeddings of n texts as float64[n, d]."""
     try:
-        found = np.asarray(embeddings, dtype=np.float64)
+        vectors = np.asarray(embeddings, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
+        vectors = np.zeros(0)
+    if vectors.ndim != 2 or len(vectors) != n or vectors.shape[1] == 0:
         raise ArgumentError(
             f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
             f"sample, not {_described(embeddings)}",
             argument="embeddings",
             code="wrong_length",
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(vectors).all():
         raise ArgumentError("must be finite", argument="embeddings", code="out_of_range")
-    return found
+    return vectors
 
 
 def _grams(text: str) -> list[str]:
@@ -219,9 +219,9 @@ def chosen_examples(
     else:
         vectors = None
         if embeddings is not None:
-            found = checked_vectors(embeddings, len(sample))
+            sample_vectors = checked_vectors(embeddings, len(sample))
             at = {identifier: i for i, identifier in enumerate(sample.ids)}
-            vectors = found[[at[each] for each in codes.ids]]
+            vectors = sample_vectors[[at[identifier] for identifier in codes.ids]]
         chosen = _diverse(codes, free, vectors, k)
     if not chosen:
         raise ArgumentError(
@@ -231,15 +231,15 @@ def chosen_examples(
         )
     if len(chosen) < k:
         warn_caller(note("few_examples", n=len(chosen), k=k))
-    made = [_example(codes, i, several=codes.several) for i in chosen]
-    book = replace(codebook, examples=(*codebook.examples, *made))
+    examples = [_example(codes, i, several=codes.several) for i in chosen]
+    book = replace(codebook, examples=(*codebook.examples, *examples))
     if context is None:
         return book, None
     measure = checked_measure(None, [codebook])
     if is_of_numbers(measure):
         codes = codes_of_part(sample, "explore", as_numbers=True)
-    shown = same_rows(codes.texts, [each.text for each in book.examples])
-    others = codes.at(sorted({*range(len(codes))} - {*shown}))
+    example_rows = same_rows(codes.texts, [example.text for example in book.examples])
+    others = codes.at(sorted({*range(len(codes))} - {*example_rows}))
     effect = _effect(others, codebook, book, measure, context=context, settings=settings)
     return book, effect
 
@@ -283,13 +283,13 @@ def _effect(
         )
         for book in (before, after)
     ]
-    found = measured(codes, labels, measure, level=LEVEL, adjust="none")
+    paired = measured(codes, labels, measure, level=LEVEL, adjust="none")
     effect = ExamplesEffect(
         n_examples=n,
         measure=measure,
-        before=found.values[0].value,
-        after=found.values[1].value,
-        difference=found.differences[0].turned(),
+        before=paired.values[0].value,
+        after=paired.values[1].value,
+        difference=paired.differences[0].turned(),
     )
     told = effect.told(f"on {count_of(len(codes), 'other text')} of explore")
     is_gain = effect.verdict == "better"
@@ -310,7 +310,7 @@ def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
     closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
     taken = {
         *same_rows(codes.texts, closed),
-        *same_rows(codes.texts, [each.text for each in codebook.examples]),
+        *same_rows(codes.texts, [example.text for example in codebook.examples]),
         *codes.ties,
     }
     seen: set[str] = set()
@@ -342,10 +342,10 @@ def _hardest(
     sets = codes.sets_of(labels.labels)
 
     def hardness(i: int) -> tuple[float, float]:
-        given, right = sets[i], codes.codes[i]
-        if given is None:
+        answer, right = sets[i], codes.codes[i]
+        if answer is None:
             return (2.0, 0.0)
-        is_right = given == right
+        is_right = answer == right
         sure = _confidence(labels, i, right)
         return (float(is_right), sure)
 
@@ -356,13 +356,15 @@ def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
     """Return the probability of the right labels: small for confident errors."""
     if labels.probs is None:
         return 0.0
-    own = [
+    confidences = [
         labels.probs[i, j] if name in right else 1 - labels.probs[i, j]
         for j, name in enumerate(labels.names)
     ]
     if labels.codebook is None or labels.codebook.type != "multiple":
-        own = [labels.probs[i, j] for j, n in enumerate(labels.names) if n in right]
-    return float(np.min(own)) if own else 0.0
+        confidences = [
+            labels.probs[i, j] for j, n in enumerate(labels.names) if n in right
+        ]
+    return float(np.min(confidences)) if confidences else 0.0
 
 
 def _in_turns(

@@ -134,15 +134,15 @@ class UnitNumbers:
     strata: Integers
     ends: tuple[float, float]
 
-    def filled(self, given: Floats) -> Floats:
+    def filled(self, ratings: Floats) -> Floats:
         """Replace missing numbers by the end of the scale that is farther away."""
         low, high = self.ends
         farther = np.where(self.numbers - low > high - self.numbers, low, high)
-        return np.where(np.isfinite(given), given, farther)
+        return np.where(np.isfinite(ratings), ratings, farther)
 
 
 def compare(
-    given: Sequence[tuple[Flags, Flags]],
+    answers: Sequence[tuple[Flags, Flags]],
     units: UnitCodes,
     measure: MeasureName = "accuracy",
     *,
@@ -156,8 +156,8 @@ def compare(
     differences from the best classifier, whichever classifier is the best.
 
     Args:
-        given: For each classifier bool[n, k], the labels that it gave, and bool[n], True
-            for units that it answered. A unit without an answer is counted as wrong.
+        answers: For each classifier bool[n, k], the labels that it gave, and bool[n],
+            True for units that it answered. A unit without an answer is counted as wrong.
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
@@ -172,11 +172,11 @@ def compare(
             argument="measure",
             code="conflict",
         )
-    hits = [(has == units.should).all(axis=1) & is_given for has, is_given in given]
+    hits = [(has == units.should).all(axis=1) & is_given for has, is_given in answers]
     w = units.weights / units.weights.sum()
     statistics = [
         _statistic(measure, has & is_given[:, None], hit, units.should, w)
-        for (has, is_given), hit in zip(given, hits, strict=True)
+        for (has, is_given), hit in zip(answers, hits, strict=True)
     ]
     values = tuple(
         share(hit, units.weights, level)
@@ -188,7 +188,7 @@ def compare(
 
 
 def compare_numbers(
-    given: Sequence[Floats],
+    ratings: Sequence[Floats],
     units: UnitNumbers,
     *,
     level: float = LEVEL,
@@ -200,22 +200,22 @@ def compare_numbers(
     of both raters differ.
 
     Args:
-        given: For each rater float64[n]; a missing number, NaN, is replaced by the end of
-            the scale that is farther from the right number.
+        ratings: For each rater float64[n]; a missing number, NaN, is replaced by the end
+            of the scale that is farther from the right number.
         units: Right numbers.
         level: Confidence level.
         adjust: As in `compare`.
     """
     level_of(level)
-    filled = [units.filled(np.asarray(each, dtype=np.float64)) for each in given]
-    errors = [abs(each - units.numbers) for each in filled]
+    filled = [units.filled(np.asarray(numbers, dtype=np.float64)) for numbers in ratings]
+    errors = [abs(numbers - units.numbers) for numbers in filled]
     values = tuple(
         number_agreement(
-            np.stack([each, units.numbers]), unit_weights=units.weights, level=level
+            np.stack([numbers, units.numbers]), unit_weights=units.weights, level=level
         ).measures["mae"]
-        for each in filled
+        for numbers in filled
     )
-    statistics = [UnitStatistic.mean(each, units.weights) for each in errors]
+    statistics = [UnitStatistic.mean(error, units.weights) for error in errors]
     return _paired(values, statistics, errors, units, level=level, adjust=adjust)
 
 
@@ -231,19 +231,19 @@ def _paired(
     """Return the differences of all pairs of statistics."""
     checks.choice("adjust", adjust, ADJUST)
     pairs = list(combinations(range(len(values)), 2))
-    own_level = bonferroni(level, len(pairs)) if adjust == "bonferroni" else level
+    pair_level = bonferroni(level, len(pairs)) if adjust == "bonferroni" else level
     differences = []
     for i, j in pairs:
-        found = replace(
+        difference = replace(
             statistics[i].minus(statistics[j]), groups=units.strata, strata=units.strata
         )
-        low, high = found.limits(own_level)
+        low, high = difference.limits(pair_level)
         apart = np.abs(outcomes[i] + 0.0 - outcomes[j]) > LEAST_SPREAD
         differences.append(
             PairedDifference(
                 first=i,
                 second=j,
-                value=found.value,
+                value=difference.value,
                 low=low,
                 high=high,
                 differ=float(np.average(apart, weights=units.weights)),
@@ -252,9 +252,9 @@ def _paired(
     return Paired(values=values, differences=tuple(differences))
 
 
-def _measure(found: UnitStatistic, level: float) -> Measure:
-    low, high = found.limits(level)
-    return Measure(value=found.value, low=low, high=high, n=len(found.weights))
+def _measure(statistic: UnitStatistic, level: float) -> Measure:
+    low, high = statistic.limits(level)
+    return Measure(value=statistic.value, low=low, high=high, n=len(statistic.weights))
 
 
 def _statistic(
@@ -272,9 +272,9 @@ def _statistic(
     of = WeightedUnits.of(has, should, w, labels if is_one else None)
     part, by = ("recall", (2,)) if measure == "balanced_accuracy" else ("f1", (1, 2))
     labels = of.occurring(by)
-    found, column = of.statistic(part, labels), np.full(k + 1, len(labels))
+    statistic, column = of.statistic(part, labels), np.full(k + 1, len(labels))
     column[labels] = np.arange(len(labels))  # one for each code, as in other classifiers
-    return replace(found, groups=None, unseen=found.unseen[:, column])
+    return replace(statistic, groups=None, unseen=statistic.unseen[:, column])
 
 
 SelectionMeasure = MeasureName | Literal["mae"]
@@ -332,10 +332,12 @@ class ExamplesEffect:
 
 def n_more_examples(book: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     """Return how many examples a codebook has more than another one; 0 if it differs."""
-    own, fewer = book.get("examples") or [], other.get("examples") or []
-    rest = [{k: v for k, v in each.items() if k != "examples"} for each in (book, other)]
-    is_same = rest[0] == rest[1] and list(own[: len(fewer)]) == list(fewer)
-    return max(0, len(own) - len(fewer)) if is_same else 0
+    examples, fewer = book.get("examples") or [], other.get("examples") or []
+    rest = [
+        {k: v for k, v in content.items() if k != "examples"} for content in (book, other)
+    ]
+    is_same = rest[0] == rest[1] and list(examples[: len(fewer)]) == list(fewer)
+    return max(0, len(examples) - len(fewer)) if is_same else 0
 
 
 def examples_of(n: int) -> str:
@@ -347,14 +349,14 @@ MEASURES: tuple[SelectionMeasure, ...] = (*LABEL_MEASURES, "mae")
 _SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
 
 
-def checked_measure(given: object, books: Sequence[Codebook]) -> SelectionMeasure:
+def checked_measure(measure: object, books: Sequence[Codebook]) -> SelectionMeasure:
     """Return a measure that fits all codebooks; None selects the default."""
-    if given is None:
-        return "mae" if any(each.type == _SCALE for each in books) else "accuracy"
-    chosen = checks.choice("measure", given, MEASURES)
+    if measure is None:
+        return "mae" if any(book.type == _SCALE for book in books) else "accuracy"
+    chosen = checks.choice("measure", measure, MEASURES)
     of_numbers = is_of_numbers(chosen)
     fits = all(
-        each.numbers is not None if of_numbers else each.type != _SCALE for each in books
+        book.numbers is not None if of_numbers else book.type != _SCALE for book in books
     )
     if not fits:
         has = "labels that are numbers" if of_numbers else "labels, not for a scale"

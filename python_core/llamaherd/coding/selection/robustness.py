@@ -1,22 +1,21 @@
-"""First variant of `robustness`: the settings with which the labels were made."""
+"""Coding of the same texts in several variants, to measure how labels change."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.api.running import open_context
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.selection.candidates import by_name, check_model
 from llamaherd.coding.selection.compare import code_in_turns
 from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
-from llamaherd.coding.selection.variants import named, variants_of
+from llamaherd.coding.selection.variants import variants_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.caller import one_warning
@@ -34,72 +33,30 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.variants import Variant
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
-    from llamaherd.engine.model.model import Model
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 
 
-_OWN = "coded"  # name of the codebook that made the labels
+_CODED = "coded"  # name of the codebook that made the labels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Codebooks, settings and seeds of all variants.
-
-    The first variant uses the first codebook and the first seed.
-    """
-
-    codebooks: dict[str, Codebook]
-    settings: dict[str, Any]
-    seeds: list[int]
-
-    @property
-    def is_drawn(self) -> bool:
-        """True if labels are generated with a temperature, and so depend on seeds."""
-        is_written = self.settings.get("method") == "generate"
-        return is_written and bool(self.settings.get("temperature"))
-
-
-def start_from(
-    run: Mapping[str, Any],
-    codebooks: Mapping[str, Codebook],
-    settings: Mapping[str, Any],
-    seeds: Sequence[int],
-) -> Start:
-    """Return the settings that made the labels, followed by the variants to try."""
-    own = Codebook.from_dict(run["codebook"]["content"])
-    name = next((name for name, b in codebooks.items() if b.hash == own.hash), _OWN)
-    others = {key: book for key, book in codebooks.items() if book.hash != own.hash}
-    merged = {**run["settings"], **settings}
-    if seeds and merged.get("seed") is not None:
-        seeds = list(dict.fromkeys((merged["seed"], *seeds)))
-    return Start(codebooks={name: own, **others}, settings=merged, seeds=list(seeds))
-
-
-def check_variants(variants: Sequence[Variant], settings: Mapping[str, Any]) -> None:
-    """Check the settings of all variants before the first one is coded."""
-    for each in variants:
-        checked_settings(each.codebook, "model", {**settings, **each.settings})
-
-
-def thinking_levels(given: object) -> list[ThinkingWanted]:
+def thinking_levels(thinking: object) -> list[ThinkingWanted]:
     """Return the values of `thinking` to try; [] for None."""
-    if given is None:
+    if thinking is None:
         return []
-    values = given if isinstance(given, (list, tuple)) else [given]
-    found = [
-        checked_thinking(Argument("thinking", (i,)), each) or False
-        for i, each in enumerate(values)
+    values = thinking if isinstance(thinking, (list, tuple)) else [thinking]
+    levels = [
+        checked_thinking(Argument("thinking", (i,)), level) or False
+        for i, level in enumerate(values)
     ]
-    for i, each in enumerate(found):
-        if each in found[:i]:
+    for i, level in enumerate(levels):
+        if level in levels[:i]:
             raise ArgumentError(
                 "occurs twice", argument="thinking", place=(i,), code="duplicate"
             )
-    return list(found)
+    return list(levels)
 
 
 def own_first(
@@ -108,20 +65,8 @@ def own_first(
     """Return the values of `thinking` to try; the value in `settings` comes first."""
     if "thinking" not in settings:
         return list(levels)
-    own = checked_thinking("thinking", settings["thinking"]) or False
-    return [own, *(each for each in levels if each != own)]
-
-
-def check_model(run: Mapping[str, Any], model: Model) -> None:
-    """Check that the first context has the model that produced the labels."""
-    recorded, found = run["model"], model_record(model)
-    if (recorded.get("sha256"), recorded.get("file")) != (found["sha256"], found["file"]):
-        raise ArgumentError(
-            f"must begin with a context of the model that made the labels, "
-            f"{recorded.get('file')}, not of {found['file']}",
-            argument="contexts",
-            code="other_model",
-        )
+    first = checked_thinking("thinking", settings["thinking"]) or False
+    return [first, *(level for level in levels if level != first)]
 
 
 def robustness(
@@ -192,38 +137,34 @@ def robustness(
             `inner_results` the `Coded` of the variant that was running. If no variant is
             finished, this `Coded` is in `results`.
     """
-    for name in ("columns", "journal"):
-        if name in settings:
-            raise ArgumentTypeError(
-                f"is not an argument of {call('robustness')}, which returns no "
-                f"{words().frame}",
-                argument=name,
-                code="unknown_argument",
-            )
+    _check_names(settings)
     if contexts is None:
         raise ArgumentTypeError("must be a context, or several", argument="contexts")
     budgets = thinking_levels(thinking)
-    own = {**settings, "thinking": budgets[0]} if len(budgets) == 1 else settings
-    named_contexts = named("contexts", contexts, object)
-    given = list(named_contexts.values())
-    books = {} if codebooks is None else named("codebooks", codebooks, Codebook)
-    if isinstance(frame, Coded):
-        check_model(frame.run, open_context(given[0]).model)
-        start = start_from(frame.run, books, own, seeds)
-    else:
-        start = Start(codebooks=books, settings=own, seeds=list(seeds))
-    frame, text = _data(frame, text, books)
-    made = variants_of(
-        start.codebooks,
-        list(named_contexts),
+    if len(budgets) == 1:
+        settings["thinking"] = budgets[0]
+    named_contexts = by_name("contexts", contexts, object, "a context")
+    books = {}
+    if codebooks is not None:
+        books = by_name("codebooks", codebooks, Codebook, "a Codebook")
+    frame, text, coded = _data(frame, text, books)
+    if coded is not None:
+        context = next(iter(named_contexts.values()))
+        must = "must begin with a context of the model that made the labels"
+        check_model(context, coded.run["model"], "contexts", must)
+        books, settings, seeds = _coded_first(coded, books, settings, seeds)
+    variants = variants_of(
+        books,
+        named_contexts,
+        settings,
         orders=orders,
-        seeds=start.seeds,
-        thinking=own_first(start.settings, budgets) if len(budgets) > 1 else (),
+        seeds=seeds,
+        thinking=own_first(settings, budgets) if len(budgets) > 1 else (),
         seed=seed,
         crossed=crossed,
-        is_drawn=start.is_drawn,
     )
-    check_variants(made, start.settings)
+    for variant in variants.values():  # before the first one is coded
+        checked_settings(variant.codebook, "model", variant.settings)
     column = checked_texts(frames.column(frame, text, "text"), text)
     rows = drawn_rows(column, n_texts, seed)
     texts = {text: [column[row] for row in rows]}
@@ -233,30 +174,39 @@ def robustness(
             "and outcome are for estimates: these need gold", argument="formula"
         )
 
-    def result() -> Robustness:
-        done = made[: len(labels)]
-        with keeping({each.name: own for each, own in zip(done, labels, strict=True)}):
-            found = compared(done, labels, rows, runs, texts[text])
-        return _estimated(found, labels, judge, made[0].codebook, formula, outcome)
+    codebook = next(iter(variants.values())).codebook
+    results: list[Coded] = []
 
-    labels: list[list[str | None]] = []
-    runs: list[dict[str, Any]] = []
-    plans = []
-    for variant in made:
-        drawn = {} if variant.seed is None else {"seed": variant.seed}
-        options = {**start.settings, **drawn, **variant.settings}
-        plans.append((variant.codebook, given[variant.context], options))
-    for coded in code_in_turns(
-        texts, text, plans, progress, lambda: result() if labels else None
-    ):
-        labels.append(coded.labels)
-        runs.append(coded.run)
+    def result() -> Robustness:
+        names = list(variants)[: len(results)]  # those finished
+        labels = {name: coded.labels for name, coded in zip(names, results, strict=True)}
+        runs = [coded.run for coded in results]
+        with keeping(labels):
+            robust = compared(labels, codebook, rows, runs, texts[text])
+        return _estimated(robust, judge, codebook, formula, outcome)
+
+    for result_of_variant in code_in_turns(
+        texts, text, list(variants.values()), progress,
+        lambda: result() if results else None,
+    ):  # fmt: skip
+        results.append(result_of_variant)  # noqa: PERF402 - `result` reads it
     return result()
 
 
-def _estimated(  # noqa: PLR0917 - arguments of `Judge.estimates`
-    found: Robustness,
-    labels: Sequence[list[str | None]],
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """Check that no setting concerns the data frame of a coding."""
+    for name in ("columns", "journal"):
+        if name in settings:
+            raise ArgumentTypeError(
+                f"is not an argument of {call('robustness')}, which returns no "
+                f"{words().frame}",
+                argument=name,
+                code="unknown_argument",
+            )
+
+
+def _estimated(
+    robust: Robustness,
     judge: Judge | None,
     codebook: Codebook,
     formula: str | None,
@@ -264,28 +214,48 @@ def _estimated(  # noqa: PLR0917 - arguments of `Judge.estimates`
 ) -> Robustness:
     """Add the estimates from the labels of each variant, if there are codes."""
     if judge is None:
-        return found
-    with keeping(found), one_warning():
-        by = [
-            judge.estimates(name, each, codebook, formula, outcome)
-            for name, each in zip(found.variants, labels, strict=True)
+        return robust
+    with keeping(robust), one_warning():
+        estimates = [
+            judge.estimates(name, labels, codebook, formula, outcome)
+            for name, labels in zip(robust.variants, robust.labels, strict=True)
         ]
-    return replace(found, estimates=tuple(by))
+    return replace(robust, estimates=tuple(estimates))
 
 
-def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, str]:  # noqa: ANN401
-    """Return the data frame and the name of its column of texts."""
+def _data(
+    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    text: str | None,
+    books: Mapping[str, Any],
+) -> tuple[Any, str, Coded | None]:
+    """Return data frame, name of the column of texts, and the coding of this frame."""
     if isinstance(frame, Coded):
         if text not in (None, frame.text):
             raise ArgumentError(
                 f"must be {frame.text!r}, which was coded, not {text!r}", argument="text"
             )
-        return frame.frame, frame.text
+        return frame.frame, frame.text, frame
     if text is None or not books:
         raise ArgumentTypeError(
             f"and codebooks must be given for a {words().frame}", argument="text"
         )
-    return frame, text
+    return frame, text, None
+
+
+def _coded_first(
+    coded: Coded,
+    books: Mapping[str, Codebook],
+    settings: Mapping[str, Any],
+    seeds: Sequence[int],
+) -> tuple[dict[str, Codebook], dict[str, Any], Sequence[int]]:
+    """Return codebooks, settings and seeds to try, those that made the labels first."""
+    first = coded.codebook
+    same = (name for name, book in books.items() if book.hash == first.hash)
+    others = {name: book for name, book in books.items() if book.hash != first.hash}
+    settings = {**coded.run["settings"], **settings}
+    if seeds and settings.get("seed") is not None:
+        seeds = (settings["seed"], *seeds)
+    return {next(same, _CODED): first, **others}, settings, seeds
 
 
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:

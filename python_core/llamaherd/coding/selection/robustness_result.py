@@ -33,18 +33,11 @@ from llamaherd.engine.core.phrases import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llama_cpp import Llama
-
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.estimation.estimates import Estimates
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.variants import Variant
-
-    Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
-
 
 _MOST_LABELS = 12  # columns of a printed table
 _LINE = 90  # characters of a line of notes
@@ -99,10 +92,12 @@ class Robustness:
 
     def estimates_dict(self) -> dict[str, Any] | None:
         """Return all estimates in the form of `Estimates.to_dict`; None without any."""
-        known = [found for found in self.estimates if found is not None]
+        known = [estimates for estimates in self.estimates if estimates is not None]
         if not known:
             return None
-        notes = list(dict.fromkeys(note for found in known for note in found.notes))
+        notes = list(
+            dict.fromkeys(note for estimates in known for note in estimates.notes)
+        )
         rows = plain(self.estimate_rows())
         return {**known[0].to_dict(), "notes": notes, "rows": rows}
 
@@ -147,7 +142,9 @@ class Robustness:
     @property
     def unstable(self) -> Floats:
         """Share of variants that do not give the text's modal label, float64[n]."""
-        return np.array([_spread(each) for each in zip(*self.labels, strict=True)])
+        return np.array(
+            [_spread(text_labels) for text_labels in zip(*self.labels, strict=True)]
+        )
 
     def __str__(self) -> str:
         wide = max(map(len, self.variants))
@@ -157,8 +154,8 @@ class Robustness:
         rows = []
         for i, name in enumerate(self.variants):
             shares = "  ".join(
-                f"{percents(each):>{len(name)}}"
-                for each, name in zip(self.shares[i, : len(names)], names, strict=True)
+                f"{percents(share):>{len(name)}}"
+                for share, name in zip(self.shares[i, : len(names)], names, strict=True)
             )
             rows.append(f"{name:<{wide}}  {percents(self.flips[i]):>5}  {shares}")
         lines = [
@@ -175,8 +172,10 @@ class Robustness:
             else f", Krippendorff's alpha {decimals(self.alpha, 3)}"
         )
         lines.append(f"agreement {percents(self.agreement)}{alpha}")
-        known = [found for found in self.estimates if found is not None]
-        notes = list(dict.fromkeys(note for found in known for note in found.notes))
+        known = [estimates for estimates in self.estimates if estimates is not None]
+        notes = list(
+            dict.fromkeys(note for estimates in known for note in estimates.notes)
+        )
         estimated = estimate_lines(self.estimate_rows(), notes)
         return "\n".join([*lines, *self._costs(wide), *estimated])
 
@@ -204,36 +203,34 @@ def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> l
         groups.setdefault(" ".join(filter(None, parts)), []).append(row)
     most = max(2, 2 * MOST_ROWS // min(len(groups), MOST_ROWS))
     wide = max(len(row["variant"]) for row in rows)
-    shown = []
-    for what, own in groups.items():
-        values = [row["estimate"] for row in own]
+    group_lines = []
+    for what, group_rows in groups.items():
+        values = [row["estimate"] for row in group_rows]
         estimates = [
             f"  {row['variant']:<{wide}}  {decimals(row['estimate'], 3)} "
             f"{limits(row['low'], row['high'], 3)}"
-            for row in own
+            for row in group_rows
         ]
         ends = f"from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
-        shown.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
+        group_lines.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
     head = f"{TITLES['dsl']}, with intervals:"
     wrapped = (
         textwrap.fill(f"Note: {as_sentence(note)}", _LINE, subsequent_indent="  ")
         for note in notes
     )
-    lines = [head, *first_rows(shown), *first_rows(list(wrapped))]
+    lines = [head, *first_rows(group_lines), *first_rows(list(wrapped))]
     return "\n".join(lines).split("\n")
 
 
 def compared(
-    variants: Sequence[Variant],
-    labels: Sequence[Sequence[str | None]],
+    variants: Mapping[str, Sequence[str | None]],
+    codebook: Codebook,
     rows: Sequence[int],
     runs: Sequence[dict[str, Any]],
     texts: Sequence[str | None] | None = None,
 ) -> Robustness:
-    """Compare the labels of variants."""
-    codebook = variants[0].codebook
-    names = codebook.names
-    v = len(variants)
+    """Compare the labels of variants, which have the names and labels in `variants`."""
+    labels, v = list(variants.values()), len(variants)
     codes = _codes(labels)
     pairwise = np.array(
         [[_flips(codes[i], codes[j]) for j in range(v)] for i in range(v)]
@@ -241,15 +238,17 @@ def compared(
     others = pairwise[np.triu_indices(v, 1)]
     known = others[~np.isnan(others)]
     return Robustness(
-        variants=tuple(each.name for each in variants),
-        names=names,
+        variants=tuple(variants),
+        names=codebook.names,
         rows=list(rows),
-        labels=[list(each) for each in labels],
+        labels=[list(variant_labels) for variant_labels in labels],
         flips=pairwise[0],
         pairwise=pairwise,
         agreement=1 - float(known.mean()) if len(known) else math.nan,
         alpha=_alpha(labels, codebook) if v > 1 else None,
-        shares=np.array([_shares(each, codebook) for each in labels]).reshape(v, -1),
+        shares=np.array(
+            [_shares(variant_labels, codebook) for variant_labels in labels]
+        ).reshape(v, -1),
         runs=list(runs),
         source=None if texts is None else Source.of(texts, labels[0]),
     )
@@ -260,8 +259,11 @@ def _codes(labels: Sequence[Sequence[str | None]]) -> np.ndarray[Any, np.dtype[n
     number_of: dict[str, int] = {}
     return np.array(
         [
-            [-1 if x is None else number_of.setdefault(x, len(number_of)) for x in each]
-            for each in labels
+            [
+                -1 if x is None else number_of.setdefault(x, len(number_of))
+                for x in variant_labels
+            ]
+            for variant_labels in labels
         ],
         dtype=np.int64,
     ).reshape(len(labels), -1)
@@ -286,7 +288,8 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
     if codebook.kind.is_several:
         parts = [label.split(JOINED) for label in known]
         return [
-            sum(name in each for each in parts) / len(known) for name in codebook.names
+            sum(name in label_names for label_names in parts) / len(known)
+            for name in codebook.names
         ]
     return [known.count(name) / len(known) for name in codebook.names]
 
@@ -294,8 +297,8 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
 def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
     scale = codebook.kind.measured
     levels = None if codebook.kind.is_several else codebook.names
-    found = krippendorff_alpha(labels, scale=scale, levels=levels).value
-    return None if math.isnan(found) else found
+    alpha = krippendorff_alpha(labels, scale=scale, levels=levels).value
+    return None if math.isnan(alpha) else alpha
 
 
 _LABEL = "label"  # name of labels in formulas

@@ -97,10 +97,10 @@ def gold_split(
             argument="gold",
             code="already_split",
         )
-    given = {"explore": explore, "select": select, "evaluate": evaluate}
+    shares = {"explore": explore, "select": select, "evaluate": evaluate}
     shares = {
         name: checks.real(name, value, 0 if name == "explore" else 1e-6, 1)
-        for name, value in given.items()
+        for name, value in shares.items()
     }
     if abs(sum(shares.values()) - 1) > 1e-6:
         raise ArgumentError(
@@ -119,10 +119,10 @@ def gold_split(
         "sha256": _sha256(sample, allotted),
         "opened": [],
     }
-    made = replace(sample, design={**sample.design, SPLIT: record})
+    split_sample = replace(sample, design={**sample.design, SPLIT: record})
     if path is not None:
         store_record(path, record)
-    return made
+    return split_sample
 
 
 def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
@@ -189,8 +189,8 @@ def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Non
     """Store a split in the design file of a sample that was written to a path."""
     place = sidecar(path)
     known = GoldSample.from_json(place.read_text(encoding="utf-8-sig"))
-    made = replace(known, design={**known.design, SPLIT: dict(record)})
-    files.write_whole(place, made.to_json().encode())
+    split_sample = replace(known, design={**known.design, SPLIT: dict(record)})
+    files.write_whole(place, split_sample.to_json().encode())
 
 
 def _allotted(
@@ -216,9 +216,9 @@ def _allotted(
         sizes, carry = _sizes(len(at), wanted, carry)
         parts = np.repeat(np.array(names, dtype=object), sizes)
         allotted[at] = parts[rng.permutation(len(at))]
-    found = [str(each) for each in allotted]
-    _check_sizes(found, shares)
-    return found
+    text_parts = [str(part) for part in allotted]
+    _check_sizes(text_parts, shares)
+    return text_parts
 
 
 def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]

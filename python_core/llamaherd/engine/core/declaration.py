@@ -130,6 +130,16 @@ def option(
     return field(default=default, metadata=known)
 
 
+def inherited(options: type[Options], name: str, **changes: Any) -> Any:  # noqa: ANN401
+    """Declare an option as another class does, with changes; see `option`.
+
+    Interfaces are not inherited, because the classes are for different calls.
+    """
+    declared = options.declared[name]
+    same = {fact: getattr(declared, fact) for fact in ("kind", "default", "doc", "key")}
+    return option(**{**same, "flag": declared.flag, **declared.facts, **changes})
+
+
 class Options:
     """Base of classes that declare options; instances are immutable.
 

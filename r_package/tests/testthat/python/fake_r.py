@@ -36,7 +36,7 @@ from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
 from llamaherd.calls.asks.thoughts import Thought
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
-from llamaherd.coding.annotation.columns import roles_of
+from llamaherd.coding.annotation.columns import types_of
 from llamaherd.coding.annotation.settings import checked_settings
 from llamaherd.engine.core import files as core_files
 from llamaherd.engine.core.errors import ClusterError, DownloadError
@@ -448,7 +448,7 @@ def _coded(frame, codebook, settings, n_done, context):
     """Give each text the first label; "fail REASON" fails, and "step" is the method."""
     ((name, texts),) = frame.items()
     checked = checked_settings(codebook, context.model.file.name, settings)
-    roles = roles_of(codebook, checked)
+    roles = list(types_of(codebook, checked))
     _, errors, reasons = _answers(["" if t is None else t for t in texts], n_done)
     good = [
         reason == "stop" and t is not None

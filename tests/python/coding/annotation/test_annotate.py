@@ -13,7 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from llamaherd.coding import frames
-from llamaherd.coding.annotation import coding
+from llamaherd.coding.annotation import model_step
+from llamaherd.coding.annotation.model_step import ModelStep
 from llamaherd.coding.annotation.prompts import frame_of
 from waiting import wait_until
 
@@ -86,12 +87,19 @@ def test_frames_of_pandas_keep_their_index_and_get_categories(
     np.testing.assert_allclose(made["mean"], wanted)
 
 
+ANGER = lh.Codebook("How angry?", lh.number_scale(0, 10))
+
+
 @pytest.mark.parametrize("n", [0, 1])
 @pytest.mark.parametrize("method", ["classify", "generate"])
-def test_no_texts_have_the_same_columns(context: lh.Context, n: int, method: Any) -> None:
+@pytest.mark.parametrize(("book", "dtype"), [(TOPICS, "category"), (ANGER, "Int64")])
+def test_no_texts_have_the_same_columns(
+    context: lh.Context, n: int, method: Any, book: lh.Codebook, dtype: str
+) -> None:
     frame = pd.DataFrame({"text": pd.Series([None] * n, dtype="string")})
-    some = lh.annotate(pd.DataFrame(DATA), "text", TOPICS, context, method=method)
-    none = lh.annotate(frame, "text", TOPICS, context, method=method)
+    some = lh.annotate(pd.DataFrame(DATA), "text", book, context, method=method)
+    none = lh.annotate(frame, "text", book, context, method=method)
+    assert str(some.frame["label"].dtype) == dtype
     assert list(none.frame.columns) == [c for c in some.frame.columns if c != "id"]
     assert len(none) == n
     assert none.labels == [None] * n
@@ -182,8 +190,6 @@ def test_fields_are_columns(smollm2: lh.Model) -> None:
             "n": coded.frame["n"][0],
         }
         assert coded.names == ()
-        with pytest.raises(ValueError, match="this codebook has fields"):
-            lh.annotate(DATA, "text", book, context, method="classify")
         cut = lh.annotate(DATA, "text", book, context, max_tokens=2)
         assert cut.labels == [None] * 6
         assert "cut off" in str(cut.errors[0])
@@ -210,7 +216,7 @@ def test_calibrations_are_those_of_all_rows(context: lh.Context) -> None:
     stored = lh.Calibration.from_json(fitted.run["calibration"])
     assert stored.prior == pytest.approx(tuple(prior))
     free = lh.annotate(DATA, "text", TOPICS, context, calibrate="contextual")
-    prompts = frame_of(TOPICS).prompts(list(coding.CONTENT_FREE))
+    prompts = frame_of(TOPICS).prompts(list(model_step.CONTENT_FREE))
     prior = lh.classify_parallel(context, prompts, TOPICS.names).probs.mean(axis=0)
     stored = lh.Calibration.from_json(free.run["calibration"])
     assert stored.prior == pytest.approx(tuple(prior), abs=1e-6)
@@ -227,7 +233,7 @@ def test_journals_have_the_results(
     [path] = tmp_path.glob("*.journal")
     assert path.name.startswith(TOPICS.hash[:12])
     assert capsys.readouterr().err == f"llamaherd: the journal is {path}\n"
-    monkeypatch.setattr(coding, "BLOCK", 3)
+    monkeypatch.setattr(model_step, "BLOCK", 3)
     again = lh.annotate(DATA, "text", TOPICS, context, journal=path)
     assert again.stats.n_journal == 4
     assert again.labels == first.labels
@@ -268,21 +274,22 @@ def test_the_record_can_be_run_again(context: lh.Context) -> None:
 def test_ctrl_c_keeps_what_is_done(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coding, "BLOCK", 1)
+    monkeypatch.setattr(model_step, "BLOCK", 1)
     data = {"text": [f"Text {i}." for i in range(200)]}
 
-    prepared = coding.Coding._prepared
+    prepared = ModelStep._prepared
 
-    def hold(call: coding.Coding, texts: Sequence[str]) -> object:
-        if call.progress.n_done >= 3:  # otherwise all texts may end before the report
-            wait_until(lambda: call._is_cancelled)
-        return prepared(call, texts)
+    def hold(step: ModelStep, texts: Sequence[str], start: int) -> object:
+        calls = step._calls
+        if calls.progress.n_done >= 3:  # otherwise all texts may end before the report
+            wait_until(lambda: calls.is_over)
+        return prepared(step, texts, start)
 
     def stop(progress: lh.types.Progress) -> None:
         if progress.n_done >= 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(coding.Coding, "_prepared", hold)
+    monkeypatch.setattr(ModelStep, "_prepared", hold)
     with pytest.raises(lh.Interrupted) as interrupted:
         lh.annotate(data, "text", TOPICS, context, progress=stop)
     coded = interrupted.value.results
@@ -315,16 +322,6 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
         ({"codebook": "c"}, TypeError, "codebook must be a Codebook, not 'c'"),
         ({"context": "c"}, TypeError, "context"),
         ({"frame": [1]}, TypeError, "the data frame must be one of"),
-        ({"method": "ask"}, ValueError, "method must be one of 'auto', 'classify'"),
-        ({"split": "second"}, ValueError, "split must be one of"),
-        ({"part_tokens": 5}, ValueError, "part_tokens needs split"),
-        ({"calibrate": "batch", "method": "generate"}, ValueError, "calibrate needs"),
-        ({"split": "mean", "method": "generate"}, ValueError, "split='mean' needs"),
-        ({"seed": -1}, ValueError, "seed must be between"),
-        ({"journal": 3}, TypeError, "journal must be None, True or a path"),
-        ({"on_error": "ignore"}, ValueError, "on_error must be one of"),
-        ({"normalize": "max"}, ValueError, "normalize must be one of"),
-        ({"nromalize": "sum"}, TypeError, "no argument 'nromalize'; did you mean 'norm"),
     ],
 )
 def test_what_is_wrong(

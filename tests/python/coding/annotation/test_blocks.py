@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
-from llamaherd.coding.annotation import asking, call_sequence, coding, texts
+from llamaherd.coding.annotation import asking, call_sequence, model_step, texts
 from llamaherd.coding.annotation.texts import parts_of
 from waiting import wait_until
 
@@ -33,7 +33,7 @@ def test_blocks_are_one_call(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = lh.annotate(DATA, "text", TOPICS, context)
-    monkeypatch.setattr(coding, "BLOCK", 2)
+    monkeypatch.setattr(model_step, "BLOCK", 2)
     told: list[lh.types.Progress] = []
     blocks = lh.annotate(DATA, "text", TOPICS, context, progress=told.append)
     assert blocks.labels == whole.labels
@@ -41,6 +41,15 @@ def test_blocks_are_one_call(
     assert blocks.stats.n_prompts == 4
     assert {progress.n_total for progress in told} == {4}
     assert blocks.stats.prefill_tokens_per_s > 0
+
+
+@pytest.mark.parametrize("calibrate", [None, "contextual"])
+def test_progress_ends_at_its_total(context: lh.Context, calibrate: Any) -> None:
+    """Prompts without content were counted as done, but not in the total."""
+    told: list[lh.types.Progress] = []
+    lh.annotate(DATA, "text", TOPICS, context, calibrate=calibrate, progress=told.append)
+    assert all(progress.n_done <= progress.n_total for progress in told)
+    assert told[-1].n_done == told[-1].n_total == 4 + 3 * bool(calibrate)
 
 
 def test_blocks_do_not_draw_alike(
@@ -56,7 +65,7 @@ def test_blocks_do_not_draw_alike(
             seeds.append(options.sampling["seed"])
         return prepare(ctx, prompts, options, **more)
 
-    monkeypatch.setattr(coding, "BLOCK", 1)
+    monkeypatch.setattr(model_step, "BLOCK", 1)
     monkeypatch.setattr(asking, "prepare_generate", spy)
     for _ in range(2):
         lh.annotate(
@@ -97,12 +106,12 @@ def test_a_block_is_prepared_while_the_last_one_runs(
     waited: list[bool] = []
     monkeypatch.setattr(Call, "steps", spy_steps)
     monkeypatch.setattr(asking, "prepare_classify", spy_prepare)
-    monkeypatch.setattr(coding, "BLOCK", 3)
+    monkeypatch.setattr(model_step, "BLOCK", 3)
     data = {"text": [f"Text {i}." for i in range(20)]}
     blocks = lh.annotate(data, "text", TOPICS, context)
     assert waited == [True] * 7
     assert most == 1
-    monkeypatch.setattr(coding, "BLOCK", 2048)
+    monkeypatch.setattr(model_step, "BLOCK", 2048)
     whole = lh.annotate(data, "text", TOPICS, context)
     assert blocks.labels == whole.labels
     assert blocks.stats.wall_s <= blocks.run["seconds"] + 0.01
@@ -126,7 +135,7 @@ class SpiedJournal(Journal):
 def test_a_journal_is_opened_once_for_all_blocks(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calibrate: Any
 ) -> None:
-    monkeypatch.setattr(coding, "BLOCK", 1)
+    monkeypatch.setattr(model_step, "BLOCK", 1)
     monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
     monkeypatch.setattr(SpiedJournal, "told", [])
     path = tmp_path / "run.journal"
@@ -155,7 +164,7 @@ def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
         return prepare(*args, **more)
 
     monkeypatch.setattr(asking, "prepare_classify", refuse)
-    monkeypatch.setattr(coding, "BLOCK", 50)
+    monkeypatch.setattr(model_step, "BLOCK", 50)
     monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
     monkeypatch.setattr(SpiedJournal, "told", [])
     data = {"text": [f"Text {i}." for i in range(200)]}
@@ -171,7 +180,7 @@ def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
 def test_a_failure_ends_the_next_block_too(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch, on_error: Any
 ) -> None:
-    monkeypatch.setattr(coding, "BLOCK", 2)
+    monkeypatch.setattr(model_step, "BLOCK", 2)
     long = LONG * (1 + context.model.n_ctx_train // 1000)
     data = {"text": ["a", "b", long, *(f"Text {i}." for i in range(60))]}
     if on_error == "stop":
@@ -188,7 +197,7 @@ def test_a_failure_ends_the_next_block_too(
 def test_a_context_that_is_closed_ends_all_blocks(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coding, "BLOCK", 50)
+    monkeypatch.setattr(model_step, "BLOCK", 50)
     data = {"text": [f"Text {i}." for i in range(5000)]}
     with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
         job = lh.start_annotate(data, "text", TOPICS, context)

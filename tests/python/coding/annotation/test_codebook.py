@@ -105,11 +105,11 @@ def test_plain_values_of_files_are_texts() -> None:
         ("question: x\nlabels:\n  a: x\n  a: y", r"line 4: labels.a occurs twice"),
         (
             "question: x\ntype: fields\nschema:\n  properties: {a: {}}\n  properties: {}",
-            "line 5: the key 'properties' occurs twice",
+            r"line 5: schema\.properties occurs twice",
         ),
         (
             "question: x\nexamples:\n- text: z\n  label:\n    a: 1\n    a: 2",
-            "line 6: the key 'a' occurs twice",
+            r"line 6: examples\[0\]\.label\.a occurs twice",
         ),
         ('{"question": "x", "labels": ["a"], "labels": [1]}', "labels occurs twice"),
         ("question: x\nlabels: [a, b]\ntype: many", "line 3: type must be one of"),

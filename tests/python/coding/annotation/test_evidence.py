@@ -8,7 +8,7 @@ import llamaherd as lh
 import pandas as pd
 import pytest
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.coding import BLOCK
+from llamaherd.coding.annotation.model_step import BLOCK
 from llamaherd.coding.annotation.texts import parts_of
 
 if TYPE_CHECKING:
@@ -139,27 +139,6 @@ def test_no_quote_is_a_note(context: lh.Context) -> None:
     assert columns(coded, "quote", "start", "end", "error") == [[None] * 2] * 4
 
 
-@pytest.mark.parametrize(
-    ("codebook", "options", "message"),
-    [
-        (lh.Codebook("?", ["a"], type="multiple"), {}, "texts may have several"),
-        (
-            lh.Codebook("?", type="fields", schema={"type": "object", "properties": {}}),
-            {},
-            "a field of the schema that is a quote such as type_quote",
-        ),
-        (TOPICS, {"evidence": "yes"}, "evidence must be true or false, or a quote"),
-        (TOPICS, {"evidence": {"least": 0}}, "evidence.least"),
-    ],
-)
-def test_settings_that_do_not_go_together(
-    context: lh.Context, codebook: lh.Codebook, options: dict[str, Any], message: str
-) -> None:
-    given: Any = {"evidence": True, **options}
-    with pytest.raises((ValueError, TypeError), match=message):
-        lh.annotate({"text": ["a"]}, "text", codebook, context, **given)
-
-
 def test_fields_may_be_quotes(context: lh.Context) -> None:
     schema = {
         "type": "object",
@@ -177,6 +156,6 @@ def test_fields_may_be_quotes(context: lh.Context) -> None:
 def test_blocks_of_quotes(context: lh.Context, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = lh.annotate({"text": TEXTS}, "text", TOPICS, context, evidence=True)
     assert len(TEXTS) < BLOCK
-    monkeypatch.setattr("llamaherd.coding.annotation.coding.BLOCK", 2)
+    monkeypatch.setattr("llamaherd.coding.annotation.model_step.BLOCK", 2)
     parts = lh.annotate({"text": TEXTS}, "text", TOPICS, context, evidence=True)
     assert columns(parts, "quote", "start") == columns(whole, "quote", "start")

@@ -1,4 +1,4 @@
-"""Tests of the functions for R: indices from 1 in messages, columns that R accepts."""
+"""Tests of the functions for R: dates of templates, columns that R accepts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,6 @@ def coded(context: lh.Context, book: dict[str, Any], **options: Any) -> dict[str
     status = _r.job_result(status["value"]["job"])
     assert status["ok"], status
     return plain(status["value"])
-
-
-def test_places_count_from_one() -> None:
-    examples = [{"text": "x", "label": "a"}, {"text": "y", "label": "c"}]
-    status = _r.codebook_make(json.dumps({**BOOK, "examples": examples}))
-    assert status["error_type"] == "ArgumentError"
-    assert status["message"].startswith("examples$label[2] must be one of the labels")
 
 
 def test_the_date_of_templates_can_be_fixed_and_given_back() -> None:

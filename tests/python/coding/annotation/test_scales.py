@@ -179,10 +179,6 @@ def test_the_whole_distribution_on_request(context: lh.Context) -> None:
     np.testing.assert_allclose(coded.frame[names].iloc[THERE].sum(axis=1), 1, atol=1e-6)
     assert coded.frame["label"].dtype == np.float64
     assert set(coded.frame["label"].dropna()) <= {-1, -0.5, 0, 0.5, 1}
-    with pytest.raises(ValueError, match="distribution needs type='scale'"):
-        lh.annotate(
-            DATA, "text", lh.Codebook("Q?", ["a", "b"]), context, distribution=True
-        )
 
 
 def test_a_number_that_begins_another_ends_where_it_does(context: lh.Context) -> None:
@@ -197,24 +193,6 @@ def test_a_number_that_begins_another_ends_where_it_does(context: lh.Context) ->
     one, ten = (np.exp(each.token_logprobs.sum()) for each in (first, second))
     assert coded.probs is not None
     assert coded.probs[0, 1] == pytest.approx(ten / one, rel=1e-4)
-
-
-@pytest.mark.parametrize("method", ["classify", "generate"])
-def test_texts_without_a_number_have_columns_of_the_same_type(
-    context: lh.Context, method: Any
-) -> None:
-    some = lh.annotate(pd.DataFrame(DATA), "text", ANGER, context, method=method)
-    none = lh.annotate(
-        pd.DataFrame({"text": pd.Series([None], dtype="string")}),
-        "text",
-        ANGER,
-        context,
-        method=method,
-    )
-    assert list(none.frame.columns) == list(some.frame.columns)
-    assert (none.frame.dtypes == some.frame.dtypes)[1:].all()
-    assert str(some.frame["label"].dtype) == "Int64"
-    assert none.labels == [None]
 
 
 def test_ordinal_labels_that_are_numbers_stay_numbers(context: lh.Context) -> None:
@@ -249,7 +227,7 @@ def test_after_a_thought_too(context: lh.Context) -> None:
 
 def test_an_order_of_numbers_is_no_variant() -> None:
     with pytest.raises(ValueError, match="orders cannot be combined with an ordinal"):
-        variants_of({"a": ANGER}, ["one"], orders=1)
+        variants_of({"a": ANGER}, {"one": None}, orders=1)
 
 
 def test_the_example_is_a_codebook() -> None:

@@ -165,31 +165,6 @@ def test_a_refused_system_role_fails_its_rows_or_is_merged(context: lh.Context) 
     assert "You are terse." in merged.run["prompts"]["empty"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"thinking": 8}, "thinking needs chat=True"),
-        ({"template": "x"}, "template needs chat=True"),
-        ({"merge_system": True}, "merge_system needs chat=True"),
-        ({"chat": True, "n_thoughts": 2}, "n_thoughts is 2, but without thinking"),
-        (
-            {"chat": True, "n_thoughts": 2, "thinking": 8, "method": "generate"},
-            "n_thoughts averages probabilities",
-        ),
-        (
-            {"chat": True, "thinking": 8, "calibrate": "contextual"},
-            "calibrate='contextual' cannot be combined with thinking",
-        ),
-        ({"chat": True, "variables": {"x": {1, 2}}}, "variables must contain only JSON"),
-    ],
-)
-def test_settings_are_checked_before_anything_runs(
-    context: lh.Context, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        lh.annotate(FRAME, "text", TOPICS, context, **settings)
-
-
 @pytest.mark.long(reason="codes or estimates many times")
 def test_a_report_is_reproduced_with_its_thoughts(
     context: lh.Context, tmp_path: Path

@@ -104,12 +104,11 @@ def estimates() -> lh.types.Estimates:
 
 def robustness(coded: lh.Coded, n: int = 9) -> lh.types.Robustness:
     from llamaherd.coding.selection.robustness_result import compared  # noqa: PLC0415
-    from llamaherd.coding.selection.variants import Variant  # noqa: PLC0415
 
     rng = np.random.default_rng(3)
     labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]
-    variants = [Variant(name=f"{LONG} {i}", codebook=BOOK) for i in range(n)]
-    return compared(variants, labels, list(range(60)), [{} for _ in range(n)])
+    variants = {f"{LONG} {i}": own for i, own in enumerate(labels)}
+    return compared(variants, BOOK, list(range(60)), [{} for _ in range(n)])
 
 
 def results(n: int) -> lh.Results:

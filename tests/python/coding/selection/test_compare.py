@@ -157,20 +157,11 @@ def test_choice_is_frozen(found: lh.types.CodebookComparison) -> None:
     assert lh.types.CodebookChoice.from_json(choice.to_json()) == choice
     stored = json.loads(choice.to_json())
     stored["content"]["question"] = "Another?"
-    refused(
-        "changed",
-        "after it was frozen",
-        lh.types.CodebookChoice.from_json,
-        json.dumps(stored),
-    )
-    refused(
-        "unknown_choice",
-        "must be one of 'one', 'other'",
-        lh.best_codebook,
-        found,
-        name="x",
-    )
-    refused("wrong_type", "compare_codebooks", lh.best_codebook, 3)
+    read = lh.types.CodebookChoice.from_json
+    refused("changed", "after it was frozen", read, json.dumps(stored))
+    best = lh.best_codebook
+    refused("unknown_choice", "must be one of 'one', 'other'", best, found, name="x")
+    refused("wrong_type", "compare_codebooks", best, 3)
     fastest = lh.best_codebook(found, prefer="speed").name
     seconds = {
         c.name: c.seconds for i, c in enumerate(found.candidates) if found.is_tied(i)
@@ -240,18 +231,13 @@ def test_given_labels_are_evaluated(
         by_context = lh.evaluate_codebook(choice, gold, context)
     assert by_labels.value == by_context.value
     wrong = lh.annotate(DATA, "text", OTHER, context)
-    refused(
-        "changed",
-        "other codebook or examples",
-        lh.evaluate_codebook,
-        choice,
-        gold,
-        coded=wrong,
-    )
-    refused(
-        "missing", "has no labels of", lh.evaluate_codebook, choice, gold, coded=coded[:5]
-    )
-    refused("wrong_type", "context or coded", lh.evaluate_codebook, choice, gold)
+
+    def evaluate(**more: Any) -> Any:
+        return lambda: lh.evaluate_codebook(choice, gold, **more)
+
+    refused("changed", "other codebook or examples", evaluate(coded=wrong))
+    refused("missing", "has no labels of", evaluate(coded=coded[:5]))
+    refused("wrong_type", "context or coded", evaluate())
 
 
 def test_other_models_and_splits_are_refused(
@@ -290,27 +276,13 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
         assert sum(text in wrong for text in own) == min(n, len(own))
     with pytest.warns(UserWarning, match="20 examples instead of 50"):
         lh.choose_examples(gold, 50, BOOK)
-    refused(
-        "conflict", "coded is needed", lh.choose_examples, gold, 2, BOOK, by="hardest"
-    )
-    refused(
-        "wrong_length",
-        "embeddings must have a row",
-        lh.choose_examples,
-        gold,
-        2,
-        BOOK,
-        embeddings=[[1.0]],
-    )
-    refused(
-        "wrong_length",
-        "not 2 rows of 3 numbers",
-        lh.choose_examples,
-        gold,
-        2,
-        BOOK,
-        embeddings=np.ones((2, 3)),
-    )
+
+    def choose(**more: Any) -> Any:
+        return lambda: lh.choose_examples(gold, 2, BOOK, **more)
+
+    refused("conflict", "coded is needed", choose(by="hardest"))
+    refused("wrong_length", "embeddings must have a row", choose(embeddings=[[1.0]]))
+    refused("wrong_length", "not 2 rows of 3", choose(embeddings=np.ones((2, 3))))
 
 
 def test_diverse_examples_are_far_apart(gold: lh.GoldSample) -> None:

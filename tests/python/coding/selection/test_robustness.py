@@ -18,26 +18,23 @@ SCALE = lh.Codebook("How?", ["low", "mid", "high"], type="ordinal")
 
 
 def test_variants_differ_in_one_thing_each() -> None:
-    made = variants_of({"1": BOOK, "2": OTHER}, ["s", "m"], orders=[["c", "a", "b"]])
-    assert [each.name for each in made] == [
-        "codebook 1, context s",
-        "codebook 2, context s",
-        "codebook 1, order 2, context s",
-        "codebook 1, context m",
-    ]
-    assert [each.codebook.names for each in made] == [
-        ("a", "b", "c"), ("c", "b", "a"), ("c", "a", "b"), ("a", "b", "c"),
-    ]  # fmt: skip
-    assert made[2].codebook.labels == {"c": "", "a": "x", "b": "y"}
-    assert [each.context for each in made] == [0, 0, 0, 1]
-    crossed = variants_of({"1": BOOK, "2": OTHER}, ["s", "m"], orders=2, crossed=True)
-    assert len(crossed) == 2 * 2 * 3
+    books, contexts = {"1": BOOK, "2": OTHER}, {"s": "small", "m": "medium"}
+    variants = variants_of(books, contexts, orders=[["c", "a", "b"]])
+    assert {name: (v.codebook.names, v.context) for name, v in variants.items()} == {
+        "codebook 1, context s": (("a", "b", "c"), "small"),
+        "codebook 2, context s": (("c", "b", "a"), "small"),
+        "codebook 1, order 2, context s": (("c", "a", "b"), "small"),
+        "codebook 1, context m": (("a", "b", "c"), "medium"),
+    }
+    reordered = variants["codebook 1, order 2, context s"].codebook
+    assert reordered.labels == {"c": "", "a": "x", "b": "y"}
+    assert len(variants_of(books, contexts, orders=2, crossed=True)) == 2 * 2 * 3
 
 
 def test_orders_are_drawn_by_the_seed() -> None:
     def orders(n: int, seed: int) -> list[tuple[str, ...]]:
-        made = variants_of({"1": BOOK}, ["1"], orders=n, seed=seed)
-        return [each.codebook.names for each in made]
+        variants = variants_of({"1": BOOK}, {"1": None}, orders=n, seed=seed)
+        return [variant.codebook.names for variant in variants.values()]
 
     assert orders(3, 1) == orders(3, 1)
     assert len({tuple(orders(2, seed)) for seed in range(20)}) > 3
@@ -57,9 +54,9 @@ def test_rows_are_drawn_by_the_seed() -> None:
 
 
 def test_labels_are_compared() -> None:
-    made = variants_of({"1": BOOK}, ["1"], orders=2)
     labels = [["a", "a", "b", None], ["a", "b", "b", "c"], ["c", "b", None, "c"]]
-    found = compared(made, labels, [0, 1, 2, 3], [{}, {}, {}])
+    variants = dict(zip("xyz", labels, strict=True))
+    found = compared(variants, BOOK, [0, 1, 2, 3], [{}, {}, {}])
     np.testing.assert_allclose(found.flips, [0, 1 / 3, 1])
     np.testing.assert_allclose(
         found.pairwise, [[0, 1 / 3, 1], [1 / 3, 0, 1 / 3], [1, 1 / 3, 0]]
@@ -73,7 +70,7 @@ def test_labels_are_compared() -> None:
     assert str(found).startswith("<Robustness: 4 texts, 3 variants>")
     alpha = lh.krippendorff_alpha(labels, levels=BOOK.names).value
     assert found.alpha == pytest.approx(alpha)
-    nothing = compared(made, [[], [], []], [], [{}, {}, {}])
+    nothing = compared({"x": [], "y": [], "z": []}, BOOK, [], [{}, {}, {}])
     assert nothing.alpha is None
     assert np.isnan(nothing.agreement)
 
@@ -81,7 +78,7 @@ def test_labels_are_compared() -> None:
 def test_what_is_wrong() -> None:
     def refused(message: str, books: Any, **arguments: Any) -> None:
         with pytest.raises(ValueError, match=message):
-            variants_of(books, ["1"], **arguments)
+            variants_of(books, {"1": None}, **arguments)
 
     refused("nothing to compare", {"1": BOOK})
     refused("must have the same labels", {"1": BOOK, "2": SCALE})
@@ -108,6 +105,11 @@ def test_all_variants_are_checked_before_the_first_is_coded(
         lh.robustness(frame, "text", book, context, thinking=[False, 8])
     with pytest.raises(TypeError, match="there is no argument 'spilt'; did you mean"):
         lh.robustness(frame, "text", book, context, orders=1, spilt="first")
+
+
+def test_a_missing_context_is_named() -> None:
+    with pytest.raises(TypeError, match="context"):
+        lh.robustness(DATA, "text", BOOK, {"small": None}, orders=1)  # type: ignore[dict-item]
 
 
 def test_each_variant_is_what_annotate_says(context: lh.Context) -> None:

@@ -1,114 +1,36 @@
-"""Tests of numbers of several raters, compared with the right numbers."""
+"""Tests of sizes of gold samples to compare codebooks on."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from llamaherd.coding.gold.size import gold_size
 from llamaherd.coding.selection.measures import UnitNumbers, compare_numbers
-from llamaherd.coding.statistics.number_agreement import number_agreement
 from statsmodels.stats.power import TTestPower
 
 
-def rated(rng: np.random.Generator, n: int, spreads: tuple[float, ...]) -> Any:
-    """Return right numbers, and numbers with errors that have a shared part."""
-    truth = rng.normal(5, 2, n)
-    shared = rng.normal(0, 0.5, n)
-    return truth, [truth + shared + rng.normal(0, spread, n) for spread in spreads]
-
-
-def units(truth: Any, weights: Any = None) -> UnitNumbers:
-    n = len(truth)
-    return UnitNumbers(
-        numbers=truth,
-        weights=np.ones(n) if weights is None else weights,
-        strata=np.zeros(n, dtype=np.int64),
-        ends=(0.0, 10.0),
-    )
-
-
-def test_values_are_those_of_validate() -> None:
-    rng = np.random.default_rng(1)
-    truth, given = rated(rng, 60, (0.5, 1.0))
-    w = rng.uniform(1, 9, 60)
-    found = compare_numbers(given, units(truth, w))
-    for own, value in zip(given, found.values, strict=True):
-        assert value == number_agreement([own, truth], unit_weights=w).mae
-        assert value.value == pytest.approx(np.average(abs(own - truth), weights=w))
-    (pair,) = found.differences
-    assert pair.value == pytest.approx(found.values[0].value - found.values[1].value)
-    assert pair.low < pair.value < pair.high
-    assert pair.differ == pytest.approx(1)
-
-
-def test_the_difference_of_mean_errors_is_a_paired_t_test() -> None:
-    rng = np.random.default_rng(3)
-    truth, given = rated(rng, 40, (0.5, 1.0))
-    (pair,) = compare_numbers(given, units(truth)).differences
-    apart = abs(given[0] - truth) - abs(given[1] - truth)
-    # scipy.stats.ttest_rel has the same interval; the t quantile with 39 degrees of
-    # freedom is 2.0227
-    reach = 2.022691 * apart.std(ddof=1) / math.sqrt(40)
-    assert (pair.low, pair.high) == pytest.approx(
-        (apart.mean() - reach, apart.mean() + reach), rel=1e-6
-    )
-
-
-@pytest.mark.long(
-    reason="simulates studies or compares with other packages on many samples"
-)
-def test_intervals_hold_for_correlated_raters() -> None:
+def test_size_has_the_power_that_it_promises() -> None:
+    size = gold_size(compare=0.1, differ=0.3)
     rng = np.random.default_rng(4)
-    one, other = (math.sqrt(0.25 + spread**2) for spread in (0.6, 0.9))
-    wanted = (one - other) * math.sqrt(2 / math.pi)
-    draws = 600
-    inside = 0
-    for _ in range(draws):
-        truth, given = rated(rng, 120, (0.6, 0.9))
-        (pair,) = compare_numbers(given, units(truth)).differences
-        inside += pair.low <= wanted <= pair.high
-    assert 0.92 < inside / draws < 0.98  # 0.95 is expected, with the standard error 0.009
+    kinds = rng.choice(3, (2000, size.gold), p=[0.2, 0.1, 0.7])
+    d = (kinds == 0).astype(float) - (kinds == 1)
+    z = d.mean(axis=1) / (d.std(axis=1) / np.sqrt(size.gold))
+    assert np.mean(z > 1.96) == pytest.approx(0.8, abs=0.04)
+    assert str(size).splitlines()[1].startswith(f"  {size.gold} texts")
+    assert gold_size(compare=0.1, differ=0.3, candidates=5).gold > size.gold
 
 
-def test_simultaneous_intervals_are_wider() -> None:
-    truth, given = rated(np.random.default_rng(6), 80, (0.5, 0.6, 0.7, 0.8))
-    each = compare_numbers(given, units(truth), adjust="none")
-    together = compare_numbers(given, units(truth), adjust="bonferroni")
-    for one, other in zip(each.differences, together.differences, strict=True):
-        assert other.low < one.low
-        assert one.high < other.high
-    assert together.values == each.values
-
-
-def test_a_missing_number_is_the_farther_end() -> None:
-    truth = np.array([1.0, 9.0, 5.0, 4.0])
-    found = compare_numbers([np.array([1.0, np.nan, 5.0, np.nan])], units(truth))
-    assert found.values[0].value == pytest.approx((9 + 6) / 4)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_very_few_units_show_no_difference(n: int) -> None:
-    """Two units gave intervals of width 0, and one unit a warning of numpy."""
-    truth = np.array([1.0, 3.0, 4.0])[:n]
-    given = [np.array([1.0, 2.0, 3.0])[:n], np.array([2.0, 1.0, 0.0])[:n]]
-    (pair,) = compare_numbers(given, units(truth)).differences
-    assert not pair.is_clear or pair.low < pair.high
-    if n == 1:
-        assert math.isnan(pair.high)
-    several = compare_numbers([*given, truth], units(truth))
-    assert not any(each.low == each.high != 0 for each in several.differences)
-
-
-def test_a_difference_without_variance_has_no_limits() -> None:
-    truth = np.arange(1.0, 9.0)
-    given = [truth + 1, truth]
-    (pair,) = compare_numbers(given, units(truth)).differences
-    assert abs(pair.value) >= 1
-    assert math.isnan(pair.low)
-    assert not pair.is_clear
+def test_sizes_refused() -> None:
+    with pytest.raises(ValueError, match="at least the difference"):
+        gold_size(compare=0.3, differ=0.2)
+    with pytest.raises(ValueError, match="width or compare must be given"):
+        gold_size()  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="width or compare must be given"):
+        gold_size(0.05, compare=0.05)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="accuracy has no effect with compare"):
+        gold_size(compare=0.05, accuracy=0.9)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("compare", "spread"), [(0.5, 1.0), (0.1, 0.9), (1.0, 1.5)])
