@@ -26,7 +26,7 @@ from llamaherd.engine.core.caller import warn_caller
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from llamaherd.coding.estimation.fitting import Found
+    from llamaherd.coding.estimation.fitting import Fits
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
@@ -67,16 +67,16 @@ def clustering_column(
 def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
     """Return the cluster of each kept row; None if the values cannot define clusters."""
     numbers: dict[Any, int] = {}
-    found = np.empty(len(kept), dtype=np.int64)
+    clusters = np.empty(len(kept), dtype=np.int64)
     for at, i in enumerate(kept):
         value = values[i]
         if not isinstance(value, (str, int, np.integer)) or isinstance(value, bool):
             return None
-        found[at] = numbers.setdefault(value, len(numbers))
+        clusters[at] = numbers.setdefault(value, len(numbers))
         if len(kept) < _LEAST_SIZE * len(numbers):
             return None
     n = len(numbers)
-    return found if n >= _LEAST_CLUSTERS else None
+    return clusters if n >= _LEAST_CLUSTERS else None
 
 
 def _explained(has_label: Floats, clusters: Ints) -> tuple[float, float]:
@@ -107,8 +107,8 @@ def cluster_hint(
     texts: Population,
     kept: Ints,
     roles: set[str | None],
-    found: Found,
-    fit: Callable[[Ints], Found],
+    fits: Fits,
+    fit: Callable[[Ints], Fits],
 ) -> list[str]:
     """Return a note if texts cluster by an unused column that widens the intervals."""
     used = {name for name in roles if name is not None}
@@ -118,21 +118,21 @@ def cluster_hint(
     name, clusters, correlation = column
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        plain, wide = _widths(found), _widths(fit(clusters))
+        plain, wide = _widths(fits), _widths(fit(clusters))
     ratios = [wide[key] / plain[key] for key in plain if plain[key] > 0 and key in wide]
     ratio = float(np.median(ratios)) if ratios else 1.0
     if not ratio > _WIDER:
         return []
-    method = found.rows[0].method
+    method = fits.rows[0].method
     values = {"correlation": correlation, "method": method, "ratio": ratio}
     return [note("clustered", column=name, **values)]
 
 
-def _widths(found: Found) -> dict[tuple[str, str, str], float]:
-    method = found.rows[0].method
+def _widths(fits: Fits) -> dict[tuple[str, str, str], float]:
+    method = fits.rows[0].method
     return {
         (row.outcome, row.term, row.group): row.high - row.low
-        for row in found.rows
+        for row in fits.rows
         if row.method == method and not math.isnan(row.high - row.low)
     }
 
@@ -172,10 +172,10 @@ def label_check_of(
     coded = [
         label for label, code in zip(texts.labels, gold, strict=True) if code is not None
     ]
-    found = label_check(texts.labels, coded)
-    if found.is_unlikely:
-        warn_caller(note("not_simple", check=found))
-    return found
+    check = label_check(texts.labels, coded)
+    if check.is_unlikely:
+        warn_caller(note("not_simple", check=check))
+    return check
 
 
 def note_on_copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
@@ -193,13 +193,13 @@ def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
     known = set(texts.names)
     if texts.label_column is not None:
         of_column = frames.categories(texts.frame, texts.label_column) or ()
-        known |= {str(each) for each in of_column}
+        known |= {str(category) for category in of_column}
     if not texts.names:  # any number may be a code
         return
-    given = [text_of(code) for code in codes]
+    texts_of_codes = [text_of(code) for code in codes]
     parts = [
         part
-        for code in given
+        for code in texts_of_codes
         if code is not None
         for part in (labels_in(code, texts.names) if texts.several else (code,))
     ]

@@ -30,7 +30,7 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.coding.estimation.fitting import FitSettings, Found
+    from llamaherd.coding.estimation.fitting import Fits, FitSettings
     from llamaherd.coding.estimation.formulas import Matrices
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.estimation.predictions import Predicted, Predictions
@@ -74,15 +74,15 @@ class Estimation:
         self,
         inputs: Inputs,
         predicted: Sequence[Predicted],
-        fit: Callable[[Predicted, FitSettings], Found],
+        fit: Callable[[Predicted, FitSettings], Fits],
     ) -> Estimates:
         """Estimate by all methods, compare kinds of predictions, and collect notes."""
         settings, texts, kept = self.settings, inputs.texts, inputs.kept
 
-        def fitted(with_settings: FitSettings) -> Found:
+        def fitted(with_settings: FitSettings) -> Fits:
             return by_predictions(predicted, with_settings, fit)
 
-        found = at_level(fitted, settings, self.simultaneous)
+        fits = at_level(fitted, settings, self.simultaneous)
         notes = list(inputs.notes)
         if settings.clusters is None and settings.target == "population":
             roles = {texts.text_column, texts.label_column, texts.id_column}
@@ -90,7 +90,7 @@ class Estimation:
                 texts,
                 kept,
                 {*roles, *self.columns},
-                found,
+                fits,
                 lambda clusters: fitted(replace(settings, clusters=clusters)),
             )
         notes += [*settings.gold.notes, *settings.gold.notes_on_ties]
@@ -99,10 +99,10 @@ class Estimation:
             part = part_of(n_texts - len(kept), n_texts, "text", "is", "are")
             notes.append(note("left_out", part=part))
         can_use_probs = predicted[0].kind == "labels" and not inputs.several
-        wider = wider_than_codes(found.rows, can_use_probs=can_use_probs)
+        wider = wider_than_codes(fits.rows, can_use_probs=can_use_probs)
         has_texts = texts.text_column is not None
         return Estimates(
-            rows=tuple(found.rows),
+            rows=tuple(fits.rows),
             model=self.model,
             formula=self.formula,
             level=settings.level,
@@ -110,11 +110,11 @@ class Estimation:
             n_texts=len(kept),
             n_gold=len(settings.gold.rows),
             design=settings.gold.kind,
-            notes=(*notes, *found.notes, *wider),
-            covariances=found.covariances,
+            notes=(*notes, *fits.notes, *wider),
+            covariances=fits.covariances,
             source=Source.of(texts.texts if has_texts else None, texts.labels),
             predictions=predicted[0].kind,
-            widths=found.widths,
+            widths=fits.widths,
             grouped_by=self.grouped_by,
             simultaneous=self.simultaneous,
             agreement=agreement_line(inputs.gold),
@@ -126,18 +126,18 @@ class Estimation:
 def by_predictions(
     predicted: Sequence[Predicted],
     settings: FitSettings,
-    fit: Callable[[Predicted, FitSettings], Found],
-) -> Found:
+    fit: Callable[[Predicted, FitSettings], Fits],
+) -> Fits:
     """Estimate with the first predictions, and compare widths with all others."""
 
-    def fitted(kind: Predicted) -> Found:
+    def fitted(kind: Predicted) -> Fits:
         return fit(kind, replace(settings, are_probs=kind.probs is not None))
 
     first, *others = predicted
-    found = fitted(first)
+    fits = fitted(first)
     if first.probs is None:
-        return found
-    by_kind = {first.kind: found}
+        return fits
+    by_kind = {first.kind: fits}
     for other in others:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -148,24 +148,24 @@ def by_predictions(
     kinds = [kind.kind for kind in reversed(predicted) if kind.kind in by_kind]
     pairs = [("", "gold")] if "gold" in settings.methods else []
     pairs += [(k, m) for m in settings.methods if m in {"dsl", "ppi"} for k in kinds]
-    widths = [Width.of(k, m, by_kind.get(k, found).rows) for k, m in pairs]
+    widths = [Width.of(k, m, by_kind.get(k, fits).rows) for k, m in pairs]
     known = tuple(width for width in widths if not math.isnan(width.width))
-    return replace(found, widths=known)
+    return replace(fits, widths=known)
 
 
 def at_level(
-    fit: Callable[[FitSettings], Found], settings: FitSettings, simultaneous: str | None
-) -> Found:
+    fit: Callable[[FitSettings], Fits], settings: FitSettings, simultaneous: str | None
+) -> Fits:
     """Estimate with intervals of a level, which may hold for all intervals together."""
-    found = fit(settings)
+    fits = fit(settings)
     if simultaneous is None:
-        return found
-    methods = [row.method for row in found.rows if not math.isnan(row.std_error)]
+        return fits
+    methods = [row.method for row in fits.rows if not math.isnan(row.std_error)]
     n_intervals = max(map(methods.count, methods), default=1)
     with warnings.catch_warnings():  # about the same estimates
         warnings.simplefilter("ignore", UserWarning)
         again = fit(replace(settings, level=bonferroni(settings.level, n_intervals)))
-    return replace(again, notes=found.notes)
+    return replace(again, notes=fits.notes)
 
 
 def check_model(formula: object, *, by: object, model: object) -> None:
@@ -315,7 +315,7 @@ def estimate(  # noqa: PLR0917 - as in R
     if formula is not None and outcome is not None:
         formula = with_outcome(formula, outcome, texts, several=several)
     predicted = predictions_of(coded, texts, predictions, several=several)
-    made = Estimation(
+    estimation = Estimation(
         settings=inputs.settings(methods, level, target),
         model=model or ("mean" if formula is None else "ols"),
         formula=formula,
@@ -325,7 +325,7 @@ def estimate(  # noqa: PLR0917 - as in R
     )
     if formula is not None:
         formulas.check_label(formula, texts.label_column or "", several=several)
-        return made.regression(
+        return estimation.regression(
             inputs,
             predicted,
             lambda kinds: formulas.matrices(texts, formula, kept, inputs.used, kinds),
@@ -334,7 +334,7 @@ def estimate(  # noqa: PLR0917 - as in R
     used, numbers, is_scale = inputs.measured(coded, outcome, label)
     is_median = asks_median(outcome, inputs.all_values)
     limits = limits_of(outcome, numbers, texts.names, is_scale=is_scale)
-    return replace(made, settings=replace(made.settings, gold=used)).result(
+    return replace(estimation, settings=replace(estimation.settings, gold=used)).result(
         inputs,
         predicted,
         lambda kind, settings: fit_outcomes(

@@ -60,12 +60,15 @@ def described(widths: Sequence[Width]) -> str:
     """Return the widths as a sentence; "" if there are none."""
     parts = []
     for method in ("dsl", "ppi"):
-        own = [each for each in widths if each.method == method]
-        shown = [f"{decimals(each.width, 4)} by {_OF[each.predictions]}" for each in own]
-        parts += [f"{method} {', '.join(shown)}"] if shown else []
+        phrases = [
+            f"{decimals(width.width, 4)} by {_OF[width.predictions]}"
+            for width in widths
+            if width.method == method
+        ]
+        parts += [f"{method} {', '.join(phrases)}"] if phrases else []
     if not parts:
         return ""
-    alone = [decimals(each.width, 4) for each in widths if each.method == "gold"]
+    alone = [decimals(width.width, 4) for width in widths if width.method == "gold"]
     end = f"; codes alone {alone[0]}" if alone else ""
     return f"Mean width of the intervals: {'; '.join(parts)}{end}."
 
@@ -247,8 +250,8 @@ class Estimates:
             title: Title of their section in a report; "" for a title from their content.
         """
         fields = {name: getattr(self, name) for name in _FIELDS}
-        found: dict[str, Any] = plain({"title": title, "rows": self.rows, **fields})
-        return found
+        content: dict[str, Any] = plain({"title": title, "rows": self.rows, **fields})
+        return content
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a data frame with a row for each quantity and method.
@@ -275,8 +278,8 @@ class Estimates:
             lines.append("intervals of each method are simultaneous (Bonferroni)")
         if self.label_check is not None:
             lines.append(f"labels of the coded texts: {self.label_check}")
-        shown = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]
-        width = max((len(self._what(row)) for row in shown), default=0)
+        rows = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]
+        width = max((len(self._what(row)) for row in rows), default=0)
         columns = f"estimate  std. error  {percent(self.level)} interval"
         head_of_rows = f"  {'':{width}}  {columns}"
         for method in self.methods:
@@ -329,9 +332,9 @@ class Estimates:
         and a note. Otherwise only groups with fewer than two codes are left out.
         """
         has_others = any(
-            not math.isnan(each.estimate)
-            for each in self.by(row.method)
-            if each.outcome == row.outcome
+            not math.isnan(other.estimate)
+            for other in self.by(row.method)
+            if other.outcome == row.outcome
         )
         return "fewer than two codes" if has_others else "see the notes"
 

@@ -177,7 +177,7 @@ class Quantities:
 
 
 @dataclass(kw_only=True, eq=False)
-class Found:
+class Fits:
     """Estimates that are collected by outcome and method; see `Estimates`."""
 
     notes: list[str]  # Notes for the user
@@ -209,7 +209,7 @@ class Found:
         ]
         part = problem.columns(there)
         try:
-            estimated, spread, own = (
+            estimated, spread, required = (
                 _by_labels(problem, ways)
                 if method == "naive"
                 else _by_codes(method, part, ways, settings, ends)
@@ -223,7 +223,7 @@ class Found:
             values = ways @ estimated.theta
             low, high, errors = spread.limits(values, settings.level)
             covariance[np.ix_(there, there)] = _widened(estimated.covariance, errors[:m])
-            needed[there] = own[:m]
+            needed[there] = required[:m]
             places = zip(quantities.at, quantities.limits, strict=True)
             for k, (i, limits) in enumerate(places):
                 if i is None:
@@ -242,7 +242,7 @@ class Found:
         self.covariances[outcome, method] = covariance
         return needed
 
-    def checked(self) -> Found:
+    def checked(self) -> Fits:
         """Warn of the notes; raise an error if no method gives an estimate."""
         if all(np.isnan(row.estimate) for row in self.rows):
             raise ArgumentError(

@@ -52,10 +52,10 @@ def columns_in(formula: str) -> set[str]:
                 f"must have one left and one right side, without '|', not {formula!r}",
                 argument="formula",
             )
-        factors = [each for term in whole_terms for each in term.factors]
+        factors = [factor for term in whole_terms for factor in term.factors]
         needed = {str(name) for name in read.required_variables}
         # Names within scale(), poly(), bs() and similar calls are not reported.
-        needed |= {name for each in factors for name in _named_in(each.expr)}
+        needed |= {name for factor in factors for name in _named_in(factor.expr)}
         return needed - {HAS_LABEL}
     except formulaic.errors.FormulaicError as error:
         raise ArgumentError(
@@ -100,10 +100,10 @@ def explained(
     for i, (term, evaluate) in enumerate(terms.items()):
         try:
             evaluate()
-        except Exception as own:  # noqa: BLE001 - of functions in the term
-            problem = _of_name(term, known, own)
+        except Exception as term_error:  # noqa: BLE001 - of functions in the term
+            problem = _of_name(term, known, term_error)
             return _wrong(
-                formula, problem or _of_term(term, columns, own, is_left=i == 0)
+                formula, problem or _of_term(term, columns, term_error, is_left=i == 0)
             )
     return _wrong(formula, _of_types(columns) or _told(error))
 
@@ -131,11 +131,11 @@ def _of_term(term: str, columns: Input, error: Exception, *, is_left: bool) -> s
         name for name in names if name in variables or name == term or f"`{name}`" in term
     ]
     if is_left and any(hasattr(columns[name], "cat") for name in used):
-        shown = next(name for name in used if hasattr(columns[name], "cat"))
-        value = str(columns[shown].cat.categories[0])
+        column = next(name for name in used if hasattr(columns[name], "cat"))
+        value = str(columns[column].cat.categories[0])
         return (
             f"the left side {term!r} must be a number for each text, but the column "
-            f"{shown!r} has text: compare it with a value, such as {shown} == {value!r}"
+            f"{column!r} has text: compare it with a value, such as {column} == {value!r}"
         )
     of_types = _of_types(columns[used]) if used else ""
     return f"the term {term!r}: {of_types or _told(error)}"
@@ -217,10 +217,10 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # 
     for row, code in zip(coded.tolist(), gold.decided, strict=True):
         mixed[row] = code
     if is_numeric(texts):
-        return [_as_number(each) for each in labels], [_as_number(each) for each in mixed]
-    there = {each for each in (*labels, *mixed) if each is not None}
+        return list(map(_as_number, labels)), list(map(_as_number, mixed))
+    there = {label for label in (*labels, *mixed) if label is not None}
     categories = frames.categories(texts.frame, texts.label_column or "") or []
-    known = [text_of(each) for each in categories]
+    known = [text_of(category) for category in categories]
     names = [name for name in known if name in there]
     names += sorted(there.difference(names))
     ordered = frames.are_ordered(texts.frame, texts.label_column or "")
@@ -249,12 +249,14 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
 
     there = [name for name in names if name in frames.names(frame)]
     if isinstance(frame, pd.DataFrame):
-        made = frame[there].iloc[rows].reset_index(drop=True)
+        columns = frame[there]
     else:
-        columns = {name: frames.column(frame, name, "formula") for name in there}
-        made = pd.DataFrame(columns).iloc[rows].reset_index(drop=True)
+        columns = pd.DataFrame(
+            {name: frames.column(frame, name, "formula") for name in there}
+        )
+    columns = columns.iloc[rows].reset_index(drop=True)
     for name in there:
-        values = made[name]
+        values = columns[name]
         is_text = isinstance(values.dtype, pd.StringDtype) or values.dtype == object
         if hasattr(values, "cat") or is_text:
             try:
@@ -264,11 +266,11 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
             known = (
                 values.cat.categories if hasattr(values, "cat") else sorted(kept, key=str)
             )
-            made[name] = pd.Categorical(
-                [each if each in kept else None for each in values],
-                [each for each in known if each in kept],
+            columns[name] = pd.Categorical(
+                [value if value in kept else None for value in values],
+                [category for category in known if category in kept],
             )
-    return made
+    return columns
 
 
 def _as_number(code: str | None) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.estimation import notes
-from llamaherd.coding.estimation.fitting import FitSettings, Found, Quantities
+from llamaherd.coding.estimation.fitting import Fits, FitSettings, Quantities
 from llamaherd.coding.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
@@ -88,8 +88,8 @@ def check_label(formula: str, label: str, *, several: bool = False) -> None:
 
 def has_label(labels: Sequence[object], name: str) -> Floats:
     """Return 1 for each text that has the label, alone or with others; else 0."""
-    given = [labels_of(str(each), several=True) for each in labels]
-    return np.array([str(name) in each for each in given], dtype=np.float64)
+    label_sets = [labels_of(str(text_label), several=True) for text_label in labels]
+    return np.array([str(name) in names for names in label_sets], dtype=np.float64)
 
 
 def matrices(
@@ -118,9 +118,9 @@ def matrices(
     columns[label], again = recoded(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
     known = frames.names(texts.frame)
-    made, by_codes = _evaluated(formula, columns, mixed, known)
-    spec = made.model_spec
-    x_hat, y_hat = _numbers(made.rhs), _numbers(made.lhs)
+    by_labels, by_codes = _evaluated(formula, columns, mixed, known)
+    spec = by_labels.model_spec
+    x_hat, y_hat = _numbers(by_labels.rhs), _numbers(by_labels.lhs)
     x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
     if y_hat.shape[1] != 1:
         raise ArgumentError(
@@ -139,17 +139,17 @@ def matrices(
         y_hat=y_hat[used, 0],
         x=x[coded][:, there],
         y=y[coded, 0],
-        terms=tuple(each for each, has in zip(terms, there, strict=True) if has),
+        terms=tuple(term for term, has in zip(terms, there, strict=True) if has),
         outcome=left,
         has_label_right=label in columns_in(f"~ {right}"),
     )
 
     def by_name(name: str) -> tuple[Floats, Floats]:
-        own = spec.get_model_matrix(
+        of_name = spec.get_model_matrix(
             columns.assign(**{label: constant_column(columns[label], name)}),
             context=_KNOWN,
         )
-        return _numbers(own.rhs)[used][:, there], _numbers(own.lhs)[used, 0]
+        return _numbers(of_name.rhs)[used][:, there], _numbers(of_name.lhs)[used, 0]
 
     return averaged(plain, predicted, kept, by_name)
 
@@ -186,13 +186,13 @@ def _evaluated(
         # Unused rows may have missing values.
         warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
         try:
-            made = formulaic.model_matrix(
+            by_labels = formulaic.model_matrix(
                 f"{{({left}) * 1.0}} ~ {right}",
                 columns,
                 na_action="ignore",
                 context=_KNOWN,
             )
-            return made, made.model_spec.get_model_matrix(mixed, context=_KNOWN)
+            return by_labels, by_labels.model_spec.get_model_matrix(mixed, context=_KNOWN)
         except (formulaic.errors.FormulaicError, TypeError, ValueError) as error:
             terms = _terms(left, right, columns)
             raise explained(formula, columns, known, terms, error) from error
@@ -203,19 +203,19 @@ def _terms(left: str, right: str, columns: Input) -> dict[str, Callable[[], obje
     formulaic = formulaic_module()
 
     def alone(term: str) -> Floats:
-        made = formulaic.model_matrix(
+        matrix = formulaic.model_matrix(
             f"0 + {{{term}}}", columns, na_action="ignore", context=_KNOWN
         )
-        return _numbers(made)
+        return _numbers(matrix)
 
     read = formulaic.Formula(f"~ {right}")
-    names = [str(each.expr) for term in read for each in term.factors]
-    found: dict[str, Callable[[], object]] = {left: partial(alone, f"({left}) * 1.0")}
+    names = [str(factor.expr) for term in read for factor in term.factors]
+    functions: dict[str, Callable[[], object]] = {left: partial(alone, f"({left}) * 1.0")}
     known = set(map(str, columns.columns))
     for name in names:
         if name != "1":  # a column's name need not be valid in Python
-            found[name] = partial(alone, f"`{name}`" if name in known else name)
-    return found
+            functions[name] = partial(alone, f"`{name}`" if name in known else name)
+    return functions
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
@@ -238,7 +238,7 @@ def _numbers(matrix: Input) -> Floats:
 _KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's own
 
 
-def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Found:
+def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fits:
     """Fit a regression by all methods."""
     outcome, terms = matrices.outcome, matrices.terms
     if len({*matrices.y_hat.tolist(), *matrices.y.tolist()}) == 1:
@@ -251,7 +251,7 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fou
         )
     if kind == "logit":
         _check_binary(matrices, are_probs=settings.are_probs)
-    methods: list[Method] = [each for each in settings.methods if each != "ppi"]
+    methods: list[Method] = [method for method in settings.methods if method != "ppi"]
     if not methods:
         raise ArgumentError(
             "must have another method than 'ppi' for a regression, such as 'dsl': ppi is "
@@ -262,7 +262,7 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fou
     problem = settings.problem(
         kind, matrices.x_hat, matrices.y_hat, matrices.x, matrices.y
     )
-    fits = Found(notes=_notes_of(outcome, problem, settings))
+    fits = Fits(notes=_notes_of(outcome, problem, settings))
     ends = None
     if not matrices.has_label_right:
         values = [*matrices.y_hat, *matrices.y]

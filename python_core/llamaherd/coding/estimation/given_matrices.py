@@ -76,32 +76,32 @@ def estimate_of_matrices(
     )
 
 
-def _matrices(given: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
-    made = Matrices(
-        x_hat=_columns(given["x_hat"]),
-        y_hat=np.array(given["y_hat"], dtype=np.float64),
-        x=_columns(given["x"]),
-        y=np.array(given["y"], dtype=np.float64),
-        terms=tuple(given["terms"]),
-        outcome=given["outcome"],
-        has_label_right=given["has_label_right"],
+def _matrices(parts: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
+    matrices = Matrices(
+        x_hat=_columns(parts["x_hat"]),
+        y_hat=np.array(parts["y_hat"], dtype=np.float64),
+        x=_columns(parts["x"]),
+        y=np.array(parts["y"], dtype=np.float64),
+        terms=tuple(parts["terms"]),
+        outcome=parts["outcome"],
+        has_label_right=parts["has_label_right"],
     )
-    if len(made.y_hat) != n_texts or len(made.y) != n_codes:
+    if len(matrices.y_hat) != n_texts or len(matrices.y) != n_codes:
         raise ArgumentError(
             "have other rows than the texts and codes", argument="matrices"
         )
-    return made
+    return matrices
 
 
 def _by_name(
-    each: Mapping[str, Mapping[str, Any]], made: Matrices
+    by_label: Mapping[str, Mapping[str, Any]], matrices: Matrices
 ) -> Callable[[str], tuple[Floats, Floats]]:
     """Return a function of a label; its result is `x_hat` and `y_hat` of this label."""
 
     def by_name(name: str) -> tuple[Floats, Floats]:
-        own = each[name]
-        x_hat = made.x_hat if own["x_hat"] is None else _columns(own["x_hat"])
-        return x_hat, np.array(own["y_hat"], dtype=np.float64)
+        parts = by_label[name]
+        x_hat = matrices.x_hat if parts["x_hat"] is None else _columns(parts["x_hat"])
+        return x_hat, np.array(parts["y_hat"], dtype=np.float64)
 
     return by_name
 
@@ -128,17 +128,17 @@ def limits_at(
     level_of(level)
     rows = {name: np.array(columns[name], dtype=float) for name in _NUMBERS}
     is_share = np.array([term == "share" for term in columns["term"]])
-    bound = 1.0 if is_share.any() else math.inf
-    least = np.where(is_share, 0.0, -bound)
+    most = 1.0 if is_share.any() else math.inf
+    least = np.where(is_share, 0.0, -most)
     far = np.array([student_quantile(level, df) for df in rows["df"]])
     longer = far / np.array([student_quantile(own_level, df) for df in rows["df"]])
     limits = []
     for end, bounds, sign in (
         ("low", least, -1.0),
-        ("high", np.full(len(far), bound), 1.0),
+        ("high", np.full(len(far), most), 1.0),
     ):
         side = sign * (rows[end] - rows["estimate"]) * longer
         is_cut = sign * rows[end] >= sign * bounds
         side = np.where(is_cut, np.fmax(side, far * rows["std_error"]), side)
-        limits.append(np.clip(rows["estimate"] + sign * side, least, bound))
+        limits.append(np.clip(rows["estimate"] + sign * side, least, most))
     return np.column_stack(limits)

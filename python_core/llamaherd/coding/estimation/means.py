@@ -27,7 +27,7 @@ import numpy as np
 
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.estimation.estimates import Estimate
-from llamaherd.coding.estimation.fitting import Found, Quantities
+from llamaherd.coding.estimation.fitting import Fits, Quantities
 from llamaherd.coding.estimation.outcomes import MEDIAN
 from llamaherd.coding.estimation.predictions import shares_or_scores
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
@@ -56,13 +56,13 @@ def fit_means(
     settings: FitSettings,
     *,
     limits: tuple[float, float] = NO_LIMITS,
-) -> Found:
+) -> Fits:
     """Estimate means of outcomes in groups, and differences from the first group."""
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
     n_codes = x.sum(axis=0)
     is_exact = (settings.target == "texts") & (n_codes == x_hat.sum(axis=0))
-    fits = Found(notes=settings.notes_of_ppi)
+    fits = Fits(notes=settings.notes_of_ppi)
     fits.notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
     limits = (0.0, 1.0) if term == "share" else limits
     coded = np.flatnonzero(n_codes >= _LEAST_CODES)
@@ -96,7 +96,7 @@ _MOST = 64
 
 def fit_median(
     up_to: UpTo, values: Floats, groups: Ints, names: Sequence[str], settings: FitSettings
-) -> Found:
+) -> Fits:
     """Estimate medians in groups, and differences from the first group."""
     shares = _Shares(up_to, values, groups, names, settings)
     rows: list[Estimate] = []
@@ -108,7 +108,7 @@ def fit_median(
         covariances[MEDIAN, method] = np.diag([row.std_error**2 for row in medians])
     if all(math.isnan(row.estimate) for row in rows):
         raise ArgumentError("no method gives an estimate", code="no_estimate")
-    return Found(
+    return Fits(
         rows=rows,
         covariances=covariances,
         notes=notes.warn_of(shares.notes),
@@ -146,14 +146,14 @@ class _Shares:
     ) -> None:
         self._up_to, self._values, self._settings = up_to, values, settings
         self._groups, self._names = groups, names
-        self._known: dict[int, Found | None] = {}
+        self._known: dict[int, Fits | None] = {}
         self._used: set[int] = set()  # indices of medians
 
     @property
     def notes(self) -> list[str]:
         """Notes on the shares at the medians."""
         known = [self._known.get(i) for i in sorted(self._used)]
-        return [note for found in known if found is not None for note in found.notes]
+        return [note for fits in known if fits is not None for note in fits.notes]
 
     def median(self, method: Method, group: str) -> Estimate:
         """Return the median by a method in a group; NaN if it is undefined."""
@@ -215,8 +215,8 @@ class _Shares:
                 self._known[i] = fit_means(
                     [outcome], "mean", self._groups, self._names, self._settings
                 )
-        found = self._known[i]
-        for row in () if found is None else found.rows:
+        fits = self._known[i]
+        for row in () if fits is None else fits.rows:
             if (row.term, row.method, row.group) == ("mean", method, group):
                 return row
         return None
@@ -233,7 +233,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     several: bool,
     is_median: bool = False,
     limits: tuple[float, float] = NO_LIMITS,
-) -> Found:
+) -> Fits:
     """Estimate the outcome of all groups from one kind of predictions."""
     groups, names = in_groups
     codes = settings.gold.decided

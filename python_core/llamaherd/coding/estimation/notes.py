@@ -162,7 +162,11 @@ def few_events(problem: Problem) -> list[str]:
     """
     weights, p = problem.code_weights, problem.x.shape[1]
     n = min(kish_n(weights[problem.y == value]) for value in (0, 1))
-    return [] if n >= _EVENTS * p else [note("few_events", n=n, p=p, each=_EVENTS)]
+    return (
+        []
+        if n >= _EVENTS * p
+        else [note("few_events", n=n, p=p, per_coefficient=_EVENTS)]
+    )
 
 
 def few_clusters(problem: Problem) -> list[str]:

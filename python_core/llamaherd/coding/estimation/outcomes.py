@@ -69,8 +69,8 @@ def number_outcome(
     is_asked = asked in {MEAN, MEDIAN} and asked not in there
     if not is_asked and not (outcome is None and by_default):
         return outcome
-    numbers = {each: number_in(each) for each in there}
-    odd = sorted(each for each, number in numbers.items() if number is None)
+    numbers = {label: number_in(label) for label in there}
+    odd = sorted(label for label, number in numbers.items() if number is None)
     if odd:
         raise ArgumentError(
             f"{asked or MEAN!r} needs labels that are numbers, not "
@@ -79,19 +79,25 @@ def number_outcome(
             code="wrong_type",
             form="{name} {problem}",
         )
-    return {each: float(number) for each, number in numbers.items() if number is not None}
+    return {
+        label: float(number) for label, number in numbers.items() if number is not None
+    }
 
 
 def limits_of(
-    given: Outcome | None, scores: Outcome | None, names: Sequence[str], *, is_scale: bool
+    outcome: Outcome | None,
+    scores: Outcome | None,
+    names: Sequence[str],
+    *,
+    is_scale: bool,
 ) -> tuple[float, float]:
     """Return the smallest and the largest possible mean; infinite if unknown."""
     if not isinstance(scores, Mapping):
         return NO_LIMITS
     known = [float(score) for score in scores.values()]
-    if not isinstance(given, Mapping):
+    if not isinstance(outcome, Mapping):
         numbers = [number_in(name) for name in names]
-        declared = [float(each) for each in numbers if each is not None]
+        declared = [float(number) for number in numbers if number is not None]
         if not is_scale or len(declared) < max(len(numbers), 1):
             return NO_LIMITS
         known += declared
@@ -105,8 +111,8 @@ def asks_median(outcome: Outcome | None, there: set[str]) -> bool:
 
 def _asked(outcome: Outcome | None) -> str:
     """Return the outcome if it is a single text, else ""."""
-    given = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
-    return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
+    outcomes = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
+    return outcomes[0] if len(outcomes) == 1 and isinstance(outcomes[0], str) else ""
 
 
 def checked_labels(
@@ -117,7 +123,7 @@ def checked_labels(
         known = [name for name in texts.names if name in there]
         return known + sorted(there.difference(known))
     is_one = isinstance(outcome, str) or not isinstance(outcome, Iterable)
-    names = [text_of(each) or "" for each in ([outcome] if is_one else outcome)]
+    names = [text_of(label) or "" for label in ([outcome] if is_one else outcome)]
     for name in names:
         if name not in there:
             raise ArgumentError(
@@ -208,10 +214,10 @@ def in_one_form(
     if several:
         coders = gold.coders if isinstance(gold, GoldSample) else None
         allowed = gold.names if isinstance(gold, GoldSample) else ()
-        made = sets_of([texts.labels, *people], texts.names, coders, allowed)
+        sets = sets_of([texts.labels, *people], texts.names, coders, allowed)
         columns: list[list[Any]] = [
-            [None if each is None else joined_labels(each) for each in column]
-            for column in made
+            [None if labels is None else joined_labels(labels) for labels in column]
+            for column in sets
         ]
         measured = False
     else:
@@ -225,7 +231,7 @@ def in_one_form(
             check_coders(columns[0], columns[1:], gold.coders, names)
         elif not measured:
             check_spelling(columns[1:], {*columns[0], *names, *texts.names})
-    labels, *codes = [[text_of(each) for each in column] for column in columns]
+    labels, *codes = [[text_of(value) for value in column] for column in columns]
     texts = replace(texts, labels=labels)
     if isinstance(gold, GoldSample):
         return texts, replace(gold, codes=codes), measured
@@ -299,10 +305,10 @@ def _check_common(
     *,
     is_measured: bool,
 ) -> None:
-    there = {each for each in labels if each is not None}
+    there = {label for label in labels if label is not None}
     codes = {code for column in people for code in column if code is not None}
     if is_measured:
-        odd = sorted(str(each) for each in codes if number_in(str(each)) is None)
+        odd = sorted(str(code) for code in codes if number_in(str(code)) is None)
         if odd:
             raise ArgumentError(
                 f"must have numbers, as the labels are, not {checks.quoted(odd[0])}",

@@ -68,8 +68,8 @@ class Predicted:
         if self.probs is None:
             return self
         used = [j for j, name in enumerate(self.names) if name in names]
-        own = tuple(self.names[j] for j in used)
-        return _made(self.kind, self.labels, own, self.probs[:, used])
+        used_names = tuple(self.names[j] for j in used)
+        return _with_probs(self.kind, self.labels, used_names, self.probs[:, used])
 
 
 def predictions_of(
@@ -90,11 +90,11 @@ def predictions_of(
             code="unsupported",
         )
     if isinstance(coded, Coded):
-        made = _of_coded(coded, texts)
+        predicted = _of_coded(coded, texts)
     else:
-        given = predictions if isinstance(predictions, Mapping) else None
-        made = _of_frame(texts, given)
-    has_none = np.isnan(made[0].probs).any(axis=1)  # type: ignore[arg-type] # of kind "probs"
+        columns = predictions if isinstance(predictions, Mapping) else None
+        predicted = _of_frame(texts, columns)
+    has_none = np.isnan(predicted[0].probs).any(axis=1)  # type: ignore[arg-type] # of kind "probs"
     has_label = np.array([label is not None for label in texts.labels], dtype=bool)
     if (has_none & has_label).any():
         raise ArgumentError(
@@ -103,7 +103,9 @@ def predictions_of(
             argument="predictions",
             code="no_probabilities",
         )
-    unknown = {each for each in texts.labels if each is not None} - set(made[0].names)
+    unknown = {label for label in texts.labels if label is not None} - set(
+        predicted[0].names
+    )
     if unknown:
         raise ArgumentError(
             f"must have a column of probabilities for each label; "
@@ -111,9 +113,9 @@ def predictions_of(
             argument="predictions",
             code="no_probabilities",
         )
-    if made[0].kind == "recalibrated":
-        return made
-    return [*made, by_labels]
+    if predicted[0].kind == "recalibrated":
+        return predicted
+    return [*predicted, by_labels]
 
 
 def shares_or_scores(
@@ -143,8 +145,8 @@ def shares_or_scores(
             )
         of_codes = np.array([scores[code] for code in codes])
         return "mean", [("score", of_labels, of_codes)]
-    of_texts = [labels_of(each, several=several) for each in labels]
-    of_people = [labels_of(each, several=several) for each in codes]
+    of_texts = [labels_of(label, several=several) for label in labels]
+    of_people = [labels_of(code, several=several) for code in codes]
     there = frozenset().union(*of_texts, *of_people)
     return "share", [
         (
@@ -156,8 +158,8 @@ def shares_or_scores(
     ]
 
 
-def _has(given: Sequence[frozenset[str]], name: str) -> Floats:
-    return np.array([name in labels for labels in given], dtype=np.float64)
+def _has(label_sets: Sequence[frozenset[str]], name: str) -> Floats:
+    return np.array([name in labels for labels in label_sets], dtype=np.float64)
 
 
 def _is_recalibrated(coded: object, texts: Population) -> bool:
@@ -181,8 +183,8 @@ def comparable_predictions(
     the model's original labels.
     """
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
-    made = [each.among(known) for each in predicted]
-    return [each for each in made if set(each.there(kept)) <= known]
+    kinds = [kind.among(known) for kind in predicted]
+    return [kind for kind in kinds if set(kind.there(kept)) <= known]
 
 
 def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:
@@ -193,35 +195,37 @@ def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:
             code="no_probabilities",
         )
     kind = "recalibrated" if isinstance(coded, Recalibrated) else "probs"
-    own = _made(kind, texts.labels, coded.names, coded.probs)
+    of_coding = _with_probs(kind, texts.labels, coded.names, coded.probs)
     if not isinstance(coded, Recalibrated) or coded.original.probs is None:
-        return [own]
+        return [of_coding]
     raw = coded.original
     return [
-        own,
-        _made("probs", raw.labels, raw.names, coded.original.probs),
+        of_coding,
+        _with_probs("probs", raw.labels, raw.names, coded.original.probs),
         Predicted(kind="labels", labels=raw.labels),
     ]
 
 
-def _of_frame(texts: Population, given: Mapping[str, str] | None) -> list[Predicted]:
+def _of_frame(
+    texts: Population, columns_by_label: Mapping[str, str] | None
+) -> list[Predicted]:
     there = frames.names(texts.frame)
-    columns = probability_columns(texts.frame, given)
+    columns = probability_columns(texts.frame, columns_by_label)
     probs = probabilities_in(texts.frame, columns)
     old = f"{RAW}{texts.label_column}"
     raw = {name: f"{RAW}{column}" for name, column in columns.items()}
     names = tuple(columns)
     if old not in there or not set(raw.values()) <= set(there):
-        return [_made("probs", texts.labels, names, probs)]
-    labels = [text_of(each) for each in frames.column(texts.frame, old, "label")]
+        return [_with_probs("probs", texts.labels, names, probs)]
+    labels = [text_of(label) for label in frames.column(texts.frame, old, "label")]
     return [
-        _made("recalibrated", texts.labels, names, probs),
-        _made("probs", labels, names, probabilities_in(texts.frame, raw)),
+        _with_probs("recalibrated", texts.labels, names, probs),
+        _with_probs("probs", labels, names, probabilities_in(texts.frame, raw)),
         Predicted(kind="labels", labels=labels),
     ]
 
 
-def _made(
+def _with_probs(
     kind: str, labels: list[str | None], names: Sequence[str], probs: Floats
 ) -> Predicted:
     """Return predictions with probabilities that sum to 1 for each text."""

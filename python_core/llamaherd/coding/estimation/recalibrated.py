@@ -70,16 +70,16 @@ class ProbabilityScores:
             weights: float64[n], 1 / inclusion probability.
             level: Confidence level.
         """
-        given = probs.argmax(axis=1)
+        likeliest = probs.argmax(axis=1)
         accuracy = accuracy_of(
-            given.tolist(),
+            likeliest.tolist(),
             codes.tolist(),
             labels=range(probs.shape[1]),
             unit_weights=weights,
             level=level,
         ).accuracy
         error = calibration_error(
-            probs.max(axis=1), given == codes, unit_weights=weights, level=level
+            probs.max(axis=1), likeliest == codes, unit_weights=weights, level=level
         )
         brier = brier_score(probs, codes, unit_weights=weights, level=level)
         return cls(accuracy=accuracy, brier=brier, ece=error.ece)
@@ -87,8 +87,8 @@ class ProbabilityScores:
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as JSON types."""
         return {
-            name: {"value": each.value, "low": each.low, "high": each.high, "n": each.n}
-            for name, each in (("accuracy", self.accuracy), ("brier", self.brier))
+            name: {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
+            for name, part in (("accuracy", self.accuracy), ("brier", self.brier))
         } | {"ece": self.ece}
 
 
@@ -198,7 +198,7 @@ def coded_of(
         raise ArgumentError(
             "must name the column of texts", argument="text", code="missing"
         )
-    given = [text_of(each) for each in frames.column(data, label, "label")]
+    labels = [text_of(value) for value in frames.column(data, label, "label")]
     columns = probability_columns(data, probs)
     values = probabilities_in(data, columns)
     names = tuple(columns)
@@ -212,13 +212,13 @@ def coded_of(
         | dict(known)
         | {f"{EACH}{name}": columns[name] for name in names},
         names=names,
-        labels=given,
+        labels=labels,
         probs=np.where(
-            np.array([each is None for each in given], dtype=bool)[:, None],
+            np.array([value is None for value in labels], dtype=bool)[:, None],
             np.nan,
             values,
         ),
-        errors=[None] * len(given),
+        errors=[None] * len(labels),
         run={},
         stats=Stats(),
     )
@@ -227,21 +227,21 @@ def coded_of(
 def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[str, str]:
     """Return the columns of probabilities by label."""
     there = frames.names(data)
-    found = dict(probs or {})
+    columns = dict(probs or {})
     if probs is None:
-        found = {
+        columns = {
             name.removeprefix(EACH): name
             for name in there
             if name.startswith(EACH) and name != EACH
         }
-    if len(found) < 2:
+    if len(columns) < 2:
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
             f"{call('annotate')} gives; there are {with_commas(there, 20)}",
             argument="coded",
             code="no_probabilities",
         )
-    return found
+    return columns
 
 
 def probabilities_in(data: Input, columns: Mapping[str, str]) -> Floats:
@@ -274,12 +274,12 @@ def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
     if hasattr(embeddings, "__len__") or hasattr(embeddings, "__array__"):
         values = np.array(embeddings, dtype=np.float64)
     else:
-        known = list(dict.fromkeys(each for each in texts if each))
-        made = embed_parallel(embeddings, known).vectors
-        at = {each: i for i, each in enumerate(known)}
-        values = np.full((len(texts), made.shape[1]), np.nan)
-        rows = [i for i, each in enumerate(texts) if each]
-        values[rows] = made[[at[texts[i] or ""] for i in rows]]
+        known = list(dict.fromkeys(text for text in texts if text))
+        vectors = embed_parallel(embeddings, known).vectors
+        at = {text: i for i, text in enumerate(known)}
+        values = np.full((len(texts), vectors.shape[1]), np.nan)
+        rows = [i for i, text in enumerate(texts) if text]
+        values[rows] = vectors[[at[texts[i] or ""] for i in rows]]
     if values.ndim != 2 or len(values) != len(texts) or values.shape[1] < 1:
         raise ArgumentError(
             f"must have a row for each of {count_of(len(texts), 'text')}, not "
@@ -292,7 +292,7 @@ def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
         raise ArgumentError(
             "must have finite numbers for some text", argument="embeddings"
         )
-    n_bad = sum(each is not None and not ok for each, ok in zip(texts, good, strict=True))
+    n_bad = sum(text is not None and not ok for text, ok in zip(texts, good, strict=True))
     if n_bad:
         warnings.warn(note("no_embedding", n=n_bad), UserWarning, stacklevel=3)
     values[~good] = values[good].mean(axis=0)
@@ -364,12 +364,12 @@ def units_of(texts: Population, codes: Codes, cluster: str | None) -> list[Any]:
             raise ArgumentError(
                 "is missing for a coded text", argument="cluster", place=(missing[0],)
             )
-        known = everywhere[[each is not None for each in column]]
+        known = everywhere[[value is not None for value in column]]
         units: list[Any] = [("row", i) for i in range(len(texts))]
         for i, number in zip(known, value_numbers(texts, cluster, known)[0], strict=True):
             units[i] = ("cluster", int(number))
         return units
     return [
-        ("row", i) if each is None else ("text", each)
-        for i, each in enumerate(texts.texts)
+        ("row", i) if text is None else ("text", text)
+        for i, text in enumerate(texts.texts)
     ]

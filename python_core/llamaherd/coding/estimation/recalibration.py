@@ -116,7 +116,7 @@ def recalibrate(
     folds = heads.deal_folds([units[i] for i in codes.rows], strata, n_folds, rng)
     used, of_labels = used_labels(columns, folds, model.names, n_folds)
     blocks = _blocks(model, texts, kinds, embeddings)
-    made = heads.cross_fit(
+    crossed = heads.cross_fit(
         [block[codes.rows] for block in blocks],
         np.searchsorted(used, columns),
         1 / codes.probs,
@@ -125,8 +125,8 @@ def recalibrate(
         n_labels=len(used),
     )
     probs = np.zeros((len(model), len(model.names)))
-    probs[:, used] = _predicted(made, np.hstack(blocks), codes, units)
-    probs[[each is None for each in model.labels]] = np.nan
+    probs[:, used] = _predicted(crossed, np.hstack(blocks), codes, units)
+    probs[[model_label is None for model_label in model.labels]] = np.nan
     record = {
         "features": list(kinds),
         "n_codes": len(columns),
@@ -135,12 +135,12 @@ def recalibrate(
         "cluster": cluster,
         "level": level,
         "design": codes.kind,
-        "penalties": [head.penalty for head in made.heads],
+        "penalties": [head.penalty for head in crossed.heads],
     }
     notes = [*more, *of_labels]
-    found = _result(model, probs, codes, columns, made, record, notes)
-    warn_notes(found.notes)
-    return found
+    recalibrated = _result(model, probs, codes, columns, crossed, record, notes)
+    warn_notes(recalibrated.notes)
+    return recalibrated
 
 
 def _result(  # noqa: PLR0917 - one caller
@@ -148,7 +148,7 @@ def _result(  # noqa: PLR0917 - one caller
     probs: Floats,
     codes: Codes,
     columns: Ints,
-    made: heads.Crossed,
+    crossed: heads.Crossed,
     record: dict[str, Any],
     notes: list[str],
 ) -> Recalibrated:
@@ -160,13 +160,13 @@ def _result(  # noqa: PLR0917 - one caller
     hits = [np.asarray(p.argmax(axis=1) == columns, float) for p in (before, after)]
     gain = mean(hits[1] - hits[0], weights, level)
     folds: list[int | None] = [None] * len(model)
-    for row, fold in zip(rows.tolist(), made.folds.tolist(), strict=True):
+    for row, fold in zip(rows.tolist(), crossed.folds.tolist(), strict=True):
         folds[row] = fold + 1
     frame, labels = with_new_columns(model, probs, folds)
-    constant = constant_probs(columns, weights, made.folds, before.shape[1])
+    constant = constant_probs(columns, weights, crossed.folds, before.shape[1])
     of_constant = ProbabilityScores.of(constant, columns, weights, level)
-    given = np.eye(before.shape[1])[columns]
-    losses = [((probs - given) ** 2).sum(axis=1) for probs in (constant, after)]
+    targets = np.eye(before.shape[1])[columns]
+    losses = [((probs - targets) ** 2).sum(axis=1) for probs in (constant, after)]
     beyond = mean(losses[0] - losses[1], weights, level)
     if not beyond.low > 0:
         scores = {"constant": of_constant.brier.value, "head": new.brier.value}
@@ -203,27 +203,27 @@ def _result(  # noqa: PLR0917 - one caller
 
 def _checked_features(features: object, embeddings: object) -> tuple[Feature, ...]:
     """Check the features, and that embeddings are given if they are used."""
-    given = [features] if isinstance(features, str) else features
-    if not isinstance(given, (list, tuple)) or not given:
+    chosen = [features] if isinstance(features, str) else features
+    if not isinstance(chosen, (list, tuple)) or not chosen:
         raise ArgumentTypeError(
             f"must be a list of {', '.join(FEATURES)}, not {checks.shown(features)}",
             argument="features",
         )
-    for each in given:
-        checks.choice("features", each, FEATURES)
-    if embeddings is not None and "embeddings" not in given:
+    for feature in chosen:
+        checks.choice("features", feature, FEATURES)
+    if embeddings is not None and "embeddings" not in chosen:
         raise ArgumentError(
             "goes with 'embeddings' among the features",
             argument="embeddings",
             code="conflict",
         )
-    if embeddings is None and "embeddings" in given:
+    if embeddings is None and "embeddings" in chosen:
         raise ArgumentError(
             "must be a model for embeddings, or an array with a row for each text",
             argument="embeddings",
             code="missing",
         )
-    return tuple(each for each in FEATURES if each in given)
+    return tuple(feature for feature in FEATURES if feature in chosen)
 
 
 def _model_of(coded: Input, gold: object, label: str | None, text: str | None) -> Coded:
@@ -235,7 +235,7 @@ def _model_of(coded: Input, gold: object, label: str | None, text: str | None) -
         there = frames.names(coded)
         label = label or design.get("label") or "label"
         text = text or next(
-            (each for each in (design.get("text"), "text") if each in there), None
+            (name for name in (design.get("text"), "text") if name in there), None
         )
         return coded_of(coded, label, text)
     coded.check_frame()
@@ -301,28 +301,28 @@ def _blocks(
 
 
 def _predicted(
-    made: heads.Crossed, x: Floats, codes: Codes, units: Sequence[Any]
+    crossed: heads.Crossed, x: Floats, codes: Codes, units: Sequence[Any]
 ) -> Floats:
     """Return probabilities of all texts, float64[n, k].
 
     Coded texts, and other texts of the same unit, get the prediction of their fold's
     head; all other texts get the mean prediction of all heads.
     """
-    probs = made.mean_probs(x)
+    probs = crossed.mean_probs(x)
     fold_of = {
         units[row]: fold
-        for row, fold in zip(codes.rows.tolist(), made.folds.tolist(), strict=True)
+        for row, fold in zip(codes.rows.tolist(), crossed.folds.tolist(), strict=True)
     }
     at = np.array([fold_of.get(unit, -1) for unit in units])
-    for fold, head in enumerate(made.heads):
+    for fold, head in enumerate(crossed.heads):
         probs[at == fold] = head.probs(x[at == fold])
     return probs
 
 
 def constant_probs(columns: Ints, weights: Floats, folds: Ints, k: int) -> Floats:
     """Return the weighted shares of the codes of all other folds, float64[n, k]."""
-    given = np.eye(k)[columns] * weights[:, None]
+    weighted_codes = np.eye(k)[columns] * weights[:, None]
     sums = np.zeros((int(folds.max()) + 1, k))
-    np.add.at(sums, folds, given)
-    others = given.sum(axis=0) - sums
+    np.add.at(sums, folds, weighted_codes)
+    others = weighted_codes.sum(axis=0) - sums
     return np.asarray((others / others.sum(axis=1, keepdims=True))[folds])

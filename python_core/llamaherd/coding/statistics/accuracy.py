@@ -141,10 +141,14 @@ def accuracy_of(
     ratings, names, member = _members(predicted, truth, labels, several=several)
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
-    given, gold = ratings.indices[:, used]
+    model_labels, gold = ratings.indices[:, used]
     weights, k = unit_weights_of(weights[used], int(used.sum())), len(ratings.values)
     units = WeightedUnits.of(
-        member[given], member[gold], weights, None if several else given, level
+        member[model_labels],
+        member[gold],
+        weights,
+        None if several else model_labels,
+        level,
     )
     per_label = tuple(units.scores(label, j) for j, label in enumerate(names))
     macro = {
@@ -152,12 +156,12 @@ def accuracy_of(
         for name, (part, by) in _SHARES.items()
     }
     most = int(np.bincount(gold, weights).argmax()) if len(gold) else -1
-    table = np.bincount(given * k + gold, minlength=k * k).reshape(k, k)
+    table = np.bincount(model_labels * k + gold, minlength=k * k).reshape(k, k)
     return Accuracy(
         n=len(gold),
         labels=names,
         confusion=table[:0, :0] if several else table,
-        accuracy=share(given == gold, weights, level),
+        accuracy=share(model_labels == gold, weights, level),
         per_label=per_label,
         majority_label=ratings.values[most] if most >= 0 else None,
         majority_accuracy=share(gold == most, weights, level),
@@ -179,8 +183,8 @@ def _members(
         return ratings, ratings.values, np.eye(len(ratings.values), dtype=bool)
     ratings = ratings_of([predicted, truth])
     sets: Any = ratings.values
-    names = ratings_of([[label for each in sets for label in each]], labels, least=1)
-    member = np.array([[name in each for name in names.values] for each in sets])
+    names = ratings_of([[label for code in sets for label in code]], labels, least=1)
+    member = np.array([[name in code for name in names.values] for code in sets])
     shape = (len(sets), len(names.values))
     return ratings, names.values, member.astype(bool).reshape(shape)
 
@@ -244,8 +248,8 @@ class WeightedUnits:
         by = _BELOW[part]
         both, of_model, of_codes = self.sums[:, labels]
         below = by[0] * of_model + by[1] * of_codes
-        each = 1 / max(len(labels), 1)
-        of_hit = np.divide(each, below, out=0 * below, where=below > 0)
+        label_weight = 1 / max(len(labels), 1)
+        of_hit = np.divide(label_weight, below, out=0 * below, where=below > 0)
         pull = both * of_hit**2 * len(labels)
         parts = (-by[0] * pull, -by[1] * pull, of_hit)
         has, should = self.has[:, labels], self.should[:, labels]

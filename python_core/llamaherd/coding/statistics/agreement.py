@@ -88,16 +88,16 @@ def cohen_kappa(
             )
         first, second = both_coders
     check_indexes([first, second])
-    given = [
+    coders = [
         as_list("first", "must be a list of codes", first),
         as_list("second", "must be a list of codes", second),
     ]
-    if len(given[0]) != len(given[1]):
+    if len(coders[0]) != len(coders[1]):
         raise ArgumentError(
-            f"must have {len(given[0])} units, as first has, not {len(given[1])}",
+            f"must have {len(coders[0])} units, as first has, not {len(coders[1])}",
             argument="second",
         )
-    reading = read(given, () if levels is None else levels)
+    reading = read(coders, () if levels is None else levels)
     levels = None if levels is None else reading.names
     both = [
         (a, b, i)
@@ -107,7 +107,7 @@ def cohen_kappa(
     kept = [[a for a, _, _ in both], [b for _, b, _ in both]]
     is_ordered = not (isinstance(weights, str) and weights == "none")
     ratings = ratings_of(kept, levels, "ordinal" if is_ordered else "nominal")
-    w = unit_weights_of(unit_weights, len(given[0]))[[i for _, _, i in both]]
+    w = unit_weights_of(unit_weights, len(coders[0]))[[i for _, _, i in both]]
     q = len(ratings.values)
     distance = _distances(weights, q)
     return _kappa(
@@ -122,14 +122,14 @@ def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or num
         checks.choice("weights", weights, ("none", "linear", "quadratic"))
         power = {"none": 0, "linear": 1, "quadratic": 2}[weights]
         return np.where(apart > 0, apart.astype(float) ** power, 0.0)
-    given = np.asarray(weights, dtype=float)
-    if given.shape not in {(q,), (q, q)}:
+    numbers = np.asarray(weights, dtype=float)
+    if numbers.shape not in {(q,), (q, q)}:
         raise ArgumentError(
             f"must be {q} numbers by distance, or {q} x {q}, for {q} labels, not "
-            f"{shape_of(given.shape)}",
+            f"{shape_of(numbers.shape)}",
             argument="weights",
         )
-    distance = given[apart] if given.ndim == 1 else given
+    distance = numbers[apart] if numbers.ndim == 1 else numbers
     is_good = np.isfinite(distance).all() and (distance >= 0).all()
     if not is_good or np.diag(distance).any():
         raise ArgumentError(
@@ -149,21 +149,21 @@ def _kappa(
 ) -> Agreement:
     """Compute kappa from both coders' labels, int64[2, n], and the units' weights."""
     name, n = "weighted kappa" if is_weighted else "kappa", int((w > 0).sum())
-    made = Agreement(name=name, value=math.nan, n_units=n, n_coders=2)
+    agreement = Agreement(name=name, value=math.nan, n_units=n, n_coders=2)
     if not n or not len(distance):
-        return made
+        return agreement
     indices, w = indices[:, w > 0], w[w > 0] / w.sum()
-    found, po, pe = kappa_statistic(
+    kappa, po, pe = kappa_statistic(
         indices, distance, w, is_ordered=is_weighted, is_model=is_model
     )
-    low, high = found.limits(level)
-    se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
+    low, high = kappa.limits(level)
+    se = math.sqrt(float(((w * kappa.slopes) ** 2).sum()))
     return replace(
-        made,
-        value=found.value,
+        agreement,
+        value=kappa.value,
         low=low,
         high=high,
-        se=math.nan if math.isnan(found.value) else se,
+        se=math.nan if math.isnan(kappa.value) else se,
         observed=po,
         expected=pe,
     )
@@ -191,7 +191,7 @@ def kappa_statistic(
         slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
         slopes -= (p * slopes).sum()
     pairs = possible_pairs(rows + columns > 0, is_ordered=is_ordered)
-    made = UnitStatistic(
+    kappa = UnitStatistic(
         value=value,
         weights=w,
         slopes=slopes[indices[0], indices[1]],
@@ -199,7 +199,7 @@ def kappa_statistic(
         groups=indices[0] if is_model else None,
         least=-1.0,
     )
-    return made, po, pe
+    return kappa, po, pe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -220,9 +220,10 @@ class CoefficientSettings:
     def of(self, codes: Codes, *, of_pairs: bool = False) -> tuple[Agreement, ...]:
         """Return all coefficients; with `of_pairs` those of pairs of coders."""
         return tuple(
-            each.compute(codes, self)
-            for each in COEFFICIENTS.values()
-            if each.fits(codes, self.scale) and (each.is_of_pairs or not of_pairs)
+            coefficient.compute(codes, self)
+            for coefficient in COEFFICIENTS.values()
+            if coefficient.fits(codes, self.scale)
+            and (coefficient.is_of_pairs or not of_pairs)
         )
 
 

@@ -148,9 +148,9 @@ def brier_score(
     used = (right >= 0) & ~np.isnan(values).any(axis=1) & (w > 0)
     values, right, w = values[used], right[used], w[used]
     hit = np.eye(values.shape[1])[right]
-    found = mean(((values - hit) ** 2).sum(axis=1), w, level_of(level))
-    low, high = within(found.low, found.high, 0.0, 2.0)
-    return Measure(value=found.value, low=low, high=high, n=found.n)
+    score = mean(((values - hit) ** 2).sum(axis=1), w, level_of(level))
+    low, high = within(score.low, score.high, 0.0, 2.0)
+    return Measure(value=score.value, low=low, high=high, n=score.n)
 
 
 def without_missing(

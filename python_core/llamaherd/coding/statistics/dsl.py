@@ -74,8 +74,8 @@ class Outside:
 
     def of(self, stratum: int) -> tuple[int, float]:
         """Return the number of these texts in a stratum, and the sum of their `left`."""
-        own = self.strata == stratum
-        return int(own.sum()), float(self.left[own].sum())
+        in_stratum = self.strata == stratum
+        return int(in_stratum.sum()), float(self.left[in_stratum].sum())
 
 
 def join_outside(parts: Sequence[Outside | None]) -> Outside | None:
@@ -272,19 +272,19 @@ class Problem(CodedTexts):
 
         Source: Holt, Smith, "Post stratification", J. R. Stat. Soc. A 142, 1979.
         """
-        own = (self.x[:, self.all_coded] != 0).any(axis=1)
-        if not own.any():
+        is_certain = (self.x[:, self.all_coded] != 0).any(axis=1)
+        if not is_certain.any():
             return self
         all_probs, drawing = self.all_probs, self.drawing
         if all_probs is not None:
             all_probs = all_probs.copy()
-            all_probs[self.rows[own]] = 1.0
+            all_probs[self.rows[is_certain]] = 1.0
         if drawing is not None:
             drawing = Drawing(
-                scale=np.where(own, 1.0, drawing.scale),
-                left=np.where(own, 0.0, drawing.left),
+                scale=np.where(is_certain, 1.0, drawing.scale),
+                left=np.where(is_certain, 0.0, drawing.left),
             )
-        probs = np.where(own, 1.0, self.probs)
+        probs = np.where(is_certain, 1.0, self.probs)
         return replace(self, probs=probs, all_probs=all_probs, drawing=drawing)
 
     @property
@@ -336,10 +336,14 @@ def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Flo
     inverse = problem.code_weights
     if not np.any(lam):
         return problem.x, problem.y, inverse
-    own = np.asarray(np.full(len(y_hat), lam) if np.ndim(lam) == 0 else x_hat @ lam)
+    label_weights = np.asarray(
+        np.full(len(y_hat), lam) if np.ndim(lam) == 0 else x_hat @ lam
+    )
     x = np.concatenate([x_hat, problem.x, x_hat[rows]])
     y = np.concatenate([y_hat, problem.y, y_hat[rows]])
-    weights = np.concatenate([own * problem.survey, inverse, -own[rows] * inverse])
+    weights = np.concatenate(
+        [label_weights * problem.survey, inverse, -label_weights[rows] * inverse]
+    )
     return x, y, weights
 
 
@@ -408,7 +412,7 @@ def leverage_factors(problem: Problem, lam: float | Floats, theta: Floats) -> Fl
     if problem.kind == "logit":
         middle = means("logit", problem.x, theta)
         weights = weights * middle * (1 - middle)
-    own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
-    own -= np.einsum("ij,jk,ik->i", lam * hat, inverse, hat)
-    leverage = np.maximum(own * weights, problem.stratum_leverage)
+    influence = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
+    influence -= np.einsum("ij,jk,ik->i", lam * hat, inverse, hat)
+    leverage = np.maximum(influence * weights, problem.stratum_leverage)
     return np.asarray(1 / np.sqrt(1 - np.clip(leverage, 0, _MOST_LEVERAGE)))

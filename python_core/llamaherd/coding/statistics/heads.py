@@ -103,8 +103,8 @@ def components(vectors: Floats) -> Floats:
 
 def softmax(linear: Floats) -> Floats:
     """Return exp(linear), scaled so that the last axis sums to 1."""
-    made = np.exp(linear - linear.max(axis=-1, keepdims=True))
-    return np.asarray(made / made.sum(axis=-1, keepdims=True))
+    exponentials = np.exp(linear - linear.max(axis=-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
 
 
 def deal_folds(
@@ -173,10 +173,10 @@ def best_head(
             best = (float(losses[at]), PENALTIES[at], scales)
     assert best is not None  # noqa: S101 - there is at least one
     _, penalty, scales = best
-    made = fitted(
+    coefficients = fitted(
         x * scales, codes, weights[None], np.array([penalty]), n_labels=n_labels
     )
-    return Head(coefficients=made[0], scales=scales, penalty=penalty)
+    return Head(coefficients=coefficients[0], scales=scales, penalty=penalty)
 
 
 def fitted(
@@ -215,10 +215,10 @@ def fitted(
 
 def _inverses(x: Floats, weights: Floats, ridge: Floats) -> Floats:
     """Return the inverses of the Hessians' bounds, float64[m, d + 1, d + 1]."""
-    bound = (x.T * weights[:, None, :]) @ x / 2
+    hessian_bounds = (x.T * weights[:, None, :]) @ x / 2
     at = np.arange(x.shape[1])
-    bound[:, at, at] += ridge + 1e-9 * weights.sum(axis=1)[:, None]
-    return np.asarray(np.linalg.inv(bound))
+    hessian_bounds[:, at, at] += ridge + 1e-9 * weights.sum(axis=1)[:, None]
+    return np.asarray(np.linalg.inv(hessian_bounds))
 
 
 def _targets(codes: Ints | Floats, n_labels: int) -> Floats:
@@ -233,13 +233,13 @@ def _losses(
     n_folds = int(inner.max()) + 1
     held: Flags = inner == np.arange(n_folds)[:, None]
     parts = np.repeat(np.where(held, 0.0, weights), len(PENALTIES), axis=0)
-    made = fitted(
+    coefficients = fitted(
         x, codes, parts, np.tile(PENALTIES, n_folds), n_labels=n_labels, tolerance=_ROUGH
     )
-    probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ made)
+    probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ coefficients)
     logs = np.log(np.maximum(probs, _LEAST)) * _targets(codes, n_labels)
-    own = logs.sum(axis=2).reshape(n_folds, len(PENALTIES), -1)
-    terms = -own * np.where(held, weights, 0.0)[:, None]
+    log_likelihoods = logs.sum(axis=2).reshape(n_folds, len(PENALTIES), -1)
+    terms = -log_likelihoods * np.where(held, weights, 0.0)[:, None]
     return np.asarray(terms.sum(axis=(0, 2)))
 
 
@@ -343,13 +343,14 @@ def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextH
     folds = deal_folds(range(n), labels.tolist(), N_FOLDS, rng)
     parts = np.where(folds == np.arange(N_FOLDS)[:, None], 0.0, 1.0)
     penalties = np.full(N_FOLDS, head.penalty)
-    made = fitted(x, probs, parts, penalties, n_labels=k)
-    each = [
-        Head(coefficients=one, scales=head.scales, penalty=head.penalty) for one in made
+    coefficients = fitted(x, probs, parts, penalties, n_labels=k)
+    fold_heads = [
+        Head(coefficients=matrix, scales=head.scales, penalty=head.penalty)
+        for matrix in coefficients
     ]
     held = np.zeros((n, k))
-    for fold, one in enumerate(each):
-        held[folds == fold] = one.probs(x[folds == fold])
+    for fold, fold_head in enumerate(fold_heads):
+        held[folds == fold] = fold_head.probs(x[folds == fold])
     return TextHead(
         projection=projection,
         head=head,

@@ -92,11 +92,12 @@ class Influences:
     def moments(self) -> tuple[Floats, Floats]:
         """Return the third central moments, and the variances they refer to."""
         problem, v = self.problem, self.problem.survey[:, None]
-        own = scores(problem.kind, problem.x, problem.y, self.theta) * v[problem.rows]
+        by_code = scores(problem.kind, problem.x, problem.y, self.theta)
+        by_code = by_code * v[problem.rows]
         hat = self.lam * scores(problem.kind, problem.x_hat, problem.y_hat, self.theta)
         hat = hat * v
-        change = (own - hat[problem.rows]) @ self.slopes
-        own = own @ self.slopes
+        change = (by_code - hat[problem.rows]) @ self.slopes
+        by_code = by_code @ self.slopes
         if problem.clusters is not None:
             sums = problem.summed(hat @ self.slopes, change / problem.probs[:, None])
             return np.asarray((sums**3).sum(axis=0)), np.asarray((sums**2).sum(axis=0))
@@ -110,8 +111,8 @@ class Influences:
         if problem.target == "texts":
             return third, variance
         probs = problem.probs[:, None]
-        third = third + (own**3 / probs + 3 * own * left * drawn**2).sum(axis=0)
-        return third, variance + (own**2 / probs).sum(axis=0)
+        third = third + (by_code**3 / probs + 3 * by_code * left * drawn**2).sum(axis=0)
+        return third, variance + (by_code**2 / probs).sum(axis=0)
 
     def freedom(self, n_fitted: float | Floats) -> Floats:
         """Return degrees of freedom, float64[q]; a mean has 1 fitted parameter."""
@@ -126,8 +127,8 @@ class Influences:
         pulls = np.abs(problem.x @ self.slopes) * weights[:, None]
         if problem.clusters is not None:
             clusters = problem.clusters[problem.rows]
-            pulls = np.array([np.bincount(clusters, each) for each in pulls.T]).T
-        sizes = np.array([kish_n(each**2) for each in pulls.T])
+            pulls = np.array([np.bincount(clusters, column) for column in pulls.T]).T
+        sizes = np.array([kish_n(column**2) for column in pulls.T])
         n = (pulls > 1e-12 * pulls.max(axis=0)).sum(axis=0)
         least = np.clip(n - n_fitted, 1.0, _LEAST_DF)
         return np.asarray(np.maximum(sizes * lost - n_fitted, least))
@@ -146,26 +147,26 @@ class Influences:
         gaps[np.abs(gaps) <= 1e-12 * max(np.abs(problem.y).max(), 1e-300)] = 0.0
         is_number = len(np.unique(problem.y)) > _BINARY
         may = ~is_known if problem.target == "texts" else np.ones(len(probs), dtype=bool)
-        made = []
+        kinds = []
         for sign, end in zip((1, -1), ends[::-1], strict=True):
-            found = [
+            columns = [
                 self._kind(
                     sign, end - centre, gaps, slope, (is_number, may, strata), level
                 )
                 for slope in self.slopes.T
             ]
-            made.append(np.array(found).T)
-        squares = made[0][2] + made[1][2]
+            kinds.append(np.array(columns).T)
+        squares = kinds[0][2] + kinds[1][2]
         return tuple(
-            Cases.of(size, mean, own + (squares - own) * OTHER_KIND)
-            for size, mean, own in made
+            Cases.of(size, mean, kind_squares + (squares - kind_squares) * OTHER_KIND)
+            for size, mean, kind_squares in kinds
         )
 
     def _lams(self, is_known: Flags) -> Floats:
         """Return the weight of each text's label; 0 where the text is certainly coded."""
         x = self.problem.x_hat
-        own = np.full(len(x), self.lam) if np.ndim(self.lam) == 0 else x @ self.lam
-        return np.where(is_known, 0.0, own)
+        lams = np.full(len(x), self.lam) if np.ndim(self.lam) == 0 else x @ self.lam
+        return np.where(is_known, 0.0, lams)
 
     def _kind(  # noqa: PLR0917 - arrays of one kind
         self,
@@ -185,16 +186,16 @@ class Influences:
         problem = self.problem
         is_number, may, strata = rest
         pull = problem.x_hat @ slope
-        own = problem.x @ slope * problem.code_weights
+        code_pull = problem.x @ slope * problem.code_weights
         if problem.strata is not None and problem.drawing is None:
-            usual = self._usual_gaps(gaps, np.abs(own), strata)
+            usual = self._usual_gaps(gaps, np.abs(code_pull), strata)
             gaps, room = gaps - usual[strata[problem.rows]], room - usual[strata]
         room = np.where(may & (sign * room > 0), room, 0.0)
         if is_number and gaps.any():  # a case has the usual size of those seen
             most = float(np.sqrt((gaps[gaps != 0] ** 2).mean()))
             room = np.clip(room, -most, most)
         used = (room != 0) & (pull != 0)
-        seen = np.where(sign * gaps > 0, np.abs(own * gaps), 0.0)
+        seen = np.where(sign * gaps > 0, np.abs(code_pull * gaps), 0.0)
         if not used.any():
             return 0.0, 0.0, float((seen**2).sum())
         probs = problem.of_all_texts[0][used]
@@ -242,7 +243,7 @@ class Influences:
     def _counts_events(self) -> bool:
         """True if outcomes and covariates have two values, so that skewness is known."""
         arrays = (self.problem.y, *self.problem.x.T)
-        return all(len(np.unique(each)) <= _BINARY for each in arrays)
+        return all(len(np.unique(values)) <= _BINARY for values in arrays)
 
     def codes_needed(self) -> Floats:
         """Return the numbers of codes that Cochran's rule requires, float64[q].
@@ -326,9 +327,9 @@ def _factors_of_draw(problem: Problem, n: int, rng: np.random.Generator) -> Floa
     """
     rows, (scale, left) = problem.rows, problem.drawn_terms
     change = problem.y - problem.y_hat[rows]
-    own = change / problem.probs
-    total = problem.survey @ problem.y_hat + problem.survey[rows] @ own
-    terms = own + problem.y_hat[rows] - total / problem.survey.sum()
+    corrections = change / problem.probs
+    total = problem.survey @ problem.y_hat + problem.survey[rows] @ corrections
+    terms = corrections + problem.y_hat[rows] - total / problem.survey.sum()
     ratio = np.divide(change * scale, terms, out=np.zeros(len(rows)), where=terms != 0)
     signs = _signs(len(rows), n, rng)
     if problem.strata is not None:
@@ -338,9 +339,9 @@ def _factors_of_draw(problem: Problem, n: int, rng: np.random.Generator) -> Floa
             signs[there] = _without(signs[there], np.sqrt(left[there]), more)
     sizes = np.sqrt(left / (1 - problem.stratum_leverage)) * ratio
     moves = np.clip(sizes[:, None] * signs, -_MOST_MOVE, _MOST_MOVE)
-    found = np.ones((len(problem.y_hat), n))
-    found[rows] += FAY * np.where((change == 0)[:, None], 0.0, moves)
-    return found
+    factors = np.ones((len(problem.y_hat), n))
+    factors[rows] += FAY * np.where((change == 0)[:, None], 0.0, moves)
+    return factors
 
 
 def _signs(n_rows: int, n: int, rng: np.random.Generator) -> Floats:

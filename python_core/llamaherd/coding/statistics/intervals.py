@@ -206,13 +206,13 @@ def mean_of_parts(parts: Sequence[Measure], pooled: Measure, n: int) -> Measure:
 
     Source: Zou and Donner, Stat. Med. 27, 2008 (method of variance estimates recovery).
     """
-    known = [each for each in parts if not math.isnan(each.value)]
+    known = [part for part in parts if not math.isnan(part.value)]
     if not known:
         return Measure(n=n)
     k = len(parts)
-    value = sum(each.value for each in known) / k
-    below = math.sqrt(sum((each.value - each.low) ** 2 for each in known)) / k
-    above = math.sqrt(sum((each.high - each.value) ** 2 for each in known)) / k
+    value = sum(part.value for part in known) / k
+    below = math.sqrt(sum((part.value - part.low) ** 2 for part in known)) / k
+    above = math.sqrt(sum((part.high - part.value) ** 2 for part in known)) / k
     low, high = max(value - below, 0.0), min(value + above, 1.0)
     few = min(max(2 - pooled.n * min(value, 1 - value) / ENOUGH, 0.0), 1.0)
     if value > 0.5:
@@ -240,5 +240,5 @@ def effective_n(values: Floats, weights: Floats, mean: float) -> float:
     if n < 2 or np.ptp(values) == 0:
         return kish_n(weights)
     variance = float(((weights * (values - mean)) ** 2).sum() / weights.sum() ** 2)
-    found = mean * (1 - mean) / (variance * n / (n - 1))
-    return min(found, float(n)) if is_binary else found
+    size = mean * (1 - mean) / (variance * n / (n - 1))
+    return min(size, float(n)) if is_binary else size

@@ -75,9 +75,9 @@ def tuned_means(problem: Problem) -> Estimated:
     best = -slope / (2 * np.where(square > 0, square, 1.0))
     ends = (full < none).astype(np.float64)
     lam = np.where(square > 0, np.clip(best, 0, 1), ends)
-    found = rectified(problem, lam)
+    estimated = rectified(problem, lam)
     one = float(lam[0]) if len(lam) == 1 else float("nan")
-    return replace(found, lam=one, lams=np.asarray(lam))
+    return replace(estimated, lam=one, lams=np.asarray(lam))
 
 
 def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
@@ -96,8 +96,8 @@ def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
     hat = problem.y_hat[problem.rows]
     lams = np.zeros(len(shares))
     for g in np.flatnonzero(~is_known):
-        own, rest = problem.x[:, g] == 1, others & (problem.x_hat[:, g] == 1)
-        lams[g] = best_lam(problem.y[own], hat[own], problem.y_hat[rest])
+        coded, uncoded = problem.x[:, g] == 1, others & (problem.x_hat[:, g] == 1)
+        lams[g] = best_lam(problem.y[coded], hat[coded], problem.y_hat[uncoded])
     strata = problem.x_hat @ np.arange(1, len(shares) + 1)
     all_probs = np.where(strata > 0, problem.x_hat @ shares, 1.0)
     by_group = replace(
@@ -109,9 +109,9 @@ def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
         outside=None,
     )
     scaled = lams / np.where(is_known, 1.0, 1 - shares)
-    found = rectified(by_group, scaled)
+    estimated = rectified(by_group, scaled)
     lam = float(lams[0]) if len(lams) == 1 else float("nan")
-    return by_group, replace(found, lam=lam, lams=scaled)
+    return by_group, replace(estimated, lam=lam, lams=scaled)
 
 
 def by_codes(
@@ -119,13 +119,13 @@ def by_codes(
 ) -> tuple[Estimated, Influences]:
     """Estimate by "dsl", "ppi" or "gold"; `is_plain`: by the original form of PPI++."""
     if method == "ppi":
-        problem, found = (
+        problem, estimated = (
             simple_means(problem) if is_plain else (problem, tuned_means(problem))
         )
     else:
-        found = rectified(problem, 1.0 if method == "dsl" else 0.0)
-    lam = found.lam if found.lams is None else found.lams
-    return found, Influences.of(problem, lam, found.theta, ways)
+        estimated = rectified(problem, 1.0 if method == "dsl" else 0.0)
+    lam = estimated.lam if estimated.lams is None else estimated.lams
+    return estimated, Influences.of(problem, lam, estimated.theta, ways)
 
 
 _TIMES = 10  # most texts per code; the variance of more texts is known
@@ -197,8 +197,8 @@ def _samples(
 def _half(problem: Problem, method: str, level: float) -> float:
     used = "gold" if method == "ppi" and problem.is_all_coded else method
     is_plain = problem.target == "population"
-    found, influences = by_codes(used, problem, np.ones((1, 1)), is_plain=is_plain)
+    estimated, influences = by_codes(used, problem, np.ones((1, 1)), is_plain=is_plain)
     n_fitted = 2.0 if method == "ppi" else 1.0
-    spread = influences.spread(np.diag(found.covariance), n_fitted, (0.0, 1.0), level)
-    low, high, _ = spread.limits(found.theta, level)
+    spread = influences.spread(np.diag(estimated.covariance), n_fitted, (0.0, 1.0), level)
+    low, high, _ = spread.limits(estimated.theta, level)
     return float(min(high[0], 1.0) - max(low[0], 0.0)) / 2

@@ -85,22 +85,27 @@ def krippendorff_alpha(
     n_codes = (ratings.indices >= 0).sum(axis=0)
     weights = unit_weights_of(unit_weights, len(n_codes))
     used = (n_codes >= 2) & (weights > 0)
-    made = Agreement(
+    agreement = Agreement(
         name="alpha",
         value=math.nan,
         n_units=int(used.sum()),
         n_coders=len(ratings.indices),
     )
     if not used.any():
-        return made
+        return agreement
     is_known = isinstance(codes, ModelAndPerson) and scale == "nominal"
-    found, observed, expected = _alpha(
+    alpha, observed, expected = _alpha(
         ratings, scale, used, weights[used] / weights[used].mean()
     )
     groups = ratings.indices[0, used] if is_known else None
-    low, high = replace(found, groups=groups).limits(level)
+    low, high = replace(alpha, groups=groups).limits(level)
     return replace(
-        made, value=found.value, low=low, high=high, observed=observed, expected=expected
+        agreement,
+        value=alpha.value,
+        low=low,
+        high=high,
+        observed=observed,
+        expected=expected,
     )
 
 
@@ -116,8 +121,8 @@ def _alpha(
     """
     _check_size(ratings, scale)
     indices, q = ratings.indices[:, used], len(ratings.values)
-    given = indices >= 0
-    sizes = given.sum(axis=0).astype(float)
+    is_coded = indices >= 0
+    sizes = is_coded.sum(axis=0).astype(float)
 
     def summed(of_codes: Floats) -> Floats:
         """Sum numbers of values over the codes of each unit, float64[n]."""
@@ -125,8 +130,8 @@ def _alpha(
 
     def by_code(of_units: Floats) -> Floats:
         """Sum numbers of units, or of their codes, over the codes with each value."""
-        each = np.broadcast_to(of_units, indices.shape)[given]
-        return np.bincount(indices[given], each, q).astype(np.float64)
+        weights = np.broadcast_to(of_units, indices.shape)[is_coded]
+        return np.bincount(indices[is_coded], weights, q).astype(np.float64)
 
     marginals = by_code(w)
     n = float(marginals.sum())
@@ -148,9 +153,9 @@ def _alpha(
         between = 2 * (n * second - first**2)
         of_between = 2 * (second + n * scores**2 - 2 * scores * first)
         if scale == "ordinal":
-            own = np.append(scores, 0.0)[indices]
+            code_scores = np.append(scores, 0.0)[indices]
             of_within = _through_ranks(
-                by_code(4 * w * (sizes * own - sums) / (sizes - 1))
+                by_code(4 * w * (sizes * code_scores - sums) / (sizes - 1))
             )
             of_between += _through_ranks(4 * marginals * (n * scores - first))
     within, left = float(w @ pairs), max(n - 1, 1e-300)
@@ -164,12 +169,14 @@ def _alpha(
         )
     ratio = within * left / between
 
-    def slopes(pairs: Floats, m: Floats, own: Floats, of_all: Floats) -> Floats:
-        ahead = -left / between * (pairs + own)
+    def slopes(
+        pairs: Floats, m: Floats, through_scores: Floats, of_all: Floats
+    ) -> Floats:
+        ahead = -left / between * (pairs + through_scores)
         return np.asarray(ahead - ratio * (m / left - of_all / between))
 
-    each = slopes(pairs, sizes, summed(of_within), summed(of_between))
-    usual = float(np.average(each, weights=w))
+    unit_slopes = slopes(pairs, sizes, summed(of_within), summed(of_between))
+    usual = float(np.average(unit_slopes, weights=w))
     near = _possible(marginals, scale)
     distance = (
         apart[np.arange(q)[:, None], near]
@@ -184,14 +191,14 @@ def _alpha(
         (m - 1) * of_between[:, None] + of_between[near],
     )
     unseen[marginals <= 0] = np.nan
-    found = UnitStatistic(
+    alpha = UnitStatistic(
         value=1 - observed / expected,
         weights=w,
-        slopes=each - usual,
+        slopes=unit_slopes - usual,
         unseen=unseen - usual,
         least=-1.0,
     )
-    return found, observed, expected
+    return alpha, observed, expected
 
 
 def _possible(marginals: Floats, scale: Scale) -> Integers:
@@ -269,9 +276,9 @@ def percent_agreement(
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     if kind == "all":
         complete = (ratings.indices >= 0).all(axis=0)
-        given = ratings.indices[:, complete]
-        of = ratings.numbers[given] if tolerance else given.astype(float)
-        hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
+        codes_of_all = ratings.indices[:, complete]
+        values = ratings.numbers[codes_of_all] if tolerance else codes_of_all
+        hits = np.ptp(values, axis=0) <= tolerance if values.size else np.zeros(0)
     elif tolerance:
         numbers = np.append(ratings.numbers, math.nan)[ratings.indices]
         near, n_pairs = _pairs_near(numbers, tolerance)
@@ -282,15 +289,15 @@ def percent_agreement(
         n_codes = counts.sum(axis=1)
         complete = n_codes >= 2
         hits = _pairs_alike(counts[complete])
-    found = share(hits, weights[complete], level_of(level))
+    measure = share(hits, weights[complete], level_of(level))
     return Agreement(
         name="percent",
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        observed=found.value,
+        value=measure.value,
+        low=measure.low,
+        high=measure.high,
+        observed=measure.value,
         expected=0.0,
-        n_units=found.n,
+        n_units=measure.n,
         n_coders=len(ratings.indices),
         interval="Wilson",
     )
@@ -331,14 +338,14 @@ def gwet_ac1(
     counts, w = counts[coded], weights[coded]
     n_codes, q = counts.sum(axis=1), len(ratings.values)
     paired = n_codes >= 2
-    made = Agreement(
+    agreement = Agreement(
         name="ac1",
         value=math.nan,
         n_units=int(paired.sum()),
         n_coders=len(ratings.indices),
     )
     if w[paired].sum() <= 0 or q < 2:
-        return made
+        return agreement
     w = w / w.sum()
     alike = np.zeros(len(counts))
     alike[paired] = _pairs_alike(counts[paired])
@@ -350,11 +357,12 @@ def gwet_ac1(
     value = (pa - pe) / (1 - pe)
 
     def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
-        own = (alike - pe * paired) / w_paired / (1 - pe)
-        return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
+        of_observed = (alike - pe * paired) / w_paired / (1 - pe)
+        of_expected = 2 * (1 - value) * (chance - pe) / (1 - pe)
+        return np.asarray(of_observed - of_expected - value)
 
     others = (1 - shares) / (q - 1)
-    each = slopes(alike, paired, counts @ others / n_codes)
+    unit_slopes = slopes(alike, paired, counts @ others / n_codes)
     m = n_codes.max()  # unseen units have one code that differs, or none
     unseen = slopes(
         np.where(np.eye(q, dtype=bool), 1.0, (m - 2) / m),
@@ -366,14 +374,17 @@ def gwet_ac1(
     low, high = UnitStatistic(
         value=value,
         weights=w,
-        slopes=each,
+        slopes=unit_slopes,
         unseen=np.where(pairs, unseen, np.nan),
         groups=known,
         least=-1.0,
     ).limits(level)
     n = len(w)
-    se = math.nan if n < 2 else math.sqrt(float(((w * each) ** 2).sum()) * n / (n - 1))
-    return replace(made, value=value, low=low, high=high, se=se, observed=pa, expected=pe)
+    squares = float(((w * unit_slopes) ** 2).sum())
+    se = math.nan if n < 2 else math.sqrt(squares * n / (n - 1))
+    return replace(
+        agreement, value=value, low=low, high=high, se=se, observed=pa, expected=pe
+    )
 
 
 def _pairs_alike(counts: Floats) -> Floats:
@@ -385,6 +396,7 @@ def _pairs_alike(counts: Floats) -> Floats:
 def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Count pairs within the tolerance, and all pairs, in each unit, float64[n] each."""
     # NaN where a number is missing
-    apart = [abs(a - b) for a, b in combinations(numbers, 2)]
-    near = sum((each <= tolerance).astype(float) for each in apart)
-    return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
+    distances = [abs(a - b) for a, b in combinations(numbers, 2)]
+    near = sum((distance <= tolerance).astype(float) for distance in distances)
+    known = sum((distance >= 0).astype(float) for distance in distances)
+    return np.asarray(near), np.asarray(known)

@@ -83,8 +83,8 @@ class NumberAgreement:
     @property
     def measures(self) -> dict[str, Measure]:
         """The measures that are not None, by name."""
-        found = {name: getattr(self, name) for name in NUMBERS}
-        return {name: each for name, each in found.items() if each is not None}
+        measures = ((name, getattr(self, name)) for name in NUMBERS)
+        return {name: measure for name, measure in measures if measure is not None}
 
 
 def number_agreement(
@@ -108,7 +108,7 @@ def number_agreement(
     k, n = x.shape
 
     scaled = _scaled(x)
-    alpha, icc = (_on_z_scale(each, level) for each in _of_squares(scaled, w))
+    alpha, icc = (_on_z_scale(statistic, level) for statistic in _of_squares(scaled, w))
     if k > 2:
         return NumberAgreement(n=n, n_raters=k, icc=icc, alpha=alpha)
     differences = x[0] - x[1]
@@ -154,11 +154,11 @@ def _statistic(value: float, weights: Floats, slopes: Floats) -> UnitStatistic:
     Source: Satterthwaite, "An approximate distribution of estimates of variance
     components", Biometrics Bulletin 2, 1946.
     """
-    n, own = len(weights), weights * slopes
-    squares = float((own**2).sum())
+    n, influences = len(weights), weights * slopes
+    squares = float((influences**2).sum())
     df = None
     if n > 2 and squares > 0:
-        kurtosis = n * float((own**4).sum()) / squares**2
+        kurtosis = n * float((influences**4).sum()) / squares**2
         spread = kurtosis / n - (n - 3) / (n * (n - 1))  # Var(s^2) / s^4
         df = max(min(2 / spread, kish_n(weights) - 1), 1.0)
     return UnitStatistic(
@@ -234,32 +234,34 @@ def _pearson(x: Floats, w: Floats) -> UnitStatistic:
 def _spearman(x: Floats, w: Floats) -> UnitStatistic:
     """Return the correlation of weighted mid-ranks, which depend on the weights."""
     w = w / w.sum()
-    at = [np.unique(each, return_inverse=True)[1] for each in x]
+    at = [np.unique(numbers, return_inverse=True)[1] for numbers in x]
     ranks = []
-    for each in at:
-        mass = np.bincount(each, w)
-        ranks.append((np.cumsum(mass) - mass / 2)[each])
-    found = _pearson(np.array(ranks), w)
-    if math.isnan(found.value):
-        return found
-    away = [each - w @ each for each in ranks]
-    squares = [float(w @ each**2) for each in away]
+    for positions in at:
+        mass = np.bincount(positions, w)
+        ranks.append((np.cumsum(mass) - mass / 2)[positions])
+    correlation = _pearson(np.array(ranks), w)
+    if math.isnan(correlation.value):
+        return correlation
+    away = [rank - w @ rank for rank in ranks]
+    squares = [float(w @ deviation**2) for deviation in away]
     through = np.zeros(len(w))
     for i in (0, 1):
         of_rank = away[1 - i] / math.sqrt(squares[0] * squares[1])
-        of_rank = w * (of_rank - found.value * away[i] / squares[i])
+        of_rank = w * (of_rank - correlation.value * away[i] / squares[i])
         sums = np.bincount(at[i], of_rank)  # higher ranks rise by the whole weight
         through += (sums.sum() - np.cumsum(sums) + sums / 2)[at[i]]
     through -= w @ through
-    return _statistic(found.value, w, found.slopes + through)
+    return _statistic(correlation.value, w, correlation.slopes + through)
 
 
-def _on_z_scale(found: UnitStatistic, level: float) -> Measure:
+def _on_z_scale(coefficient: UnitStatistic, level: float) -> Measure:
     """Return a coefficient with an interval that is symmetric on Fisher's z scale."""
-    value, n = found.value, len(found.weights)
+    value, n = coefficient.value, len(coefficient.weights)
     if math.isnan(value) or abs(value) >= 1 - LEAST_SPREAD:
         return Measure(value=value, n=n)
-    scaled = replace(found, value=math.atanh(value), slopes=found.slopes / (1 - value**2))
+    scaled = replace(
+        coefficient, value=math.atanh(value), slopes=coefficient.slopes / (1 - value**2)
+    )
     low, high = map(math.tanh, scaled.limits(level))
     return Measure(value=value, low=low, high=high, n=n)
 
@@ -285,5 +287,5 @@ def _deviation(values: Floats, w: Floats, centre: float) -> float:
     n = len(values)
     if n < 2:
         return math.nan
-    found = float(np.average((values - centre) ** 2, weights=w)) * n / (n - 1)
-    return math.sqrt(found)
+    variance = float(np.average((values - centre) ** 2, weights=w)) * n / (n - 1)
+    return math.sqrt(variance)

@@ -148,8 +148,12 @@ def ratings_of(
     known = [] if levels is None else as_list("levels", "must be a list", levels)
     reading = read(rows, known)
     rows = reading.columns
-    found = {code for row in rows for code in row if code is not None}
-    values = _ordered(found, scale) if levels is None else _given(found, reading.names)
+    occurring = {code for row in rows for code in row if code is not None}
+    values = (
+        _ordered(occurring, scale)
+        if levels is None
+        else _checked_levels(occurring, reading.names)
+    )
     at = {value: i for i, value in enumerate(values)}
     indices = np.array(
         [[at.get(code, -1) for code in row] for row in rows], dtype=np.int64
@@ -177,7 +181,7 @@ def check_indexes(coders: Sequence[Any]) -> None:
 
     The codes of one position could then belong to different units.
     """
-    indexes = [each.index for each in coders if hasattr(each, "index")]
+    indexes = [coder.index for coder in coders if hasattr(coder, "index")]
     known = [index for index in indexes if hasattr(index, "equals")]
     if any(len(i) == len(known[0]) and not i.equals(known[0]) for i in known[1:]):
         raise ArgumentError(
@@ -195,19 +199,19 @@ def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - 
     return list(column)
 
 
-def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
-    if all(isinstance(value, Real) for value in found):
-        return tuple(sorted(found))  # type: ignore[type-var]
+def _ordered(occurring: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
+    if all(isinstance(value, Real) for value in occurring):
+        return tuple(sorted(occurring))  # type: ignore[type-var]
     if scale == "nominal":
-        return tuple(sorted(found, key=str))
-    if scale == "ordinal" and not all(map(_is_number, found)):
+        return tuple(sorted(occurring, key=str))
+    if scale == "ordinal" and not all(map(_is_number, occurring)):
         raise ArgumentError(
             "must give the order of labels that are not numbers, for "
             f"{setting('scale', 'ordinal')}: there are "
-            f"{with_commas(sorted(map(str, found)), 6)}",
+            f"{with_commas(sorted(map(str, occurring)), 6)}",
             argument="levels",
         )
-    return tuple(sorted(found, key=_number))
+    return tuple(sorted(occurring, key=_number))
 
 
 def _is_number(value: Hashable) -> bool:
@@ -227,9 +231,11 @@ def _number(value: Hashable) -> float:
         ) from None
 
 
-def _given(found: set[Hashable], values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+def _checked_levels(
+    occurring: set[Hashable], values: tuple[Hashable, ...]
+) -> tuple[Hashable, ...]:
     checks.distinct("levels", values)
-    other = found.difference(values)
+    other = occurring.difference(values)
     if other:
         raise ArgumentError(
             f"must be among the levels {with_commas(values)}, not "

@@ -192,7 +192,7 @@ def _allocated(
     """Return the number of texts per stratum, int64[n_strata]."""
     least = np.minimum(totals, _LEAST_OF_STRATUM)
     if not isinstance(allocation, str):
-        return _given_sizes(names, totals, n, allocation)
+        return _allocated_sizes(names, totals, n, allocation)
     checks.choice("allocation", allocation, ALLOCATIONS)
     if not least.sum() <= n <= totals.sum():
         raise ArgumentError(
@@ -218,19 +218,21 @@ def _allocated(
     return np.asarray(sizes)
 
 
-def _given_sizes(
-    names: Sequence[Any], totals: Ints, n: int, given: Mapping[Any, int]
+def _allocated_sizes(
+    names: Sequence[Any], totals: Ints, n: int, allocation: Mapping[Any, int]
 ) -> Ints:
-    if set(given) != set(names):
+    if set(allocation) != set(names):
         raise ArgumentError(
             "must have a number for each stratum "
             f"({with_commas(sorted(map(str, names)))}), "
-            f"but has numbers for {with_commas(sorted(map(str, given)))}",
+            f"but has numbers for {with_commas(sorted(map(str, allocation)))}",
             argument="allocation",
         )
     for name, total in zip(names, totals, strict=True):
-        checks.integer(Argument("allocation", (str(name),)), given[name], 1, int(total))
-    sizes = np.array([int(given[name]) for name in names], dtype=np.int64)
+        checks.integer(
+            Argument("allocation", (str(name),)), allocation[name], 1, int(total)
+        )
+    sizes = np.array([int(allocation[name]) for name in names], dtype=np.int64)
     if sizes.sum() != n:
         raise ArgumentError(
             f"must sum to n = {n}, not to {sizes.sum()}", argument="allocation"
@@ -251,7 +253,7 @@ def coders_like_model(
     labels: Sequence[object], codes: Sequence[Sequence[object]], coders: Sequence[str]
 ) -> list[str]:
     """Return the coders whose codes all equal the model's labels, and may be a copy."""
-    found = []
+    copies = []
     for coder, column in zip(coders, codes, strict=True):
         pairs = [
             (label, code)
@@ -262,8 +264,8 @@ def coders_like_model(
         n_other = len(pairs) - max(counts.values(), default=0)
         is_enough = len(pairs) >= _LEAST_EQUAL and n_other >= _LEAST_OTHER
         if is_enough and all(a == b for a, b in pairs):
-            found.append(coder)
-    return found
+            copies.append(coder)
+    return copies
 
 
 def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
@@ -284,8 +286,8 @@ def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
         return groups | {name: name if name in kept else "rare labels" for name in names}
     below = np.cumsum([0, *(counts[name] for name in names)])[:-1]
     number = below * _MOST_GROUPS // (below[-1] + counts[names[-1]])
-    for own in np.split(names, np.flatnonzero(np.diff(number)) + 1):
-        groups |= dict.fromkeys(own.tolist(), f"{own[0]} to {own[-1]}")
+    for group in np.split(names, np.flatnonzero(np.diff(number)) + 1):
+        groups |= dict.fromkeys(group.tolist(), f"{group[0]} to {group[-1]}")
     return groups
 
 
@@ -338,8 +340,8 @@ def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> La
     if len(names) > 1 and 0 < n < of_all.sum():
         rng = np.random.default_rng(_SEED)
         draws = rng.multivariate_hypergeometric(of_all, n, _N_DRAWS, method="marginals")
-        found = _distance(of_coded[None], expected)
-        far = _distance(draws, expected) >= found - 1e-9
+        distance = _distance(of_coded[None], expected)
+        far = _distance(draws, expected) >= distance - 1e-9
         p_value = float((1 + far.sum()) / (1 + _N_DRAWS))
     return LabelCheck(
         labels=tuple(names),

@@ -124,16 +124,16 @@ class Spread:
         shift = (1 + 2 * t**2) / 6 * skew * root
         distances = []
         for sign in (-1, 1):
-            moved = [each.moved(sign) for each in self.cases]
+            moved = [kind.moved(sign) for kind in self.cases]
             far = sum((mean for mean, _ in moved), np.zeros(len(v)))
             more = sum((variance for _, variance in moved), np.zeros(len(v)))
             fade = _most_faded(self.cases, sign, len(v))
             short = _most_faded(self.cases, -sign, len(v))
-            own = sign * shift * np.where(sign * shift < 0, 1 - short, 1.0)
-            unseen = own * (1 - fade) + far + t * np.sqrt(v + more)
-            distances.append(np.maximum(own + t * root, unseen))
+            skew_shift = sign * shift * np.where(sign * shift < 0, 1 - short, 1.0)
+            unseen = skew_shift * (1 - fade) + far + t * np.sqrt(v + more)
+            distances.append(np.maximum(skew_shift + t * root, unseen))
         is_wide = np.any(
-            [np.zeros(len(v)), *(each.fade > 0 for each in self.cases)], axis=0
+            [np.zeros(len(v)), *(kind.fade > 0 for kind in self.cases)], axis=0
         )
         half = np.where(np.isfinite(t), (distances[0] + distances[1]) / (2 * t), root)
         errors = np.where(is_wide, np.maximum(root, half), root)
@@ -142,7 +142,7 @@ class Spread:
 
 def _most_faded(cases: Sequence[Cases], sign: int, q: int) -> Floats:
     """Return the greatest weight of an unseen case that moves estimates to one side."""
-    weights = [each.fade * (sign * each.mean > 0) for each in cases]
+    weights = [kind.fade * (sign * kind.mean > 0) for kind in cases]
     return np.asarray(np.max([np.zeros(q), *weights], axis=0))
 
 
@@ -283,8 +283,8 @@ class UnitStatistic:
 
         Strata of a single unit are merged, a single one with the largest stratum.
         """
-        own = self.weights * self.slopes
-        strata = np.zeros(len(own), dtype=np.int64)
+        terms = self.weights * self.slopes
+        strata = np.zeros(len(terms), dtype=np.int64)
         if self.strata is not None:
             strata = np.unique(self.strata, return_inverse=True)[1]
             sizes = np.bincount(strata)
@@ -294,7 +294,7 @@ class UnitStatistic:
                 strata = np.where(np.isin(strata, alone), joined, strata)
                 strata = np.unique(strata, return_inverse=True)[1]
         sizes = np.bincount(strata)
-        away = own - (np.bincount(strata, own) / sizes)[strata]
+        away = terms - (np.bincount(strata, terms) / sizes)[strata]
         unbiased = (sizes / np.maximum(sizes - 1, 1))[strata]
         return (
             float((unbiased * away**2).sum()),
