@@ -81,9 +81,9 @@ class ComparisonAgreement:
             for name, measure in self.measures.items()
         ]
         if self.n_ties:
-            left = count_of(self.n_ties, "pair")
+            ties = count_of(self.n_ties, "pair")
             verb = "is" if self.n_ties == 1 else "are"
-            lines.append(f"{left} without a winner {verb} left out")
+            lines.append(f"{ties} without a winner {verb} left out")
         return "\n".join(["<ComparisonAgreement>", *lines])
 
     __repr__ = __str__

@@ -266,8 +266,8 @@ def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | Non
         {key: value for key, value in error.items() if key != "text"}
         for error in validation.get("wrong") or []
     ]
-    kept: dict[str, Any] = plain(result)
-    return kept
+    copy: dict[str, Any] = plain(result)
+    return copy
 
 
 def _examples(
