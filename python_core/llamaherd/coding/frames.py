@@ -68,9 +68,9 @@ def check_index(values: object, frame: object, argument: str) -> None:
     """Check that a pandas Series has the same index as a data frame."""
     if isinstance(values, (Mapping, list, tuple)):
         parts = values.values() if isinstance(values, Mapping) else values
-        for each in parts:
-            if hasattr(each, "index") and not isinstance(each, (str, list, tuple)):
-                check_index(each, frame, argument)
+        for part in parts:
+            if hasattr(part, "index") and not isinstance(part, (str, list, tuple)):
+                check_index(part, frame, argument)
         return
     index: Any = getattr(values, "index", None)
     other: Any = getattr(frame, "index", None)
@@ -138,7 +138,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         )
     if isinstance(frame, Mapping):
         _length(frame)
-        return [_or_none(value) for value in _listed(frame[name])]
+        return [_or_none(value) for value in _as_list(frame[name])]
     return [_or_none(value) for value in _open(frame)[name].to_list()]
 
 
@@ -171,10 +171,10 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     n = n_rows(frame)
     for name, values in new.items():
         has_values = isinstance(values, (Categories, Integers))
-        n_given = len(values.values if has_values else values)
-        if n_given != n:
+        n_values = len(values.values if has_values else values)
+        if n_values != n:
             raise ArgumentError(
-                f"column {name!r} must have {n} values, not {n_given}",
+                f"column {name!r} must have {n} values, not {n_values}",
                 argument="columns",
                 place=(name,),
                 code="wrong_length",
@@ -183,7 +183,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     if isinstance(frame, Mapping):
         return {
             **frame,
-            **{name: _nulls(_listed(values)) for name, values in new.items()},
+            **{name: _nulls(_as_list(values)) for name, values in new.items()},
         }
     opened = _open(frame)
     columns = [_series(opened, name, values) for name, values in new.items()]
@@ -193,7 +193,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
 def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
     """Return some rows of a data frame, in the given order; the type stays the same."""
     if isinstance(frame, Mapping):
-        columns = {name: _listed(values) for name, values in frame.items()}
+        columns = {name: _as_list(values) for name, values in frame.items()}
         return {name: [values[i] for i in rows] for name, values in columns.items()}
     return _open(frame)[list(rows)].to_native()
 
@@ -228,15 +228,17 @@ def _series(frame: Frame, name: str, values: Any) -> nw.Series[Any]:  # noqa: AN
     is_array = isinstance(values, np.ndarray)
     if is_array and (backend.is_pandas() or values.dtype.kind != "f"):
         return nw.new_series(name, values, backend=backend)
-    listed = list(values) if isinstance(values, Sequence) else _listed(values)
-    listed = listed if backend.is_pandas() else _nulls(listed)
-    nullable = _nullable(name, listed) if backend.is_pandas() else None
-    if nullable is not None:
-        return nullable
-    is_text = all(value is None or isinstance(value, str) for value in listed)
+    cells = list(values) if isinstance(values, Sequence) else _as_list(values)
+    if backend.is_pandas():
+        nullable = _nullable(name, cells)
+        if nullable is not None:
+            return nullable
+    else:
+        cells = _nulls(cells)
+    is_text = all(value is None or isinstance(value, str) for value in cells)
     # The type is given for columns in which all values are missing.
     kind = nw.Float64 if is_array else nw.String if is_text else None
-    return nw.new_series(name, listed, kind, backend=backend)
+    return nw.new_series(name, cells, kind, backend=backend)
 
 
 def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
@@ -303,7 +305,7 @@ def _open(frame: object) -> Frame:
 def _length(frame: Mapping[str, Any]) -> int:
     lengths = {}
     for name, values in frame.items():
-        column = _listed(values) if isinstance(values, Categories) else values
+        column = _as_list(values) if isinstance(values, Categories) else values
         if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
             raise ArgumentTypeError(
                 f"column {name!r} must be a list, not {checks.shown(column)}",
@@ -320,7 +322,7 @@ def _length(frame: Mapping[str, Any]) -> int:
     return next(iter(lengths.values()), 0)
 
 
-def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def _as_list(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
     """Return a list; numbers of arrays and series become Python numbers."""
     if isinstance(values, (Categories, Integers)):
         return list(values.values)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-def listed(names: Sequence[str]) -> str:
+def enumeration(names: Sequence[str]) -> str:
     """Join names with commas, and the last two with "and"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
@@ -71,8 +71,8 @@ WORDS: dict[str, Any] = {
     "call": call,
     "count": count_of,
     "decimals": decimals,
+    "enumeration": enumeration,
     "limits": limits,
-    "listed": listed,
     "part": part_of,
     "percent": percent,
     "percents": percents,

@@ -81,9 +81,9 @@ class ComparisonAgreement:
             for name, measure in self.measures.items()
         ]
         if self.n_ties:
-            left = count_of(self.n_ties, "pair")
+            ties = count_of(self.n_ties, "pair")
             verb = "is" if self.n_ties == 1 else "are"
-            lines.append(f"{left} without a winner {verb} left out")
+            lines.append(f"{ties} without a winner {verb} left out")
         return "\n".join(["<ComparisonAgreement>", *lines])
 
     __repr__ = __str__
@@ -187,13 +187,13 @@ def _name(value: object) -> str | None:
 def _of_pairs(
     comparison: PairComparison, rows: Sequence[_Row], level: float
 ) -> dict[str, Measure]:
-    names = [each.name for each in comparison.strengths]
+    names = [text.name for text in comparison.strengths]
     at = {name: i for i, name in enumerate(names)}
-    strengths = np.array([each.strength for each in comparison.strengths])
+    strengths = np.array([text.strength for text in comparison.strengths])
     odds = {
-        frozenset((each.first, each.second)): (each.first, each.log_odds)
-        for each in comparison.pairs
-        if each.error is None
+        frozenset((pair.first, pair.second)): (pair.first, pair.log_odds)
+        for pair in comparison.pairs
+        if pair.error is None
     }
     decided = [(at[a], at[b], at[w]) for a, b, w in rows if w is not None]
     by_strength = [
@@ -206,8 +206,8 @@ def _of_pairs(
         if pair_odds is not None:
             direct.append((a, b, pair_odds[1] * (1 if w == pair_odds[0] else -1)))
     return {
-        name: _share(each, len(names), level)
-        for name, each in (("accuracy", by_strength), ("direct", direct))
+        "accuracy": _share(by_strength, len(names), level),
+        "direct": _share(direct, len(names), level),
     }
 
 

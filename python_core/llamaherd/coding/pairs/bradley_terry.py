@@ -313,13 +313,13 @@ def _matched(
     first: Ints, second: Ints, most: int, rng: np.random.Generator
 ) -> list[Pair]:
     """Accept pairs in their order, if neither object is in an accepted pair."""
-    taken: set[int] = set()
+    matched: set[int] = set()
     pairs: list[Pair] = []
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
         if len(pairs) == most:
             break
-        if i not in taken and j not in taken:
-            taken |= {i, j}
+        if i not in matched and j not in matched:
+            matched |= {i, j}
             pairs.append((i, j) if rng.random() < 0.5 else (j, i))
     return pairs
 
@@ -334,8 +334,8 @@ def _candidates(
         drawn = rng.integers(0, n, (2, _MOST_CANDIDATES))
         drawn = np.unique(np.sort(drawn[:, drawn[0] != drawn[1]], axis=0), axis=1)
         first, second = drawn
-    asked = np.array([min(p) * n + max(p) for p in known], dtype=np.int64)
-    free = ~np.isin(first * n + second, asked)
+    compared = np.array([min(p) * n + max(p) for p in known], dtype=np.int64)
+    free = ~np.isin(first * n + second, compared)
     return first[free], second[free]
 
 

@@ -110,10 +110,10 @@ class PairRun(CallSequence):
         )
         if not self._notes:
             self._notes.update(dict.fromkeys(results.notes))
-        found = (
+        compared = (
             _pair(pair, self._design.round, results, k) for k, pair in enumerate(pairs)
         )
-        return [each for each in found if each is not None]
+        return [pair for pair in compared if pair is not None]
 
 
 def _pair(
@@ -123,17 +123,17 @@ def _pair(
     at = slice(2 * k, 2 * k + 2)
     if "cancelled" in results.finish_reasons[at]:
         return None
-    failed = next((each for each in results.errors[at] if each is not None), None)
+    error = next((error for error in results.errors[at] if error is not None), None)
     logs = np.maximum(results.logprobs[at], _LEAST)
     odds = logs[:, 0] - logs[:, 1]
     return ComparedPair(
         first=pair[0],
         second=pair[1],
         round=number,
-        forward=float("nan") if failed else float(odds[0]),
-        backward=float("nan") if failed else float(-odds[1]),
-        coverage=float("nan") if failed else float(results.coverage[at].mean()),
-        error=failed,
+        forward=float("nan") if error else float(odds[0]),
+        backward=float("nan") if error else float(-odds[1]),
+        coverage=float("nan") if error else float(results.coverage[at].mean()),
+        error=error,
     )
 
 
@@ -206,10 +206,10 @@ def compare_pairs(
         )
         return HostedCall(run[0].context, run[0])
 
-    found = run_to_end(prepare, progress)
-    with keeping(found):
-        warn_notes(found.notes)
-    return found
+    comparison = run_to_end(prepare, progress)
+    with keeping(comparison):
+        warn_notes(comparison.notes)
+    return comparison
 
 
 @takes(ClassifyOptions, PairSettings)
@@ -243,20 +243,20 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
     level: float,
     settings: Mapping[str, Any],
 ) -> PairRun:
-    names, given = _named(texts)
-    asked = PairQuestion.of(question, labels, layout)
+    names, values = _named(texts)
+    pair_question = PairQuestion.of(question, labels, layout)
     options = ClassifyOptions.of(
-        PairSettings, settings, labels=list(asked.labels), on_error="continue"
+        PairSettings, settings, labels=list(pair_question.labels), on_error="continue"
     )
-    most = n_pairs_of(len(given))
+    most = n_pairs_of(len(values))
     if n_pairs is None:
-        number = min(most, PAIRS_A_TEXT * len(given))
+        number = min(most, PAIRS_A_TEXT * len(values))
     else:
-        number = checks.integer("n_pairs", n_pairs, min(len(given), most), most)
+        number = checks.integer("n_pairs", n_pairs, min(len(values), most), most)
     work = PairWork(
-        texts=given,
+        texts=values,
         names=names,
-        question=asked,
+        question=pair_question,
         n_pairs=number,
         design=checks.choice("design", design, DESIGNS),
         seed=options.seed,
@@ -276,7 +276,7 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names = list(map(str, range(len(values))))
     # arrays and columns of numpy, pandas, polars and pyarrow
     elif hasattr(texts, "tolist"):
-        values = [str(each) if isinstance(each, str) else each for each in texts.tolist()]
+        values = [str(text) if isinstance(text, str) else text for text in texts.tolist()]
         names = list(map(str, range(len(values))))
     else:
         raise ArgumentTypeError(
@@ -289,8 +289,8 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
             argument="texts",
             code="out_of_range",
         )
-    for i, each in enumerate(values):
-        if not checks.text(Argument("texts", (i,)), each).strip():
+    for i, text in enumerate(values):
+        if not checks.text(Argument("texts", (i,)), text).strip():
             raise ArgumentError(
                 "must not be blank: leave this text out",
                 argument="texts",

@@ -47,8 +47,8 @@ class PairQuestion:
     @classmethod
     def of(cls, question: object, labels: object, layout: object) -> PairQuestion:
         """Check the parts of a question."""
-        asked = checks.text("question", question)
-        if not asked.strip():
+        text = checks.text("question", question)
+        if not text.strip():
             raise ArgumentError("must not be blank", argument="question", code="empty")
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ArgumentTypeError(
@@ -69,7 +69,7 @@ class PairQuestion:
                 argument="layout",
                 code="missing",
             )
-        return cls(question=asked, labels=(names[0], names[1]), layout=form)
+        return cls(question=text, labels=(names[0], names[1]), layout=form)
 
     def prompt(self, first: str, second: str) -> str:
         """Return the prompt for two texts; braces within texts are not replaced."""

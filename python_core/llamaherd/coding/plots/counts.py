@@ -327,7 +327,7 @@ def label_summary(
         probs: float64[n, k], probability of each label; None if unknown.
         several: True if a text may have several labels, joined by `JOINED`.
     """
-    known = sum(label is not None for label in labels)
+    n_labelled = sum(label is not None for label in labels)
     summary = []
     for j, name in enumerate(names):
         has = np.array([_has(label, name, several) for label in labels], dtype=bool)
@@ -336,8 +336,8 @@ def label_summary(
             {
                 "label": name,
                 "n": int(has.sum()),
-                "n_labelled": known,
-                "share": float(has.sum()) / known if known else None,
+                "n_labelled": n_labelled,
+                "share": float(has.sum()) / n_labelled if n_labelled else None,
                 "prob": None if sure is None or not len(sure) else float(sure.mean()),
                 "bands": None if sure is None else in_bands(sure.tolist()),
             }

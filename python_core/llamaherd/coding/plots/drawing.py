@@ -268,22 +268,25 @@ def _draw_points(ax: Axes, mark: Points, series: Series, panel: int | None) -> N
     if panel is not None:
         is_here &= np.array(mark.panel) == panel
     x, y, low, high = (
-        np.array(each, dtype=float) for each in (mark.x, mark.y, mark.low, mark.high)
+        np.array(numbers, dtype=float)
+        for numbers in (mark.x, mark.y, mark.low, mark.high)
     )
     values = x if mark.along == "x" else y
     reach = np.nan_to_num(np.clip(np.stack([values - low, high - values]), 0, None))
     for i in sorted(set(chosen[is_here].tolist())):
-        own = is_here & (chosen == i)
+        in_series = is_here & (chosen == i)
         colour, marker = series.colour(i), _MARKERS[series.symbol(i)]
         if mark.size:
-            areas = (4.0 * np.array(mark.size)[own]) ** 2
-            ax.scatter(x[own], y[own], s=areas, color=colour, alpha=0.5, linewidth=0)
+            areas = (4.0 * np.array(mark.size)[in_series]) ** 2
+            ax.scatter(
+                x[in_series], y[in_series], s=areas, color=colour, alpha=0.5, linewidth=0
+            )
             continue
-        is_known = not np.isnan(low[own]).all()
+        has_intervals = not np.isnan(low[in_series]).all()
         ax.errorbar(
-            x[own],
-            y[own],
-            **({f"{mark.along}err": reach[:, own]} if is_known else {}),
+            x[in_series],
+            y[in_series],
+            **({f"{mark.along}err": reach[:, in_series]} if has_intervals else {}),
             fmt=marker,
             color=colour,
             markersize=5,
@@ -300,7 +303,7 @@ def _draw_rects(ax: Axes, mark: Rects, series: Series) -> None:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional
 
     x, x_end, y, y_end = (
-        np.array(each, dtype=float) for each in (mark.x, mark.x_end, mark.y, mark.y_end)
+        np.array(ends, dtype=float) for ends in (mark.x, mark.x_end, mark.y, mark.y_end)
     )
     corners = np.stack(
         [np.stack([x, x_end, x_end, x], axis=1), np.stack([y, y, y_end, y_end], axis=1)],

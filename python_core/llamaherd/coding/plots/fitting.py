@@ -87,8 +87,8 @@ def fit(
     across = wide - min(names, 0.4 * wide) - 0.4
     n_legend = _legend_columns(legend, across + 0.3)
     below = (plot.x.title, plot.note)
-    x = "\n".join(in_lines(each, 12 * across) for each in below if each)
-    n_lines = sum(each.count("\n") + 1 for each in (title, x) if each)
+    x = "\n".join(in_lines(text, 12 * across) for text in below if text)
+    n_lines = sum(text.count("\n") + 1 for text in (title, x) if text)
     around = 0.45 + 0.18 * n_lines
     if legend:
         n_rows = math.ceil(len(legend) / n_legend) + bool(plot.series.title)

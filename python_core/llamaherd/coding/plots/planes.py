@@ -166,6 +166,7 @@ def _least(values: Iterable[float]) -> float:
 
 def _wider(values: Iterable[float]) -> Range:
     """Return the range of numbers, with some room at its ends."""
-    known = list(values)
-    room = 0.08 * max(max(known) - min(known), 0.1)
-    return min(known) - room, max(known) + room
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
+    room = 0.08 * max(high - low, 0.1)
+    return low - room, high + room

@@ -148,16 +148,16 @@ def _range(values: Iterable[Value], *, is_share: bool) -> Range:
 
 def _ranges(rows: Sequence[str], values: Iterable[Value], n_series: int) -> Rects:
     """Return the range of the values of each row as a thin rectangle."""
-    known: dict[int, list[float]] = {}
+    by_row: dict[int, list[float]] = {}
     for v in values:
         if not math.isnan(v.value):
-            known.setdefault(rows.index(v.row), []).append(v.value)
+            by_row.setdefault(rows.index(v.row), []).append(v.value)
     thick = 0.25 / (n_series + 1)
     return Rects(
-        x=list(map(min, known.values())),
-        x_end=list(map(max, known.values())),
-        y=[row - thick for row in known],
-        y_end=[row + thick for row in known],
+        x=list(map(min, by_row.values())),
+        x_end=list(map(max, by_row.values())),
+        y=[row - thick for row in by_row],
+        y_end=[row + thick for row in by_row],
         series=None,
     )
 

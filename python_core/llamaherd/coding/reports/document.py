@@ -89,8 +89,8 @@ def is_unedited(path: Path) -> bool:
         properties = docx.Document(str(path)).core_properties
     except Exception:  # noqa: BLE001 - a file of any kind
         return False
-    is_own = properties.category == _CATEGORY and properties.revision == 1
-    return is_own and not properties.last_modified_by
+    is_document = properties.category == _CATEGORY and properties.revision == 1
+    return is_document and not properties.last_modified_by
 
 
 class _Writer(HTMLParser):

@@ -39,7 +39,7 @@ _KEYS = {
     "S": "baltes2025",
     "B": "baumann2025",
 }
-_SHOWN_ERRORS = 3
+_MOST_ERRORS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,19 @@ class ChecklistItem:
 
 def checklist_of(facts: Mapping[str, Any]) -> list[ChecklistItem]:
     """Answer the checklist."""
-    more = {**facts, **_facts(facts)}
-    made = []
+    values = {**facts, **_facts(facts)}
+    checklist = []
     for item in _items():
-        answer = phrase(item.get("answer", ""), more)
-        made.append(
+        answer = phrase(item.get("answer", ""), values)
+        checklist.append(
             ChecklistItem(
                 item["question"],
-                answer or phrase(item["open"], more),
+                answer or phrase(item["open"], values),
                 not answer,
                 tuple(REFERENCES[_KEYS[letter]].short for letter in item["asked_by"]),
             )
         )
-    return made
+    return checklist
 
 
 @cache
@@ -103,27 +103,27 @@ def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     if recalibration is not None:
         n_codes = f"{recalibration['n_codes']:,}"
         changes.append(f"labels are recalibrated with {n_codes} human codes")
-    methods = [{row["method"] for row in each["rows"]} for each in facts["estimates"]]
+    estimates = facts["estimates"]
     return {
         "design": validation.get("design"),
         "ceiling": validation.get("ceiling"),
         "calibration": validation.get("calibration"),
-        "rarest": min(scores, key=lambda each: each["n_gold"], default=None),
+        "rarest": min(scores, key=lambda score: score["n_gold"], default=None),
         "agreements_of_people": [
-            f"{each['name']} {measured(each)}"
-            for each in validation.get("coder_agreement") or ()
-            if each["value"] is not None
+            f"{coefficient['name']} {measured(coefficient)}"
+            for coefficient in validation.get("coder_agreement") or ()
+            if coefficient["value"] is not None
         ],
         "agreements_of_model": [
-            f"{each['name']} {measured(each)}"
-            for each in validation.get("model_agreement", ())
-            if each["value"] is not None and each["name"] != "percent"
+            f"{coefficient['name']} {measured(coefficient)}"
+            for coefficient in validation.get("model_agreement", ())
+            if coefficient["value"] is not None and coefficient["name"] != "percent"
         ],
         "confusions": _confusions(validation["accuracy"]) if validation else [],
-        "n_seeds": len({each["settings"].get("seed") for each in runs}),
+        "n_seeds": len({run["settings"].get("seed") for run in runs}),
         "n_coded_examples": _coded_examples(facts),
         "changes": changes,
-        "are_corrected": bool(methods) and all(own & {"dsl", "ppi"} for own in methods),
+        "are_corrected": bool(estimates) and all(map(_corrections, estimates)),
     }
 
 
@@ -132,22 +132,22 @@ def _confusions(accuracy: Mapping[str, Any]) -> list[str]:
     if not accuracy["confusion"]:  # texts with several labels
         return []
     names = accuracy["labels"]
-    wrong = [
-        (n, given, right)
-        for given, row in zip(names, accuracy["confusion"], strict=True)
-        for right, n in zip(names, row, strict=True)
-        if n and given != right
+    errors = [
+        (n, predicted, truth)
+        for predicted, row in zip(names, accuracy["confusion"], strict=True)
+        for truth, n in zip(names, row, strict=True)
+        if n and predicted != truth
     ]
-    wrong.sort(key=lambda each: -each[0])
+    errors.sort(key=lambda error: -error[0])
     return [
-        f"\u201c{given}\u201d for \u201c{right}\u201d ({n:,})"
-        for n, given, right in wrong[:_SHOWN_ERRORS]
+        f"\u201c{predicted}\u201d for \u201c{truth}\u201d ({n:,})"
+        for n, predicted, truth in errors[:_MOST_ERRORS]
     ]
 
 
 def _coded_examples(facts: Mapping[str, Any]) -> int:
     """Return the number of examples of the prompt that are coded texts."""
-    data, texts = facts["data"], [each.text for each in facts["book"].examples]
+    data, texts = facts["data"], [example.text for example in facts["book"].examples]
     if "texts" in data:
         there = {text.strip() for text in data["texts"]}
         return sum(text.strip() in there for text in texts)
@@ -199,7 +199,7 @@ def methods_of(contents: Contents) -> MethodsText:
     """Return the methods paragraph of a report's content."""
     used: list[str] = []
     facts = facts_of(contents)
-    found = prose.paragraphs(
+    paragraphs = prose.paragraphs(
         "methods.txt.j2",
         {**facts, "cite": partial(cite, used)}
         | {"estimates": lambda: _estimates(facts, used)},
@@ -207,8 +207,8 @@ def methods_of(contents: Contents) -> MethodsText:
     versions = contents["run"]["versions"]
     cited = [_with_version(REFERENCES[key], versions) for key in used]
     return MethodsText(
-        text="\n\n".join(" ".join(sentences) for sentences in found if sentences),
-        bibtex="\n\n".join(each.bibtex for each in cited),
+        text="\n\n".join(" ".join(sentences) for sentences in paragraphs if sentences),
+        bibtex="\n\n".join(reference.bibtex for reference in cited),
         references=tuple(used),
         checklist=tuple(checklist_of(facts)),
     )
@@ -252,11 +252,11 @@ def facts_of(contents: Contents) -> dict[str, Any]:
             *([short_hash(model["sha256"])] if model["sha256"] else []),
             *([f"on the server {model['url']}"] if "url" in model else []),
         ],
-        "lora_files": [str(each["file"] or "an unnamed file") for each in model["loras"]],
+        "lora_files": [str(lora["file"] or "an unnamed file") for lora in model["loras"]],
         "book": book,
         "question": " ".join(book.question.split()),
         "names": list(book.names),
-        "n_defined": sum(1 for each in book.definitions.values() if each),
+        "n_defined": sum(map(bool, book.definitions.values())),
         "n_examples": len(book.examples),
         "sources": sources_of(book),
         "settings": run["settings"],
@@ -264,8 +264,8 @@ def facts_of(contents: Contents) -> dict[str, Any]:
         "temperature": float(run["settings"].get("temperature") or 0.0),
         "recalibration": recalibration,
         "features": [
-            {"probs": "the model's log-probabilities"}.get(each, each)
-            for each in (recalibration or {}).get("features", ())
+            {"probs": "the model's log-probabilities"}.get(feature, feature)
+            for feature in (recalibration or {}).get("features", ())
         ],
         "titles": TITLES,
         "estimates": estimates_in(contents),
@@ -273,29 +273,32 @@ def facts_of(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _facts_of_validation(found: Mapping[str, Any] | None) -> dict[str, Any]:
-    if found is None:
+def _facts_of_validation(validation: Mapping[str, Any] | None) -> dict[str, Any]:
+    if validation is None:
         return {"has_majority": False}
-    by = list(prose.weights_of(found))
-    is_simple = (found.get("design") or {}).get("kind") == "simple"
-    if is_simple and not found.get("is_by_label"):
-        by = [each for each in by if each != "inclusion"]
-    several = len(found["coders"]) > 1
+    weights = list(prose.weights_of(validation))
+    is_simple = (validation.get("design") or {}).get("kind") == "simple"
+    if is_simple and not validation.get("is_by_label"):
+        weights = [weight for weight in weights if weight != "inclusion"]
     return {
-        "has_majority": several,
-        "weighted_by": by,
-        "between_people": _reported(found["coder_agreement"], ("kappa", "alpha")),
-        "of_model": _reported(found["model_agreement"], ("kappa",)),
+        "has_majority": len(validation["coders"]) > 1,
+        "weighted_by": weights,
+        "between_people": _reported(validation["coder_agreement"], ("kappa", "alpha")),
+        "of_model": _reported(validation["model_agreement"], ("kappa",)),
     }
 
 
 def _reported(
-    found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
+    coefficients: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
     """Return the coefficients in `names`; if kappa is weighted, weighted kappa."""
-    known = {each["name"]: each for each in found or [] if each["value"] is not None}
-    best = (known.get(f"weighted {name}") or known.get(name) for name in names)
-    return [each for each in best if each is not None]
+    by_name = {
+        coefficient["name"]: coefficient
+        for coefficient in coefficients or []
+        if coefficient["value"] is not None
+    }
+    best = (by_name.get(f"weighted {name}") or by_name.get(name) for name in names)
+    return [coefficient for coefficient in best if coefficient is not None]
 
 
 def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
@@ -338,7 +341,7 @@ def _design_of(fields: Mapping[str, Any]) -> list[object]:
 
 
 def _estimated(
-    found: Sequence[Mapping[str, Any]],
+    estimates: Sequence[Mapping[str, Any]],
     corrected: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any],
     used: list[str],
@@ -348,25 +351,28 @@ def _estimated(
     `corrected` are the estimates whose corrections of labels are said here.
     """
     are_numbers = [
-        any(row["term"] in ("mean", "quantile") for row in each["rows"]) for each in found
+        any(row["term"] in ("mean", "quantile") for row in fields["rows"])
+        for fields in estimates
     ]
     (sentences,) = prose.paragraphs(
         "estimates.txt.j2",
         {
             **facts,
             "cite": partial(cite, used),
-            "first": found[0],
-            "methods": {row["method"] for row in found[0]["rows"]},
+            "first": estimates[0],
+            "methods": {row["method"] for row in estimates[0]["rows"]},
             "corrections": set().union(*map(_corrections, corrected)),
             "has_regression": any(fields["formula"] for fields in corrected),
             "terms": {
                 row["term"]
-                for each in found
-                if not each["formula"]
-                for row in each["rows"]
+                for fields in estimates
+                if not fields["formula"]
+                for row in fields["rows"]
             },
             "formulas": {
-                each["formula"]: each["model"] for each in found if each["formula"]
+                fields["formula"]: fields["model"]
+                for fields in estimates
+                if fields["formula"]
             },
             "all_numbers": all(are_numbers),
             "some_numbers": any(are_numbers),

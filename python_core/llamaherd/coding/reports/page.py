@@ -20,7 +20,7 @@ from llamaherd.coding.references import GUIDELINES
 from llamaherd.coding.reports.methods import facts_of, methods_of
 from llamaherd.coding.reports.prose import REPORT_WORDS, weights_of
 from llamaherd.coding.reports.report_data import to_json
-from llamaherd.coding.sentences import FILTERS, listed, number, with_interval
+from llamaherd.coding.sentences import FILTERS, enumeration, number, with_interval
 from llamaherd.coding.validation.measures import PEOPLE, measures_of
 from llamaherd.engine.core.phrases import as_sentence, percents
 
@@ -195,7 +195,7 @@ def _title(fit: Mapping[str, Any]) -> str:
     term = terms.pop() if len(terms) == 1 else "estimate"
     name = f"{term} of {outcomes.pop()}" if len(outcomes) == 1 else f"{term}s"
     by = fit.get("grouped_by") or ()
-    groups = f" by {listed(by)}" if by else ""
+    groups = f" by {enumeration(by)}" if by else ""
     return f"{name[:1].upper()}{name[1:]}{groups}"
 
 

@@ -10,7 +10,7 @@ import jinja2
 
 from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.references import REFERENCES
-from llamaherd.coding.sentences import FILTERS, WORDS, listed, number, with_interval
+from llamaherd.coding.sentences import FILTERS, WORDS, enumeration, number, with_interval
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.engine.core.phrases import percent
 
@@ -48,7 +48,9 @@ def date_of(time: str) -> str:
 def design_text(design: Mapping[str, Any]) -> str:
     """Return how a sample was drawn, with the columns of its strata."""
     by = design.get("by")
-    columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
+    columns = (
+        "" if by is None else f" of {by if isinstance(by, str) else enumeration(by)}"
+    )
     return f"{DESIGNS[design['kind']]}{columns}"
 
 

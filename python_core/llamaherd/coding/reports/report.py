@@ -187,22 +187,22 @@ def _contents(
     )
 
 
-def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
+def _estimates(results: EstimatesGiven) -> list[dict[str, Any]]:
     """Convert one or several results of `estimate` to JSON types, with their titles."""
     where = Argument("estimates")
-    several: list[tuple[Argument, str, Any]] = [(where, "", given)]
-    if given is None:
-        several = []
-    elif isinstance(given, Mapping):
-        several = [
+    titled: list[tuple[Argument, str, Any]] = [(where, "", results)]
+    if results is None:
+        titled = []
+    elif isinstance(results, Mapping):
+        titled = [
             (where.at(str(title)), checks.text(where.at(str(title)), title), estimates)
-            for title, estimates in given.items()
+            for title, estimates in results.items()
         ]
-    elif isinstance(given, (list, tuple)):
-        several = [
-            (where.at(place), "", estimates) for place, estimates in enumerate(given)
+    elif isinstance(results, (list, tuple)):
+        titled = [
+            (where.at(place), "", estimates) for place, estimates in enumerate(results)
         ]
-    for name, _, estimates in several:
+    for name, _, estimates in titled:
         if not isinstance(estimates, Estimates):
             what = " or a list of several," if name is where else ""
             raise ArgumentTypeError(
@@ -210,13 +210,13 @@ def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
                 f"{checks.shown(estimates)}",
                 argument=name,
             )
-    return [estimates.to_dict(title) for _, title, estimates in several]
+    return [estimates.to_dict(title) for _, title, estimates in titled]
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
     """Write a report's page, its document for Word, or its JSON."""
     file = checked_report_path(path)
-    _check_own(file)
+    _check_replaceable(file)
     kind = file.suffix.lower()
     if kind == ".docx":
         content = document_of(contents)
@@ -228,16 +228,16 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def _check_own(file: Path) -> None:
+def _check_replaceable(file: Path) -> None:
     """Check that a file is a report of llamaherd, if it exists."""
     if not file.is_file() or not file.stat().st_size:
         return
     if file.suffix.lower() == ".docx":
-        is_own = is_unedited(file)
+        is_report = is_unedited(file)
     else:
         content = file.read_bytes()
-        is_own = any(f'"{each}"'.encode() in content for each in (JSON_ID, FORMAT))
-    if not is_own:
+        is_report = any(f'"{mark}"'.encode() in content for mark in (JSON_ID, FORMAT))
+    if not is_report:
         raise ArgumentError(
             f"{str(file)!r} already exists and is no report of llamaherd, or was "
             "edited: choose another name, or remove it",

@@ -266,8 +266,8 @@ def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | Non
         {key: value for key, value in error.items() if key != "text"}
         for error in validation.get("wrong") or []
     ]
-    kept: dict[str, Any] = plain(result)
-    return kept
+    copy: dict[str, Any] = plain(result)
+    return copy
 
 
 def _examples(
@@ -285,11 +285,11 @@ def _examples(
     if validation is not None:
         return [
             {
-                **plain(dict(each)),
-                "text": column[int(each["row"])],
-                "quote": quotes.get(int(each["row"])),
+                **plain(dict(error)),
+                "text": column[int(error["row"])],
+                "quote": quotes.get(int(error["row"])),
             }
-            for each in (validation.get("wrong") or [])[:n]
+            for error in (validation.get("wrong") or [])[:n]
         ]
     there = [i for i, text in enumerate(column) if text is not None]
     return [

@@ -125,10 +125,10 @@ def _frame(
     """Return a data frame with the report's texts, and the name of its column."""
     recorded = contents["data"]
     if "texts" in recorded:
-        known = recorded["texts"]
+        different_texts = recorded["texts"]
         blank = dict(recorded.get("blank") or {})  # texts without content, by row
         texts = [
-            blank.get(str(i)) if index is None else known[index]
+            blank.get(str(i)) if index is None else different_texts[index]
             for i, index in enumerate(recorded["rows"])
         ]
         if hash_of_texts(texts) != recorded.get("sha256"):

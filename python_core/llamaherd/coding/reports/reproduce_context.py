@@ -37,20 +37,22 @@ def find_model(
         )
     folders = [folder, Path.cwd()]
     if path is None:
-        file = _found("model", recorded, folders)
+        file = _recorded_file("model", recorded, folders)
     else:
         file = Path(os.fsdecode(path)).expanduser()
         if not file.is_file():
             raise FileNotFoundError(f"there is no model file {file}")
         folders.insert(0, file.parent)
     loras = [
-        (_found("LoRA adapter", adapter, folders), float(adapter["scale"]))
+        (_recorded_file("LoRA adapter", adapter, folders), float(adapter["scale"]))
         for adapter in recorded.get("loras", [])
     ]
     return file, loras
 
 
-def _found(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
+def _recorded_file(
+    what: str, recorded: Mapping[str, Any], folders: Sequence[Path]
+) -> Path:
     """Find a file with the recorded name and content."""
     name = recorded.get("file")
     if not isinstance(name, str) or Path(name).name != name:
@@ -130,7 +132,7 @@ def _file(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Pa
             code="no_hash",
             form="{name}: the coding {problem}",
         )
-    return _found(what, recorded, folders)
+    return _recorded_file(what, recorded, folders)
 
 
 def context_of(
@@ -212,8 +214,8 @@ def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
             f"{str(recorded['sha256'])[:12]}..."
         )
     adapters, others = (
-        [(lora["sha256"], lora["scale"]) for lora in each_record.get("loras", [])]
-        for each_record in (record, recorded)
+        [(lora["sha256"], lora["scale"]) for lora in source.get("loras", [])]
+        for source in (record, recorded)
     )
     if adapters != others:
         raise ArgumentError(
