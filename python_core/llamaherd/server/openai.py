@@ -160,9 +160,9 @@ class ChatCompletions(AnsweringShape):
         _check_special_tokens(request, usual=False)
         max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
         messages = chat_messages(request)
-        last_message = messages[-1]
+        last_turn = messages[-1]
         is_assistants = (
-            last_message["role"] == "assistant" and "tool_calls" not in last_message
+            last_turn["role"] == "assistant" and "tool_calls" not in last_turn
         )
         check_last_message(request, is_assistants=is_assistants)
         options = chat_options(request, self._settings)

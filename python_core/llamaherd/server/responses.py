@@ -330,10 +330,10 @@ class _Conversation:
             "type": "function",
             "function": {"name": name, "arguments": arguments},
         }
-        last_message = self.messages[-1] if self.messages else {}
-        if last_message.get("role") != "assistant" or self._thought:
-            last_message = self._add_answer("")
-        last_message.setdefault("tool_calls", []).append(call)
+        last_turn = self.messages[-1] if self.messages else {}
+        if last_turn.get("role") != "assistant" or self._thought:
+            last_turn = self._add_answer("")
+        last_turn.setdefault("tool_calls", []).append(call)
 
     def _result(self, where: str, item: dict[str, Any]) -> None:
         check_names(where, item, {*_IDENTITY, "call_id", "output"})
